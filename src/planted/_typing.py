@@ -1,0 +1,20 @@
+"""Array aliases shared by every layer.
+
+Shapes are written in docstrings with the letters of the glossary: ``n`` samples, ``d`` inputs,
+``k`` hidden units, ``m`` outputs. Samples are always rows, neurons are rows of ``W``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "BoolArray", "IntArray", "Json", "Seed"]
+
+Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+Json = dict[str, Any]
+Seed = int | np.random.Generator | np.random.SeedSequence | None

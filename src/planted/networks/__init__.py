@@ -1,0 +1,18 @@
+"""The nouns: networks, activations, equality of functions, matching of units, error metrics."""
+
+from planted.networks._activations import Activation, parse_activation
+from planted.networks._matching import UnitMatching, match_units, parameter_error
+from planted.networks._metrics import glm_error, gklw_error, relative_mse
+from planted.networks._network import TwoLayerNetwork
+
+__all__ = [
+    "Activation",
+    "TwoLayerNetwork",
+    "UnitMatching",
+    "gklw_error",
+    "glm_error",
+    "match_units",
+    "parameter_error",
+    "parse_activation",
+    "relative_mse",
+]

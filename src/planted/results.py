@@ -1,0 +1,330 @@
+"""What a recovery returns: one frozen record, always whole.
+
+`Recovery` has the same eight fields for every method. What could not be computed is a value that says why
+(`Unavailable`), never a missing attribute. The record holds numbers and texts only; reports are made from it by
+`planted.reporting`, which computes nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import scipy
+
+from planted._typing import Array, Json
+from planted._version import __version__
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError, Guarantee, Outcome
+
+__all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty"]
+
+SCHEMA_VERSION = 1
+_COMPARISONS = {">=", "<=", ">", "<", "==", "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One line of the certificate: what is needed, what was measured, and whether it holds.
+
+    Parameters
+    ----------
+    name : str
+        What was measured, in words.
+    measured : float
+        The number the data gave.
+    required : float
+        The number it is compared with; NaN for information without a threshold.
+    comparison : str
+        One of ``>=``, ``<=``, ``>``, ``<``, ``==`` or ``info``.
+    equation : str
+        Where the requirement comes from.
+
+    Examples
+    --------
+    >>> Evidence("samples", 120, 90, ">=").passed
+    True
+    """
+
+    name: str
+    measured: float
+    required: float = float("nan")
+    comparison: str = "info"
+    equation: str = ""
+
+    def __post_init__(self) -> None:
+        if self.comparison not in _COMPARISONS:
+            raise BadInputError(f"unknown comparison {self.comparison!r}")
+
+    @property
+    def passed(self) -> bool:
+        """Whether the measured number satisfies the requirement (information always does)."""
+        measured, required = self.measured, self.required
+        return {
+            ">=": measured >= required,
+            "<=": measured <= required,
+            ">": measured > required,
+            "<": measured < required,
+            "==": measured == required,
+            "info": True,
+        }[self.comparison]
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A quantity that could not be computed, and why.
+
+    Parameters
+    ----------
+    reason : str
+        A full sentence.
+    """
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """Standard errors of the parameters in the gauge of unit rows of W.
+
+    Parameters
+    ----------
+    standard_errors : mapping
+        Keys ``W, b, A, c``; arrays of those shapes.
+    noise_std : float
+        Estimated standard deviation of the noise of one output.
+    kind : str
+        ``"model"`` for the Gaussian information matrix, ``"sandwich"`` when robust to heteroscedastic noise.
+    """
+
+    standard_errors: Mapping[str, Array]
+    noise_std: float
+    kind: str = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a method needs of the data; read by the docs, `diagnose` and the error texts.
+
+    Parameters
+    ----------
+    method : str
+        The name under which `planted.recover` knows the method.
+    summary : str
+        One line: what it does.
+    input_law : str
+        ``"any"``, ``"symmetric"`` or ``"gaussian"``.
+    n_outputs : str
+        The relation to the number of hidden units, such as ``"m >= k"``.
+    activations : tuple of str
+        Names of the activations it handles (without parameters).
+    biases : bool
+        Whether hidden biases are allowed.
+    noise : str
+        ``"none"``, ``"mean-zero"`` or ``"any"``.
+    samples : str
+        How many samples it needs, as a formula.
+    guarantee : Guarantee
+        The best that can be claimed when its conditions are met.
+    reference : str
+        Key in ``references.bib``, or ``"planted"``.
+    """
+
+    method: str
+    summary: str
+    input_law: str
+    n_outputs: str
+    activations: tuple[str, ...]
+    biases: bool
+    noise: str
+    samples: str
+    guarantee: Guarantee
+    reference: str
+
+    def check_activation(self, name: str) -> None:
+        """Raise if the method does not handle the activation.
+
+        Parameters
+        ----------
+        name : str
+            The activation's name, with or without its parameter.
+        """
+        if name.partition(":")[0] not in self.activations:
+            raise BadInputError(
+                f"method {self.method!r} needs an activation among {', '.join(self.activations)}; got {name!r}. "
+                "`planted.methods()` lists what each method requires."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a result came from, enough to make it again.
+
+    Parameters
+    ----------
+    algorithm : str
+        The method that produced the network.
+    reference : str
+        Bibliography key.
+    parameters : mapping
+        The options it ran with.
+    seed : int or None
+        Entropy of the solver's random stream.
+    shape : tuple of int
+        Samples, inputs and outputs of the data.
+    versions : mapping
+        Library versions.
+    started : str
+        UTC time at which the work began, ISO format.
+    """
+
+    algorithm: str
+    reference: str
+    parameters: Mapping[str, Any]
+    seed: int | None
+    shape: tuple[int, int, int]
+    versions: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "planted": __version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "python": platform.python_version(),
+        }
+    )
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The answer of every method, always whole.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork or None
+        The network in canonical form, or None if there is none to show.
+    outcome : Outcome
+        How it ended; ``RECOVERED`` alone claims that this is the planted network.
+    guarantee : Guarantee
+        What was proved for the conditions that were met.
+    evidence : tuple of Evidence
+        The inequalities behind the outcome, with our numbers.
+    uncertainty : Uncertainty or Unavailable
+        Standard errors, or why there are none.
+    stats : mapping
+        Iterations, restarts, passes over the data, seconds.
+    provenance : Provenance
+        Where this came from.
+    detail : str
+        The measured reason behind the outcome, as a sentence.
+    trace : tuple of mapping
+        What happened to each candidate, in order.
+    """
+
+    network: TwoLayerNetwork | None
+    outcome: Outcome
+    guarantee: Guarantee
+    evidence: tuple[Evidence, ...]
+    uncertainty: Uncertainty | Unavailable
+    stats: Mapping[str, Any]
+    provenance: Provenance
+    detail: str = ""
+    trace: tuple[Mapping[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.outcome.name}  ({self.provenance.algorithm}; guarantee {self.guarantee.value})"]
+        lines.append(self.detail or self.outcome.meaning)
+        if self.network is not None:
+            lines.append(repr(self.network))
+        for item in self.evidence[:8]:
+            need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
+            mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
+            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        if len(self.evidence) > 8:
+            lines.append(f"   … and {len(self.evidence) - 8} more lines of evidence")
+        lines.append(f"-> {self.outcome.advice}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> Json:
+        """Return the record as plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The record with its schema version.
+        """
+        network = None
+        if self.network is not None:
+            net = self.network
+            network = {name: getattr(net, name).tolist() for name in "WbAc"} | {"activation": net.activation.name}
+        if isinstance(self.uncertainty, Uncertainty):
+            uncertainty: Json = {
+                "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},
+                "noise_std": self.uncertainty.noise_std,
+                "kind": self.uncertainty.kind,
+            }
+        else:
+            uncertainty = {"reason": self.uncertainty.reason}
+        return {
+            "schema": SCHEMA_VERSION,
+            "network": network,
+            "outcome": self.outcome.name,
+            "guarantee": self.guarantee.name,
+            "evidence": [
+                {name: getattr(item, name) for name in ("name", "measured", "required", "comparison", "equation")}
+                | {"passed": item.passed}
+                for item in self.evidence
+            ],
+            "uncertainty": uncertainty,
+            "stats": dict(self.stats),
+            "provenance": {name: getattr(self.provenance, name) for name in Provenance.__slots__}
+            | {"shape": list(self.provenance.shape)},
+            "detail": self.detail,
+            "trace": [dict(item) for item in self.trace],
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Recovery:
+        """Rebuild a record written by `to_dict`.
+
+        Parameters
+        ----------
+        record : mapping
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Recovery
+            The same record.
+        """
+        if record.get("schema") != SCHEMA_VERSION:
+            raise BadInputError(f"unknown schema {record.get('schema')!r}; this version reads {SCHEMA_VERSION}")
+        net = record["network"]
+        doubt = record["uncertainty"]
+        return cls(
+            network=None if net is None else TwoLayerNetwork(**net),
+            outcome=Outcome[record["outcome"]],
+            guarantee=Guarantee[record["guarantee"]],
+            evidence=tuple(
+                Evidence(**{key: v for key, v in item.items() if key != "passed"}) for item in record["evidence"]
+            ),
+            uncertainty=(
+                Unavailable(doubt["reason"])
+                if "reason" in doubt
+                else Uncertainty(
+                    {key: np.asarray(v, dtype=np.float64) for key, v in doubt["standard_errors"].items()},
+                    doubt["noise_std"],
+                    doubt["kind"],
+                )
+            ),
+            stats=dict(record["stats"]),
+            provenance=Provenance(**(record["provenance"] | {"shape": tuple(record["provenance"]["shape"])})),
+            detail=record["detail"],
+            trace=tuple(record["trace"]),
+        )

@@ -6,15 +6,19 @@ Shapes are written in docstrings with the letters of the glossary: ``n`` samples
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "BoolArray", "IntArray", "Json", "Seed"]
+__all__ = ["Array", "BoolArray", "IntArray", "Json", "Progress", "Seed"]
 
 Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.intp]
 Json = dict[str, Any]
 Seed = int | np.random.Generator | np.random.SeedSequence | None
+
+Progress = Callable[[str, float], None]
+"""Called as ``progress(what is being done, fraction done)``; the fraction is NaN when it is not known."""

@@ -1,0 +1,71 @@
+# Everything runs inside .venv, which is made on first use with Python, make and nothing else.
+#
+#   make demo     the two-minute story            make lint    style, types, layers, spelling
+#   make test     lint, then every test           make docs    the documentation, warnings are errors
+#   make bench    the benchmarks                  make clean   remove what the above made (not .venv)
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+FULL := $(VENV)/.installed-full
+DEMO := $(VENV)/.installed-demo
+comma := ,
+
+# The demo needs little; if the full environment is there already it is used as it is.
+DEMO_STAMP := $(if $(wildcard $(FULL)),$(FULL),$(DEMO))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint unit docs bench clean distclean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(DEMO_STAMP)
+	$(BIN)/planted demo
+
+test: lint unit
+
+lint: $(FULL)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+# One thread per worker: the workers share the cores.
+unit: $(FULL)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+docs: $(FULL)
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: $(FULL)
+	$(BIN)/planted bench
+
+clean:
+	rm -rf build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst mutants
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
+
+# The stamps are removed before the installation starts and one is written after it ends: an interrupted one is done again.
+# An environment without a working pip (interrupted, or moved from another place) is made anew.
+define install
+	@rm -f $(FULL) $(DEMO)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "planted needs Python 3.11 or newer; $(PYTHON) is not. Set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing planted into $(VENV); this happens once and takes a minute or two ..."
+	$(INSTALL) -e "$(1)"
+	@touch $@
+endef
+
+$(FULL): pyproject.toml constraints.txt
+	$(call install,.[all$(comma)dev$(comma)docs])
+
+$(DEMO): pyproject.toml constraints.txt
+	$(call install,.[report])

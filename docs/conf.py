@@ -1,0 +1,53 @@
+"""Sphinx configuration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from pages import write_pages  # noqa: E402
+
+from planted import _version  # noqa: E402
+
+write_pages(HERE / "generated")
+
+project = "planted"
+author = "The planted developers"
+copyright = "2026, The planted developers"
+release = version = _version.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+]
+# The gallery runs examples/plot_*.py; the documentation builds without it as long as there are none.
+if any((HERE.parent / "examples").glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": "../examples",
+        "gallery_dirs": "gallery",
+        "filename_pattern": r"plot_",
+        "abort_on_example_error": True,
+        "plot_gallery": True,
+    }
+
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+default_role = "py:obj"
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc gives the types, with shapes
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+
+html_theme = "furo"
+html_title = f"planted {release}"

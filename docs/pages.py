@@ -1,0 +1,170 @@
+"""Write the pages of the documentation that are made from the package itself.
+
+The API page comes from ``planted.__all__``, the outcomes page from the enums, the method pages from module
+docstrings and the references from ``references.bib``: none of them can disagree with its source. ``conf.py``
+calls `write_pages`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from types import ModuleType
+
+import planted
+from planted.outcomes import Guarantee, Outcome
+
+__all__ = ["api_names", "api_page", "method_pages", "outcomes_page", "references_page", "write_pages"]
+
+ROOT = Path(__file__).resolve().parent.parent
+# The packages whose modules explain themselves at length: one page for each module.
+EXPLAINED = {
+    "algorithms": "Recovery algorithms",
+    "tensors": "Decompositions",
+    "programs": "Linear programs and null spaces",
+}
+
+
+def write_pages(folder: Path) -> None:
+    """Write every generated page into ``folder``; pages that did not change keep their time stamp."""
+    pages = {
+        "api.rst": api_page(),
+        "outcomes.rst": outcomes_page(),
+        "references.rst": references_page((ROOT / "references.bib").read_text(encoding="utf-8")),
+    } | method_pages()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.rst"):
+        if old.name not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def api_names() -> list[str]:
+    """Return the names of the API page, relative to ``planted``, in order."""
+    return re.findall(r"^   ~planted\.([\w.]+)$", api_page(), flags=re.MULTILINE)
+
+
+def api_page() -> str:
+    """Return the API page: every public name, grouped by kind; a public module with its own names."""
+    groups: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors and warnings": []}
+    modules: list[str] = []
+    for name in sorted(planted.__all__):
+        value = getattr(planted, name)
+        if isinstance(value, ModuleType):
+            modules.append(name)
+        elif name != "__version__":
+            groups[_kind(value)].append(name)
+    sections = [_heading("API reference", "="), _paragraph("Everything here can be imported from `planted`.")]
+    for title, names in groups.items():
+        if names:
+            sections += [_heading(title, "-"), _autosummary(names)]
+    for name in modules:
+        module = getattr(planted, name)
+        summary = inspect.getdoc(module) or ""
+        sections += [_heading(f"planted.{name}", "-"), _paragraph(summary.partition("\n\n")[0])]
+        sections.append(_autosummary([f"{name}.{inner}" for inner in sorted(module.__all__)]))
+    return "".join(sections)
+
+
+def outcomes_page() -> str:
+    """Return the page of outcomes and guarantees, worded by the enums alone."""
+    sections = [
+        _heading("Outcomes", "="),
+        _paragraph(
+            "Every recovery ends in exactly one of these. Only ``RECOVERED`` claims that the network is the "
+            "planted one. The texts are those that reports, exceptions and the command line print."
+        ),
+    ]
+    for outcome in Outcome:
+        sections += [_heading(outcome.name, "-"), _paragraph(_inline(outcome.meaning))]
+        sections.append(_paragraph(f"*What to do:* {_inline(outcome.advice)}"))
+    sections += [
+        _heading("Guarantees", "="),
+        _paragraph("What was proved for the conditions that the data met."),
+    ]
+    rows = "".join(f"``{guarantee.name}``\n    {_inline(guarantee.value)}\n\n" for guarantee in Guarantee)
+    return "".join([*sections, rows])
+
+
+def method_pages() -> dict[str, str]:
+    """Return one page for each module of the explained packages, and the page that lists them."""
+    pages: dict[str, str] = {}
+    index = [
+        _heading("Methods, module by module", "="),
+        _paragraph("What each algorithm does, and what it promises."),
+    ]
+    for package_name, title in EXPLAINED.items():
+        modules = _public_modules(f"planted.{package_name}")
+        for module in modules:
+            directive = f".. automodule:: {module}\n   :no-members:\n"
+            pages[f"{module}.rst"] = _heading(module, "=") + directive
+        if modules:
+            index += [_heading(title, "-"), ".. toctree::\n   :maxdepth: 1\n\n"]
+            index += [f"   {module}\n" for module in modules] + ["\n"]
+    return pages | {"methods.rst": "".join(index)}
+
+
+def references_page(bibliography: str) -> str:
+    """Return the bibliography as citations that docstrings can point to by key."""
+    entries = re.findall(r"@\w+\{(\w+),\n(.*?)\n\}", bibliography, flags=re.DOTALL)
+    lines = [_heading("References", "=")]
+    lines.append(_paragraph("Cited by key: " + ", ".join(f"[{key}]_" for key, _ in entries) + "."))
+    for key, body in entries:
+        fields = {
+            name: _plain(value) for name, value in re.findall(r"(\w+)\s*=\s*\{(.*)\},?$", body, re.MULTILINE)
+        }
+        authors = ", ".join(
+            " ".join(reversed(author.split(", "))) for author in fields["author"].split(" and ")
+        )
+        venue = fields.get("booktitle") or fields.get("journal") or fields.get("howpublished", "")
+        volume = f" {fields['volume']}" if "volume" in fields else ""
+        pages = f", {fields['pages']}" if "pages" in fields else ""
+        lines.append(
+            f".. [{key}] {authors}. {fields['title']}. {venue}{volume}{pages}, {fields['year']}.\n\n"
+        )
+    return "".join(lines)
+
+
+def _kind(value: object) -> str:
+    """Return the group of the API page to which a public object belongs."""
+    if inspect.isclass(value):
+        return "Errors and warnings" if issubclass(value, BaseException) else "Classes"
+    return "Functions"
+
+
+def _public_modules(package: str) -> list[str]:
+    """Return the dotted names of the modules of a package that do not start with an underscore."""
+    if importlib.util.find_spec(package) is None:
+        return []
+    search = importlib.import_module(package).__path__
+    return sorted(f"{package}.{entry.name}" for entry in pkgutil.iter_modules(search) if entry.name[0] != "_")
+
+
+def _autosummary(names: list[str]) -> str:
+    lines = "".join(f"   ~planted.{name}\n" for name in names)
+    return f".. autosummary::\n   :toctree: reference\n\n{lines}\n"
+
+
+def _heading(title: str, underline: str) -> str:
+    return f"{title}\n{underline * len(title)}\n\n"
+
+
+def _paragraph(text: str) -> str:
+    return f"{text}\n\n"
+
+
+def _inline(text: str) -> str:
+    """Turn the single backticks of messages into literals."""
+    return re.sub(r"`([^`]+)`", r"``\1``", text)
+
+
+def _plain(value: str) -> str:
+    """Return a BibTeX value as plain text."""
+    return value.replace(r"{\'y}", "ý").replace("{", "").replace("}", "").replace("--", "–")

@@ -1,0 +1,96 @@
+"""Every public docstring follows numpydoc; the checks are listed once, in pyproject.toml."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import pkgutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from numpydoc.validate import validate
+
+import planted
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECKS = set(
+    tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["numpydoc_validation"][
+        "checks"
+    ]
+)
+PARAMETER_CHECKS = {"PR01", "PR02", "PR03"}
+
+
+def public_modules() -> Iterator[str]:
+    """Yield every module whose dotted name has no part that starts with an underscore."""
+    yield "planted"
+    for entry in pkgutil.walk_packages(planted.__path__, "planted."):
+        if not any(part.startswith("_") for part in entry.name.split(".")):
+            yield entry.name
+
+
+def public_objects() -> dict[str, object]:
+    """Return every public function, class, method and property, by the name under which it is defined."""
+    found: dict[str, object] = {}
+    for module_name in public_modules():
+        module = importlib.import_module(module_name)
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            if not value.__module__.startswith("planted"):
+                continue
+            path = f"{value.__module__}.{value.__qualname__}"
+            found[path] = value
+            if inspect.isclass(value):
+                found |= {f"{path}.{member}": entry for member, entry in own_members(value)}
+    return found
+
+
+def own_members(owner: type) -> Iterator[tuple[str, object]]:
+    """Yield the public methods and properties that a class defines itself."""
+    for name, value in vars(owner).items():
+        is_documentable = inspect.isfunction(value) or isinstance(
+            value, property | classmethod | staticmethod
+        )
+        if is_documentable and not name.startswith("_"):
+            yield name, value
+
+
+def complaints(path: str, value: object) -> list[str]:
+    """Return what numpydoc has against a docstring, limited to our checks."""
+    checks = CHECKS
+    if inspect.isclass(value) and issubclass(value, enum.Enum | tuple):
+        # The signatures of enums and named tuples are Python's; their members are documented one by one.
+        checks = CHECKS - PARAMETER_CHECKS
+    if isinstance(value, property):
+        checks = CHECKS - {"SS05"}  # a property is a noun
+    return [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
+
+
+PUBLIC = public_objects()
+
+
+def test_there_is_something_to_validate() -> None:
+    assert "planted.networks._network.TwoLayerNetwork.canonical" in PUBLIC
+    assert "planted.results.Recovery.to_dict" in PUBLIC
+
+
+@pytest.mark.parametrize("path", sorted(PUBLIC))
+def test_docstring_follows_numpydoc(path: str) -> None:
+    assert complaints(path, PUBLIC[path]) == []
+
+
+@pytest.mark.parametrize("name", sorted(getattr(planted, "__all__", [])))
+def test_public_function_has_an_example(name: str) -> None:
+    value = getattr(planted, name)
+    if inspect.isfunction(value):
+        assert ">>> " in (value.__doc__ or ""), f"planted.{name} has no example"
+
+
+def test_a_bad_docstring_is_caught() -> None:
+    # numpydoc finds an object by its dotted name: use one of Python's own with a docstring in another style.
+    assert complaints("textwrap.dedent", None) != []

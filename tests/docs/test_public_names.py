@@ -1,0 +1,84 @@
+"""One set of public names: what ``__all__`` promises, what imports, and what the API page shows."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import planted
+from planted.outcomes import Guarantee, Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACT = {
+    "TwoLayerNetwork",
+    "load_network",
+    "parameter_error",
+    "recover",
+    "Recovery",
+    "Outcome",
+    "diagnose",
+    "Diagnosis",
+    "identify",
+    "memorize",
+    "Memory",
+    "TwoLayerRegressor",
+    "MemorizingRegressor",
+    "simulate",
+    "methods",
+}
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    """Return the module that writes the generated pages."""
+    spec = importlib.util.spec_from_file_location("planted_docs_pages", ROOT / "docs" / "pages.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_contract_is_kept() -> None:
+    assert set(planted.__all__) >= CONTRACT
+
+
+def test_names_are_listed_once() -> None:
+    assert len(planted.__all__) == len(set(planted.__all__))
+
+
+@pytest.mark.parametrize("name", sorted(getattr(planted, "__all__", [])))
+def test_every_promised_name_is_there(name: str) -> None:
+    assert getattr(planted, name) is not None
+    assert name in dir(planted)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        planted.no_such_name  # noqa: B018
+
+
+def test_the_api_page_shows_every_public_name_and_no_other(pages: ModuleType) -> None:
+    shown = pages.api_names()
+    modules = {name for name in planted.__all__ if isinstance(getattr(planted, name), ModuleType)}
+    inner = {f"{name}.{entry}" for name in modules for entry in getattr(planted, name).__all__}
+    assert len(shown) == len(set(shown))
+    assert set(shown) == (set(planted.__all__) - modules - {"__version__"}) | inner
+    assert all(f"planted.{name}\n" in pages.api_page() for name in modules)
+
+
+def test_the_outcomes_page_words_every_member(pages: ModuleType) -> None:
+    page = pages.outcomes_page()
+    for outcome in Outcome:
+        assert f"\n{outcome.name}\n---" in page
+        assert outcome.meaning in page
+    assert all(f"``{guarantee.name}``" in page for guarantee in Guarantee)
+
+
+def test_the_references_page_lists_every_entry(pages: ModuleType) -> None:
+    bibliography = (ROOT / "references.bib").read_text(encoding="utf-8")
+    page = pages.references_page(bibliography)
+    assert page.count("\n.. [") == bibliography.count("\n@")
+    assert ".. [GLM18] Rong Ge, Jason D. Lee, Tengyu Ma. Learning One-hidden-layer" in page

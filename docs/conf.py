@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from pages import write_pages  # noqa: E402
+from pages import columns_to_rubrics, write_pages  # noqa: E402
 
 from planted import _version  # noqa: E402
 
@@ -51,3 +52,15 @@ numpydoc_show_class_members = False
 
 html_theme = "furo"
 html_title = f"planted {release}"
+
+
+def setup(app: Any) -> None:
+    """Show the two-column docstrings of modules as sections."""
+    app.connect("autodoc-process-docstring", _rewrite_module_docstring)
+
+
+def _rewrite_module_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    if what == "module":
+        lines[:] = columns_to_rubrics(lines)

@@ -18,7 +18,15 @@ from types import ModuleType
 import planted
 from planted.outcomes import Guarantee, Outcome
 
-__all__ = ["api_names", "api_page", "method_pages", "outcomes_page", "references_page", "write_pages"]
+__all__ = [
+    "api_names",
+    "api_page",
+    "columns_to_rubrics",
+    "method_pages",
+    "outcomes_page",
+    "references_page",
+    "write_pages",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages whose modules explain themselves at length: one page for each module.
@@ -27,6 +35,9 @@ EXPLAINED = {
     "tensors": "Decompositions",
     "programs": "Linear programs and null spaces",
 }
+
+# The words that open the parts of a module docstring, as in CONTRIBUTING.md.
+LABEL = re.compile(r"^(Problem|Idea|Guarantee|Notation|Departures|Cost|References)(\s{2,}|$)(.*)")
 
 
 def write_pages(folder: Path) -> None:
@@ -130,6 +141,23 @@ def references_page(bibliography: str) -> str:
             f".. [{key}] {authors}. {fields['title']}. {venue}{volume}{pages}, {fields['year']}.\n\n"
         )
     return "".join(lines)
+
+
+def columns_to_rubrics(lines: list[str]) -> list[str]:
+    """Turn the two-column form of a module docstring (label, text beside it) into rubrics with paragraphs."""
+    converted: list[str] = []
+    column = 0
+    for line in lines:
+        label = LABEL.match(line)
+        if label and label[2]:
+            column = label.start(3)
+            converted += ["", f".. rubric:: {label[1]}", "", label[3]]
+        elif column and line.strip() and len(line) - len(line.lstrip()) < column:
+            column = 0  # plain text again
+            converted += ["", line]
+        else:
+            converted.append(line[column:])
+    return converted
 
 
 def _kind(value: object) -> str:

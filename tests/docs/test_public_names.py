@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -29,16 +28,6 @@ CONTRACT = {
     "simulate",
     "methods",
 }
-
-
-@pytest.fixture(scope="module")
-def pages() -> ModuleType:
-    """Return the module that writes the generated pages."""
-    spec = importlib.util.spec_from_file_location("planted_docs_pages", ROOT / "docs" / "pages.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_contract_is_kept() -> None:
@@ -82,3 +71,11 @@ def test_the_references_page_lists_every_entry(pages: ModuleType) -> None:
     page = pages.references_page(bibliography)
     assert page.count("\n.. [") == bibliography.count("\n@")
     assert ".. [GLM18] Rong Ge, Jason D. Lee, Tengyu Ma. Learning One-hidden-layer" in page
+
+
+def test_the_columns_of_a_module_docstring_become_rubrics(pages: ModuleType) -> None:
+    docstring = "One line.\n\nIdea    First\n        1. deeper\n           still\nCost    Low.\n\nEnd."
+    expected = (
+        "One line.\n\n\n.. rubric:: Idea\n\nFirst\n1. deeper\n   still\n\n.. rubric:: Cost\n\nLow.\n\n\nEnd."
+    )
+    assert "\n".join(pages.columns_to_rubrics(docstring.split("\n"))) == expected

@@ -6,6 +6,7 @@ import enum
 import importlib
 import inspect
 import pkgutil
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,12 +61,35 @@ def own_members(owner: type) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
+def is_explained_above(value: object) -> bool:
+    """Return whether a method only keeps the promise of a base class or of a protocol of its module."""
+    if not inspect.isfunction(value) or "." not in value.__qualname__:
+        return False
+    owner_name, name = value.__qualname__.rsplit(".", 1)
+    module = sys.modules[value.__module__]
+    owner = getattr(module, owner_name)
+    protocols = [entry for entry in vars(module).values() if is_protocol(entry)]
+    promises = [vars(above)[name] for above in [*owner.__mro__[1:], *protocols] if name in vars(above)]
+    return any(
+        promise is not value
+        and list(inspect.signature(promise).parameters) == list(inspect.signature(value).parameters)
+        for promise in promises
+    )
+
+
+def is_protocol(value: object) -> bool:
+    """Return whether a class only describes what others must have."""
+    return inspect.isclass(value) and getattr(value, "_is_protocol", False)
+
+
 def complaints(path: str, value: object) -> list[str]:
     """Return what numpydoc has against a docstring, limited to our checks."""
     checks = CHECKS
-    if inspect.isclass(value) and issubclass(value, enum.Enum | tuple):
-        # The signatures of enums and named tuples are Python's; their members are documented one by one.
+    if is_protocol(value) or (inspect.isclass(value) and issubclass(value, enum.Enum | tuple)):
+        # These signatures are Python's own; the members are documented one by one.
         checks = CHECKS - PARAMETER_CHECKS
+    if is_explained_above(value):
+        checks = {code for code in CHECKS if code.startswith(("GL", "SS"))}
     if isinstance(value, property):
         checks = CHECKS - {"SS05"}  # a property is a noun
     return [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]

@@ -1,0 +1,21 @@
+"""What all tests share: a required browser test may not be skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skipped browser test into a failure where ``PLANTED_REQUIRE_BROWSER=1`` promises a browser."""
+    report = yield
+    is_required = os.environ.get("PLANTED_REQUIRE_BROWSER") == "1" and item.get_closest_marker("browser")
+    if is_required and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, but PLANTED_REQUIRE_BROWSER=1: {report.longrepr}"
+    return report

@@ -1,0 +1,130 @@
+"""Random streams: one for each purpose, so that no two purposes ever share their numbers.
+
+A seed given by the user is turned into independent generators with `numpy.random.SeedSequence`. Data and
+solvers live in different domains of the spawn key, so a data set simulated with ``random_state=0`` and a
+solver started with ``random_state=0`` still draw unrelated numbers. Streams are addressed by position: asking
+for more of them leaves the earlier ones as they were. Nothing here is global, and no `SeedSequence` handed in
+is changed. A `numpy.random.Generator` handed in is advanced by one draw for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planted._typing import Seed
+from planted.outcomes import BadInputError, BadInputTypeError
+
+__all__ = ["data_streams", "seed_entropy", "solver_streams"]
+
+# Spawn keys of the two domains: the ASCII codes of "data" and "solv", far from the small numbers that
+# `SeedSequence.spawn` hands out, so that children spawned by a user cannot coincide with them.
+DATA_DOMAIN = 0x64617461
+SOLVER_DOMAIN = 0x736F6C76
+
+
+def data_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
+    """Return ``n`` independent generators for simulating data.
+
+    Parameters
+    ----------
+    seed : int, SeedSequence, Generator or None
+        Where the randomness comes from; None takes fresh entropy from the system.
+    n : int
+        Number of streams.
+
+    Returns
+    -------
+    tuple of numpy.random.Generator
+        The streams; equal integers give equal streams.
+
+    Examples
+    --------
+    >>> first, second = data_streams(0, 2)
+    >>> bool(first.random() == data_streams(0, 5)[0].random())
+    True
+    """
+    return _spawn_streams(seed, n, DATA_DOMAIN)
+
+
+def solver_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
+    """Return ``n`` independent generators for a solver, unrelated to the data streams of the same seed.
+
+    Parameters
+    ----------
+    seed : int, SeedSequence, Generator or None
+        Where the randomness comes from; None takes fresh entropy from the system.
+    n : int
+        Number of streams.
+
+    Returns
+    -------
+    tuple of numpy.random.Generator
+        The streams; equal integers give equal streams.
+
+    Examples
+    --------
+    >>> bool(solver_streams(0, 1)[0].random() == data_streams(0, 1)[0].random())
+    False
+    """
+    return _spawn_streams(seed, n, SOLVER_DOMAIN)
+
+
+def seed_entropy(seed: Seed) -> int | None:
+    """Return the integer that makes the same streams again, for the provenance of a result.
+
+    Parameters
+    ----------
+    seed : int, SeedSequence, Generator or None
+        What the user passed as ``random_state``.
+
+    Returns
+    -------
+    int or None
+        None if no integer would do: no seed was given, a generator in an unknown state, or a seed sequence
+        that was itself spawned from another.
+
+    Examples
+    --------
+    >>> seed_entropy(7), seed_entropy(np.random.SeedSequence(8)), seed_entropy(None)
+    (7, 8, None)
+    """
+    _check_seed(seed)
+    if isinstance(seed, np.random.SeedSequence):
+        plain = not seed.spawn_key and isinstance(seed.entropy, int)
+        return int(str(seed.entropy)) if plain else None
+    if seed is None or isinstance(seed, np.random.Generator):
+        return None
+    return int(seed)
+
+
+def _spawn_streams(seed: Seed, n: int, domain: int) -> tuple[np.random.Generator, ...]:
+    """Spawn ``n`` generators below the key ``domain``."""
+    _check_seed(seed)
+    if n < 0:
+        raise BadInputError(f"n={n} streams were asked for; expected zero or more")
+    entropy: int | Sequence[int] | None
+    parent_key: tuple[int, ...] = ()
+    if isinstance(seed, np.random.SeedSequence):
+        entropy, parent_key = seed.entropy, tuple(seed.spawn_key)
+    elif isinstance(seed, np.random.Generator):
+        # 128 bits, as many as SeedSequence takes from the system when it is given nothing.
+        entropy = [int(word) for word in seed.integers(0, 2**32, size=4)]
+    else:
+        entropy = None if seed is None else int(seed)
+    root = np.random.SeedSequence(entropy, spawn_key=(*parent_key, domain))
+    return tuple(np.random.default_rng(child) for child in root.spawn(n))
+
+
+def _check_seed(seed: object) -> None:
+    """Refuse what is no seed."""
+    if seed is None or isinstance(seed, np.random.Generator | np.random.SeedSequence):
+        return
+    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
+        raise BadInputTypeError(
+            f"random_state is of type {type(seed).__name__}; expected an integer, None, "
+            "a numpy.random.Generator or a numpy.random.SeedSequence"
+        )
+    if seed < 0:
+        raise BadInputError(f"random_state={seed} is negative; expected an integer of zero or more")

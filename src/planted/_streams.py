@@ -92,8 +92,7 @@ def seed_entropy(seed: Seed) -> int | None:
     """
     _check_seed(seed)
     if isinstance(seed, np.random.SeedSequence):
-        plain = not seed.spawn_key and isinstance(seed.entropy, int)
-        return int(str(seed.entropy)) if plain else None
+        return seed.entropy if isinstance(seed.entropy, int) and not seed.spawn_key else None
     if seed is None or isinstance(seed, np.random.Generator):
         return None
     return int(seed)

@@ -10,7 +10,7 @@ from planted.outcomes import BadInputError, BadInputTypeError
 
 N, D = 40_000, 4
 
-# name, options, and E[x], E[x^2], E[x^4] of one coordinate; the last tells the law from a Gaussian of the same
+# Name, options, and E[x], E[x^2], E[x^4] of one coordinate; the last tells the law from a Gaussian of equal
 # variance. Student t has 9 degrees of freedom here because the spread of x^4 needs a finite E[x^8].
 CLOSED_FORMS = [
     ("gaussian", {}, 0.0, 1.0, 3.0),

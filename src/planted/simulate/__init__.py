@@ -40,6 +40,7 @@ from planted.simulate._weights import (
     NearParallel,
     Orthonormal,
     UnitRows,
+    WeightDesign,
 )
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "StudentTNoise",
     "Uniform",
     "UnitRows",
+    "WeightDesign",
     "dataset",
     "information_limit",
     "input_law",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planted._typing import Array, Seed
-from planted.networks._network import TwoLayerNetwork
+from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.simulate._inputs import resolve_law
 from planted.simulate._laws import InputLaw

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, Seed
-from planted.networks._activations import Activation
-from planted.networks._network import TwoLayerNetwork
+from planted.networks import Activation, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 from planted.simulate._inputs import resolve_law
 from planted.simulate._laws import InputLaw
@@ -264,7 +263,7 @@ def _place_biases(weights: Array, fractions: Array, pool: Array) -> Array:
     if missed[worst] > 0:
         raise BadInputError(
             f"unit {worst} cannot be active on a fraction {fractions[worst]:.3f} of these inputs, "
-            f"the nearest tried is {attained[worst]:.3f}: the law has atoms; choose another law, hidden weights "
-            "or random_state"
+            f"the nearest tried is {attained[worst]:.3f}: the law has atoms; choose another law, "
+            "hidden weights or random_state"
         )
     return np.asarray(biases, dtype=np.float64)

@@ -161,7 +161,7 @@ def test_one_output_by_default():
         ({"n_features": 3}, r"n_hidden is missing; give a network"),
         ({**SHAPE, "noise": -0.1}, r"noise=-0.1; expected a finite number of at least 0"),
         ({**SHAPE, "noise": "gauss"}, r"unknown noise 'gauss'; known are 'gaussian', 'student-t'"),
-        ({**SHAPE, "activty": (0.1, 0.2)}, r"unknown option 'activty' of a teacher"),
+        ({**SHAPE, "busyness": (0.1, 0.2)}, r"unknown option 'busyness' of a teacher"),
         ({**SHAPE, "law": simulate.Uniform(7)}, r"the law has n_features=7, but n_features=4"),
         (
             {"network": TwoLayerNetwork(W=[[1.0]], A=[1.0]), "n_hidden": 2},

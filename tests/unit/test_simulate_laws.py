@@ -163,7 +163,7 @@ def test_same_seed_same_bits():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"law": "gausian"}, r"unknown law 'gausian'; known are 'gaussian', 'mixture'"),
+        ({"law": "normal"}, r"unknown law 'normal'; known are 'gaussian', 'mixture'"),
         ({"law": "student-t", "dof": 3}, r"unknown option 'dof' of law 'student-t'; it takes 'df', 'scale'"),
         ({"law": "rademacher", "scale": 3}, r"unknown option 'scale' of law 'rademacher'; it takes none"),
         (

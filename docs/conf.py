@@ -9,7 +9,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from pages import columns_to_rubrics, write_pages  # noqa: E402
+from pages import columns_to_rubrics, has_gallery, write_pages  # noqa: E402
 
 from planted import _version  # noqa: E402
 
@@ -29,7 +29,7 @@ extensions = [
     "myst_parser",
 ]
 # The gallery runs examples/plot_*.py; the documentation builds without it as long as there are none.
-if any((HERE.parent / "examples").glob("plot_*.py")):
+if has_gallery():
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": "../examples",

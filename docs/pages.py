@@ -22,6 +22,8 @@ __all__ = [
     "api_names",
     "api_page",
     "columns_to_rubrics",
+    "examples_page",
+    "has_gallery",
     "method_pages",
     "outcomes_page",
     "references_page",
@@ -44,6 +46,7 @@ def write_pages(folder: Path) -> None:
     """Write every generated page into ``folder``; pages that did not change keep their time stamp."""
     pages = {
         "api.rst": api_page(),
+        "examples.rst": examples_page(),
         "outcomes.rst": outcomes_page(),
         "references.rst": references_page((ROOT / "references.bib").read_text(encoding="utf-8")),
     } | method_pages()
@@ -102,6 +105,19 @@ def outcomes_page() -> str:
     ]
     rows = "".join(f"``{guarantee.name}``\n    {_inline(guarantee.value)}\n\n" for guarantee in Guarantee)
     return "".join([*sections, rows])
+
+
+def has_gallery() -> bool:
+    """Return whether there are examples for the gallery to run."""
+    return any((ROOT / "examples").glob("plot_*.py"))
+
+
+def examples_page() -> str:
+    """Return the page that leads to the gallery, if there is one."""
+    intro = _heading("Examples", "=") + _paragraph(
+        "Each answers one question and runs in under half a minute."
+    )
+    return intro + (".. toctree::\n   :maxdepth: 1\n\n   ../gallery/index\n" if has_gallery() else "")
 
 
 def method_pages() -> dict[str, str]:

@@ -15,25 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "src" / "planted").rglob("*.py"))
 FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", ".ci")
 GENERATED = {"_build", "generated", "gallery", "__pycache__"}
-TEXT_SUFFIXES = {
-    "",
-    ".py",
-    ".md",
-    ".rst",
-    ".toml",
-    ".txt",
-    ".cff",
-    ".bib",
-    ".html",
-    ".css",
-    ".js",
-    ".json",
-    ".csv",
-    ".svg",
-}
+SUFFIXES = set(".py .md .rst .toml .txt .cff .bib .html .j2 .css .js .json .csv .svg".split())
+WITHOUT_SUFFIX = {"Makefile", "LICENSE", "run", ".gitignore"}
 
 # Put together here, so that this file does not contain what it forbids.
-MACHINE_PATHS = ["/" + name + "/" for name in ("work", "root", "home")]
+MACHINE_PATHS = ["/" + name + "/" for name in ("work", "root")]
 REGISTRIES = [
     "py" + "pi.org",
     "python" + "hosted",
@@ -45,14 +31,18 @@ REGISTRIES = [
 
 def house_texts() -> list[Path]:
     """Return every text file of the repository that people wrote."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
+    # An HTML file at the top is a report that the program wrote.
+    files = [path for path in ROOT.iterdir() if path.is_file() and path.suffix != ".html"]
     for folder in FOLDERS:
         files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     return sorted(
-        path
-        for path in files
-        if path.suffix in TEXT_SUFFIXES and not GENERATED & set(path.relative_to(ROOT).parts)
+        path for path in files if is_text(path) and not GENERATED & set(path.relative_to(ROOT).parts)
     )
+
+
+def is_text(path: Path) -> bool:
+    """Return whether a file is of a kind that people write."""
+    return path.suffix in SUFFIXES or path.name in WITHOUT_SUFFIX
 
 
 def forbidden_words(text: str) -> list[str]:

@@ -15,7 +15,21 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "src" / "planted").rglob("*.py"))
 FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", ".ci")
 GENERATED = {"_build", "generated", "gallery", "__pycache__"}
-SUFFIXES = set(".py .md .rst .toml .txt .cff .bib .html .j2 .css .js .json .csv .svg".split())
+SUFFIXES = {
+    ".py",
+    ".md",
+    ".rst",
+    ".toml",
+    ".txt",
+    ".cff",
+    ".bib",
+    ".html",
+    ".j2",
+    ".css",
+    ".js",
+    ".json",
+    ".csv",
+}
 WITHOUT_SUFFIX = {"Makefile", "LICENSE", "run", ".gitignore"}
 
 # Put together here, so that this file does not contain what it forbids.

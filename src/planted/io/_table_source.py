@@ -1,0 +1,68 @@
+"""What every table format offers to the readers, and the checks they share.
+
+A format module looks at a file's head only and returns a `Source`: the column names, the number of rows
+where the head tells it, and a function that streams chosen columns in blocks of rows. All values travel
+as float64; missing ones as NaN, so that one place words the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planted._typing import Array
+from planted.outcomes import FileFormatError
+
+__all__ = ["Source", "damaged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table on disk, opened but not loaded.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    names : tuple of str
+        Column names; the column numbers as text where the file has no names.
+    n_rows : int or None
+        Number of rows, where the head of the file tells it.
+    blocks : callable
+        ``blocks(columns, block_rows)`` yields arrays of shape (about `block_rows`, ``len(columns)``).
+    groups : mapping of str to tuple of int
+        Names that stand for several columns: the arrays of an `.npz` archive.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    n_rows: int | None
+    blocks: Callable[[Sequence[int], int], Iterator[Array]]
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def damaged(path: Path, reason: object) -> FileFormatError:
+    """Word the refusal of a file that is truncated, corrupted or of another format than its name says.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    reason : object
+        What was found.
+
+    Returns
+    -------
+    FileFormatError
+        The error to raise.
+
+    Examples
+    --------
+    >>> print(damaged(Path("a.npy"), "40 bytes missing"))
+    a.npy cannot be read as .npy: 40 bytes missing. The file is damaged or of another format; write it again.
+    """
+    return FileFormatError(
+        f"{path} cannot be read as {path.suffix.lower()}: {str(reason).rstrip('.')}. "
+        "The file is damaged or of another format; write it again."
+    )

@@ -1,0 +1,374 @@
+"""Read and write tables of numbers: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`.
+
+`read_table` loads a table, `iter_table` streams it in blocks of rows for data larger than memory; both go
+through the same readers and give the same bits. Files are not trusted: claims of a header are compared
+with the bytes that are there before anything is allocated, and pickled objects are never loaded.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from planted._conversion import require_memory
+from planted._typing import Array
+from planted._validation import check_finite
+from planted.io._atomic import atomic_write
+from planted.io._table_arrays import open_npy, open_npz
+from planted.io._table_arrow import open_feather, open_parquet, require_arrow
+from planted.io._table_csv import open_csv
+from planted.io._table_source import Source
+from planted.outcomes import BadInputError, FileFormatError
+
+__all__ = ["Column", "Table", "iter_table", "read_table", "write_table"]
+
+Column = str | int
+"""A column by its name or by its number, counted from 0 (from -1 at the end)."""
+
+BLOCK_ROWS = 65_536
+"""Rows read together unless the caller says otherwise."""
+
+_OPENERS: dict[str, Callable[[Path], Source]] = {
+    ".csv": open_csv,
+    ".feather": open_feather,
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".parquet": open_parquet,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Inputs and targets read from a file.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Targets.
+    feature_names, target_names : tuple of str
+        Column names; numbers as text where the file has no names.
+    """
+
+    X: Array
+    Y: Array
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    targets: Column | Sequence[Column] | None = None,
+    features: Column | Sequence[Column] | None = None,
+) -> Table:
+    r"""Load inputs and targets from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file.
+    targets : str, int or sequence of them, optional
+        The target columns. By default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column.
+    features : str, int or sequence of them, optional
+        The input columns. By default the array ``X`` of an `.npz` archive, else all that are not targets.
+
+    Returns
+    -------
+    Table
+        The values as float64, all finite.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name) / "data.csv"
+    >>> _ = file.write_text("a,b,y\n1,2,3\n4,5,6\n")
+    >>> table = read_table(file, targets="y")
+    >>> table.feature_names, table.X
+    (('a', 'b'), array([[1., 2.],
+           [4., 5.]]))
+    >>> folder.cleanup()
+    """
+    source = _open_source(path)
+    inputs, outputs = _choose_columns(source, targets, features)
+    if source.n_rows is not None:
+        X, Y = _fill_arrays(source, inputs, outputs)
+    else:
+        X, Y = _collect_arrays(source, inputs, outputs)
+    return Table(X, Y, tuple(source.names[j] for j in inputs), tuple(source.names[j] for j in outputs))
+
+
+def iter_table(
+    path: str | os.PathLike[str],
+    *,
+    targets: Column | Sequence[Column] | None = None,
+    features: Column | Sequence[Column] | None = None,
+    block_rows: int = BLOCK_ROWS,
+) -> Iterator[tuple[Array, Array]]:
+    """Stream inputs and targets from a file in blocks of rows, without loading it.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.npy`, `.npz`, `.csv`, `.parquet` or `.feather` file.
+    targets, features : str, int or sequence of them, optional
+        The columns, as in `read_table`.
+    block_rows : int
+        Rows in each block; the last one may be shorter.
+
+    Returns
+    -------
+    iterator of (X, Y)
+        Blocks of shapes (block_rows, d) and (block_rows, m), the same bits that `read_table` gives.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(Path(folder.name) / "data.npy", np.arange(12.0).reshape(4, 3))
+    >>> [X.shape for X, Y in iter_table(Path(folder.name) / "data.npy", block_rows=3)]
+    [(3, 2), (1, 2)]
+    >>> folder.cleanup()
+    """
+    if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
+        raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
+    source = _open_source(path)
+    inputs, outputs = _choose_columns(source, targets, features)
+    return _checked_blocks(source, inputs, outputs, block_rows=block_rows)
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, npt.ArrayLike]) -> None:
+    """Write columns of numbers; an existing file is replaced as a whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.csv`, `.npz`, `.parquet` or `.feather` file.
+    columns : mapping of str to array-like of shape (n,)
+        The columns, in order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name) / "predictions.csv"
+    >>> write_table(file, {"x": [1.0, 2.0], "y": [0.1, 0.2]})
+    >>> file.read_text().split()
+    ['x,y', '1.0,0.1', '2.0,0.2']
+    >>> folder.cleanup()
+    """
+    target = Path(path)
+    writer = _WRITERS.get(target.suffix.lower())
+    if writer is None:
+        raise FileFormatError(
+            f"{target}: cannot write files named {target.suffix!r}, expected one of "
+            f"{', '.join(sorted(_WRITERS))}."
+        )
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if not arrays or len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+        raise BadInputError(f"the columns to write have the shapes {shapes}, expected vectors of one length.")
+    if not target.parent.is_dir():
+        raise BadInputError(f"there is no folder {target.parent} to write {target.name} in. Create it first.")
+    if target.suffix.lower() in {".feather", ".parquet"}:
+        require_arrow(target)
+    atomic_write(target, lambda partial: writer(partial, arrays))
+
+
+def _open_source(path: str | os.PathLike[str]) -> Source:
+    """Refuse what is not a readable, non-empty file of a known format; open the rest."""
+    file = Path(path)
+    opener = _OPENERS.get(file.suffix.lower())
+    if file.is_dir():
+        raise BadInputError(f"{file} is a folder, expected a file.")
+    if not file.exists():
+        raise BadInputError(f"there is no file {file}. Check the path; it is relative to {Path.cwd()}.")
+    if opener is None:
+        raise FileFormatError(
+            f"{file}: the format {file.suffix!r} is unknown, expected one of {', '.join(_OPENERS)}."
+        )
+    if not file.is_file():
+        raise BadInputError(f"{file} is not a regular file.")
+    if file.stat().st_size == 0:
+        raise FileFormatError(f"{file} is empty (0 bytes, so 0 sample(s)).")
+    try:
+        source = opener(file)
+    except PermissionError as error:
+        raise BadInputError(f"{file} may not be read by this user: {error.strerror}.") from error
+    repeated = sorted(name for name, times in Counter(source.names).items() if times > 1)
+    if repeated:
+        raise BadInputError(f"{file} gives several columns the same name: {repeated}. Rename them.")
+    return source
+
+
+def _choose_columns(
+    source: Source,
+    targets: Column | Sequence[Column] | None,
+    features: Column | Sequence[Column] | None,
+) -> tuple[list[int], list[int]]:
+    """Resolve names and numbers to the columns of the inputs and of the targets."""
+    if targets is None:
+        if source.groups:
+            targets = next((name for name in ("Y", "y") if name in source.groups), None)
+            if targets is None:
+                raise BadInputError(
+                    f"{source.path} holds the arrays {sorted(source.groups)}, expected Y (or y) and X. "
+                    "Name them with `targets` and `features`."
+                )
+        else:
+            targets = -1
+    outputs = _resolve(source, targets, "targets")
+    if features is None and "X" in source.groups:
+        features = "X"
+    if features is None:
+        inputs = [j for j in range(len(source.names)) if j not in set(outputs)]
+    else:
+        inputs = _resolve(source, features, "features")
+    both = [source.names[j] for j in inputs if j in set(outputs)]
+    if both:
+        raise BadInputError(f"{source.path}: the columns {both} are both features and targets.")
+    if not inputs:
+        raise BadInputError(
+            f"{source.path} leaves 0 columns for the inputs: it has {len(source.names)} column(s) "
+            f"{source.names[:5]}, and {len(outputs)} of them are targets. Check the separator."
+        )
+    return inputs, outputs
+
+
+def _resolve(source: Source, chosen: Column | Sequence[Column], role: str) -> list[int]:
+    """Turn column names and numbers into column numbers."""
+    items = [chosen] if isinstance(chosen, str | int) else list(chosen)
+    columns: list[int] = []
+    for item in items:
+        if isinstance(item, str):
+            columns.extend(_find_name(source, item, role))
+        elif -len(source.names) <= item < len(source.names):
+            columns.append(int(item) % len(source.names))
+        else:
+            raise BadInputError(
+                f"{source.path} has {len(source.names)} columns, so there is no column {item} ({role})."
+            )
+    if len(set(columns)) < len(columns) or not columns:
+        raise BadInputError(f"{role}={chosen!r} chooses {'a column twice' if columns else 'no column'}.")
+    return columns
+
+
+def _find_name(source: Source, name: str, role: str) -> tuple[int, ...]:
+    if name in source.groups:
+        return source.groups[name]
+    if name in source.names:
+        return (source.names.index(name),)
+    known = [*source.groups, *source.names]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(known[:10])}."
+    raise BadInputError(f"{source.path} has no column {name!r} ({role}). {hint}")
+
+
+def _checked_blocks(
+    source: Source, inputs: list[int], outputs: list[int], *, block_rows: int
+) -> Iterator[tuple[Array, Array]]:
+    """Stream blocks of exactly `block_rows` rows; what is not finite is named by file, row, column."""
+    columns = [*inputs, *outputs]
+    names = [source.names[j] for j in columns]
+    first_row = 0
+    for block in _cut_evenly(source.blocks(columns, block_rows), block_rows):
+        check_finite(block, str(source.path), names=names, first_row=first_row)
+        first_row += len(block)
+        yield np.ascontiguousarray(block[:, : len(inputs)]), np.ascontiguousarray(block[:, len(inputs) :])
+    if first_row == 0:
+        raise BadInputError(f"{source.path} has 0 sample(s): there is a header, but no row of data.")
+
+
+def _cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
+    """Cut blocks of any length into blocks of one length, so that results do not depend on the file's own."""
+    waiting: list[Array] = []
+    n_waiting = 0
+    for block in blocks:
+        waiting.append(block)
+        n_waiting += len(block)
+        if n_waiting < block_rows:
+            continue
+        rows = np.concatenate(waiting) if len(waiting) > 1 else block
+        n_whole = n_waiting // block_rows * block_rows
+        for start in range(0, n_whole, block_rows):
+            yield rows[start : start + block_rows]
+        waiting, n_waiting = [rows[n_whole:].copy()], n_waiting - n_whole
+    if n_waiting:
+        yield np.concatenate(waiting)
+
+
+def _fill_arrays(source: Source, inputs: list[int], outputs: list[int]) -> tuple[Array, Array]:
+    """Read a table whose length is known into arrays made for it."""
+    n_rows = source.n_rows or 0
+    require_memory((n_rows, len(inputs) + len(outputs)), str(source.path), remedy=_STREAM_INSTEAD)
+    X, Y = np.empty((n_rows, len(inputs))), np.empty((n_rows, len(outputs)))
+    filled = 0
+    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=BLOCK_ROWS):
+        if filled + len(X_block) > n_rows:
+            raise FileFormatError(f"{source.path} holds more rows than the {n_rows} its header claims.")
+        X[filled : filled + len(X_block)] = X_block
+        Y[filled : filled + len(X_block)] = Y_block
+        filled += len(X_block)
+    if filled < n_rows:
+        raise FileFormatError(f"{source.path} holds {filled} rows, but its header claims {n_rows}.")
+    return X, Y
+
+
+def _collect_arrays(source: Source, inputs: list[int], outputs: list[int]) -> tuple[Array, Array]:
+    """Read a table of unknown length, and stop before the rows read so far cannot be joined."""
+    parts: list[tuple[Array, Array]] = []
+    width, n_rows = len(inputs) + len(outputs), 0
+    for pair in _checked_blocks(source, inputs, outputs, block_rows=BLOCK_ROWS):
+        parts.append(pair)
+        n_rows += len(pair[0])
+        require_memory((n_rows, width), str(source.path), remedy=_STREAM_INSTEAD)
+    return np.concatenate([X for X, _ in parts]), np.concatenate([Y for _, Y in parts])
+
+
+_STREAM_INSTEAD = "Stream it with iter_table, or choose fewer columns."
+
+
+def _write_csv(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write the shortest decimals that read back to the same bits."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(arrays)
+        writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+
+
+def _write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    with path.open("wb") as file:  # np.savez would add its own suffix to a temporary name
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _write_parquet(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table(dict(arrays)), path, write_page_checksum=True)
+
+
+def _write_feather(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    import pyarrow as pa
+    from pyarrow import feather
+
+    feather.write_feather(pa.table(dict(arrays)), str(path))
+
+
+_WRITERS: dict[str, Callable[[Path, Mapping[str, npt.NDArray[Any]]], None]] = {
+    ".csv": _write_csv,
+    ".feather": _write_feather,
+    ".npz": _write_npz,
+    ".parquet": _write_parquet,
+}

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,25 @@ class Recovery:
         lines.append(f"-> {self.outcome.advice}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Show the verdict and its evidence in a notebook; every text is escaped."""
+        head = "".join(f'<th scope="col">{text}</th>' for text in ("Checked", "Needed", "Measured", "Holds"))
+        rows = "".join(
+            f'<tr><th scope="row">{escape(item.name)}</th>'
+            f"<td>{'' if item.comparison == 'info' else escape(f'{item.comparison} {item.required:.3g}')}</td>"
+            f"<td>{item.measured:.4g}</td>"
+            f"<td>{'' if item.comparison == 'info' else 'yes' if item.passed else 'no'}</td></tr>"
+            for item in self.evidence
+        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        network = "" if self.network is None else f"<p><code>{escape(repr(self.network))}</code></p>"
+        return (
+            f"<div><p><strong>{self.outcome.name}</strong> {escape(self.outcome.meaning)}</p>"
+            f"<p>{escape(self.detail)}</p>{network}{table}"
+            f"<p>Method {escape(self.provenance.algorithm)}; guarantee {escape(self.guarantee.value)}. "
+            f"{escape(self.outcome.advice)}</p></div>"
+        )
+
     def to_dict(self) -> Json:
         """Return the record as plain data that JSON can hold.
 
@@ -262,7 +282,9 @@ class Recovery:
         network = None
         if self.network is not None:
             net = self.network
-            network = {name: getattr(net, name).tolist() for name in "WbAc"} | {"activation": net.activation.name}
+            network = {name: getattr(net, name).tolist() for name in "WbAc"} | {
+                "activation": net.activation.name
+            }
         if isinstance(self.uncertainty, Uncertainty):
             uncertainty: Json = {
                 "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},
@@ -277,7 +299,10 @@ class Recovery:
             "outcome": self.outcome.name,
             "guarantee": self.guarantee.name,
             "evidence": [
-                {name: getattr(item, name) for name in ("name", "measured", "required", "comparison", "equation")}
+                {
+                    name: getattr(item, name)
+                    for name in ("name", "measured", "required", "comparison", "equation")
+                }
                 | {"passed": item.passed}
                 for item in self.evidence
             ],
@@ -304,7 +329,9 @@ class Recovery:
             The same record.
         """
         if record.get("schema") != SCHEMA_VERSION:
-            raise BadInputError(f"unknown schema {record.get('schema')!r}; this version reads {SCHEMA_VERSION}")
+            raise BadInputError(
+                f"unknown schema {record.get('schema')!r}; this version reads {SCHEMA_VERSION}"
+            )
         net = record["network"]
         doubt = record["uncertainty"]
         return cls(
@@ -312,7 +339,8 @@ class Recovery:
             outcome=Outcome[record["outcome"]],
             guarantee=Guarantee[record["guarantee"]],
             evidence=tuple(
-                Evidence(**{key: v for key, v in item.items() if key != "passed"}) for item in record["evidence"]
+                Evidence(**{key: v for key, v in item.items() if key != "passed"})
+                for item in record["evidence"]
             ),
             uncertainty=(
                 Unavailable(doubt["reason"])

@@ -1,0 +1,123 @@
+"""What the commands print and where: answers on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from planted._typing import Progress
+from planted.reporting._content import Table as ContentTable
+
+__all__ = ["out_console", "print_error", "print_note", "print_table", "progress_bar", "spoken_warnings"]
+
+PATIENCE_SECONDS = 2.0
+PIPED_WIDTH = 110
+_MARK_STYLES = {"pass": "green", "fail": "red", "info": "dim"}
+
+
+def out_console() -> Console:
+    """Return a console on stdout: plain and of fixed width when it is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, soft_wrap=False)
+
+
+def _err_console() -> Console:
+    """Return a console on stderr."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_error(message: str, *, hint: str = "") -> None:
+    """Print one line that says what was wrong and what to do."""
+    line = Text.assemble(("error: ", "bold red"), message, *(((" " + hint, "dim"),) if hint else ()))
+    _err_console().print(line)
+
+
+def print_note(message: str) -> None:
+    """Print a remark that is not part of the answer."""
+    _err_console().print(Text(message, style="dim"))
+
+
+def print_table(console: Console, table: ContentTable) -> None:
+    """Print a table of a report."""
+    grid = Table(
+        title=escape(table.title), title_justify="left", title_style="bold", header_style="dim", expand=False
+    )
+    for i, column in enumerate(table.columns):
+        grid.add_column(
+            escape(column), justify="right" if table.is_numeric and i else "left", overflow="fold"
+        )
+    marks = table.marks or ("",) * len(table.rows)
+    for mark, row in zip(marks, table.rows, strict=True):
+        cells = [Text(cell) for cell in row]
+        if mark:
+            cells[-1].stylize(_MARK_STYLES[mark])
+        grid.add_row(*cells)
+    console.print(grid)
+    if table.note:
+        console.print(Text(table.note, style="dim"))
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """Give a callback whose reports appear as a bar once the work has lasted two seconds.
+
+    Nothing is drawn when stderr is not a terminal.
+    """
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = _err_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(escape(title), total=None)
+    lock = threading.Lock()
+    is_over = False
+
+    def start() -> None:
+        with lock:
+            if not is_over:
+                bar.start()
+
+    def report(what: str, fraction: float) -> None:
+        is_known = not math.isnan(fraction)
+        bar.update(
+            task,
+            description=escape(what),
+            total=1.0 if is_known else None,
+            completed=fraction if is_known else 0,
+        )
+
+    timer = threading.Timer(PATIENCE_SECONDS, start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield report
+    finally:
+        timer.cancel()
+        with lock:
+            is_over = True
+            bar.stop()
+
+
+@contextmanager
+def spoken_warnings() -> Iterator[None]:
+    """Print planted's own warnings as lines on stderr; leave those of others alone."""
+    from planted.outcomes import DataWarning, RecoveryWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        for category in (DataWarning, RecoveryWarning):
+            warnings.simplefilter("always", category)
+        try:
+            yield
+        finally:
+            for message in dict.fromkeys(str(item.message) for item in caught):
+                _err_console().print(Text.assemble(("warning: ", "bold yellow"), message))

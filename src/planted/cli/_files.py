@@ -1,0 +1,61 @@
+"""Tables in and pages out, as the commands need them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planted._typing import Array
+from planted.cli._options import split_names
+from planted.outcomes import BadInputError
+
+if TYPE_CHECKING:
+    from planted.io import Table
+
+__all__ = ["read_inputs", "read_samples", "write_page"]
+
+
+def read_samples(path: Path, *, targets: list[str] | None, features: list[str] | None) -> Table:
+    """Read inputs and targets; ``a,b`` means two columns unless one is called that."""
+    from planted.io import read_table
+
+    given = targets or None, features or None
+    try:
+        return read_table(path, targets=given[0], features=given[1])
+    except BadInputError:
+        split = split_names(targets), split_names(features)
+        if split == given:
+            raise
+        return read_table(path, targets=split[0], features=split[1])
+
+
+def read_inputs(path: Path, *, features: list[str] | None, n_features: int) -> Array:
+    """Read the inputs of a network from a table that may or may not hold targets too."""
+    from planted.io import read_table
+
+    table = read_table(path)
+    names = (*table.feature_names, *table.target_names)
+    columns = np.hstack([table.X, table.Y])
+    if features:
+        chosen = split_names(features, known=names) or []
+        unknown = [name for name in chosen if name not in names]
+        if unknown:
+            raise BadInputError(f"{path} has no column {unknown[0]!r}. It has: {', '.join(names[:10])}.")
+        columns = columns[:, [names.index(name) for name in chosen]]
+    elif table.X.shape[1] == n_features:
+        columns = table.X
+    if columns.shape[1] != n_features:
+        raise BadInputError(
+            f"the network has {n_features} inputs, but {columns.shape[1]} columns of {path} were chosen. "
+            "Name the inputs with --features."
+        )
+    return columns
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a text file as a whole or not at all."""
+    from planted.io._atomic import atomic_write
+
+    atomic_write(path, lambda partial: partial.write_text(page, encoding="utf-8"))

@@ -1,0 +1,76 @@
+"""`planted predict` and `planted compare`: what to do with a network that was saved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from planted.cli._console import out_console, print_note
+from planted.cli._files import read_inputs
+from planted.cli._options import DataArgument, FeaturesOption, check_folder, check_tolerance
+
+__all__ = ["compare", "predict"]
+
+NetworkArgument = Annotated[
+    Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
+]
+
+
+def predict(
+    network: NetworkArgument,
+    data: DataArgument,
+    features: FeaturesOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write here instead of printing CSV: .csv, .npz, .parquet."),
+    ] = None,
+) -> None:
+    """Evaluate a saved network on the inputs of a table."""
+    check_folder(out)
+    from planted.io import load_network, write_table
+
+    net = load_network(network)
+    predicted = net(read_inputs(data, features=features, n_features=net.n_features))
+    columns = {f"y{j + 1}": predicted[:, j] for j in range(net.n_outputs)}
+    if out is None:
+        print(",".join(columns))
+        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
+        return
+    write_table(out, columns)
+    print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+
+
+def compare(
+    first: NetworkArgument,
+    second: NetworkArgument,
+    tol: Annotated[
+        float, typer.Option(help="Differences up to this size, relative to the networks, are none.")
+    ] = 1e-9,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Decide whether two networks are the same function. Exit code 0: equal; 1: different."""
+    from planted.io import load_network
+    from planted.networks import parameter_error
+    from planted.reporting import to_plain
+
+    check_tolerance(tol)
+    one, other = load_network(first), load_network(second)
+    is_same_shape = (one.n_features, one.n_outputs) == (other.n_features, other.n_outputs)
+    is_equal = is_same_shape and one.is_equivalent(other, tol=tol)
+    difference = parameter_error(one, other) if is_same_shape else float("inf")
+    if as_json:
+        print(json.dumps(to_plain({"equal": is_equal, "parameter_error": difference, "tol": tol})))
+    else:
+        word = Text("EQUAL", "bold green") if is_equal else Text("DIFFERENT", "bold red")
+        line = f"  largest parameter difference {difference:.3g} (tolerance {tol:g})"
+        if not is_same_shape:
+            shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
+            line = f"  one has {shapes[0]}, the other {shapes[1]}"
+        out_console().print(Text.assemble(word, line))
+    if not is_equal:
+        raise typer.Exit(1)

@@ -1,0 +1,317 @@
+"""What a report says, as plain data.
+
+The model is small on purpose: a report is a verdict, a strip of facts and a list of sections; a section is
+paragraphs followed by tables, figures and code. Figures hold numbers, not drawings, so that every rendering
+(text, HTML, JSON) says the same thing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Json
+
+__all__ = [
+    "MAX_HALF_COLUMNS",
+    "Code",
+    "Figure",
+    "Report",
+    "Section",
+    "Table",
+    "Verdict",
+    "format_number",
+    "to_plain",
+]
+
+REPORT_SCHEMA_VERSION = 1
+MAX_HALF_COLUMNS = 26
+"""Columns of a heat map that fit in half the width of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in one sentence.
+
+    Parameters
+    ----------
+    outcome : str
+        Name of the outcome, such as ``RECOVERED``.
+    tone : str
+        ``"good"``, ``"caution"`` or ``"bad"``: how the verdict is coloured (never by colour alone).
+    sentence : str
+        The meaning of the outcome.
+    detail : str
+        The measured reason.
+    advice : str
+        What to do next.
+    guarantee : str
+        What was proved.
+    """
+
+    outcome: str
+    tone: str
+    sentence: str
+    detail: str
+    advice: str
+    guarantee: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under named columns.
+
+    Parameters
+    ----------
+    title : str
+        Caption.
+    columns : tuple of str
+        Column heads.
+    rows : tuple of tuple of str
+        Cells; the first cell of a row is its header.
+    marks : tuple of str
+        One of ``"pass"``, ``"fail"``, ``"info"`` per row, or empty.
+    note : str
+        Shown under the table.
+    is_folded : bool
+        Whether the page shows it only on request.
+    is_numeric : bool
+        Whether cells after the first are numbers to be aligned.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
+    note: str = ""
+    is_folded: bool = False
+    is_numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as data; the HTML rendering draws it.
+
+    Parameters
+    ----------
+    kind : str
+        ``"heatmap"``, ``"scatter"``, ``"histogram"``, ``"spectrum"``, ``"intervals"`` or ``"bars"``.
+    title : str
+        Caption.
+    alt : str
+        The message of the figure in words, for those who cannot see it.
+    data : mapping
+        The numbers and labels to draw.
+    """
+
+    kind: str
+    title: str
+    alt: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A few lines to copy.
+
+    Parameters
+    ----------
+    title : str
+        What the lines do.
+    language : str
+        ``"python"`` or ``"shell"``.
+    text : str
+        The lines.
+    """
+
+    title: str
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report with a heading.
+
+    Parameters
+    ----------
+    name : str
+        Identifier used in links.
+    title : str
+        Heading.
+    paragraphs : tuple of str
+        Text above the blocks.
+    blocks : tuple
+        Tables, figures and code, in order.
+    """
+
+    name: str
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    blocks: tuple[Table | Figure | Code, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report with several renderings.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    lead : str
+        One sentence under the title.
+    verdict : Verdict
+        The answer.
+    facts : tuple of (str, str)
+        Label and value of the strip of facts.
+    sections : tuple of Section
+        The rest.
+    record : dict
+        The result as plain data.
+    """
+
+    title: str
+    lead: str
+    verdict: Verdict
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    record: Json = field(default_factory=dict)
+
+    def with_sections(self, *sections: Section, title: str = "", lead: str = "") -> Report:
+        """Return the report with further sections put before its own.
+
+        Parameters
+        ----------
+        *sections : Section
+            Sections to put first.
+        title, lead : str
+            New title and lead, if given.
+
+        Returns
+        -------
+        Report
+            The longer report.
+        """
+        return replace(
+            self, title=title or self.title, lead=lead or self.lead, sections=(*sections, *self.sections)
+        )
+
+    def text(self) -> str:
+        """Render for a terminal or a log: plain text without colour.
+
+        Returns
+        -------
+        str
+            The report.
+        """
+        from planted.reporting._text import render_text
+
+        return render_text(self)
+
+    def html(self) -> str:
+        """Render as one self-contained page.
+
+        Returns
+        -------
+        str
+            A complete HTML document that needs no other file and no network.
+        """
+        from planted.reporting._html import render_html
+
+        return render_html(self)
+
+    def json(self) -> str:
+        """Render as strict JSON (numbers that are not finite become null).
+
+        Returns
+        -------
+        str
+            The report and the record it was made from.
+        """
+        content = {"schema": REPORT_SCHEMA_VERSION} | to_plain(self)
+        return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """Show the page inside a notebook, isolated from the notebook's own styles."""
+        from planted.reporting._html import render_frame
+
+        return render_frame(self)
+
+
+def format_number(value: Any, *, digits: int = 4) -> str:
+    """Return a number as people read it: few digits, a true minus sign, a dash for nothing.
+
+    Parameters
+    ----------
+    value : object
+        A number; anything else is returned as text.
+    digits : int, default=4
+        Significant digits.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> format_number(-1234567), format_number(2.5e-14), format_number(float("nan"))
+    ('−1,234,567', '2.5e-14', '—')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return str(value)
+    number = float(value)
+    if math.isnan(number):
+        return "—"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    is_whole = number == int(number) and abs(number) < 1e9
+    text = f"{int(number):,}" if is_whole else f"{number:.{digits}g}"
+    return "−" + text[1:] if text.startswith("-") else text
+
+
+def to_plain(value: Any) -> Any:
+    """Return ``value`` as data that strict JSON can hold.
+
+    Parameters
+    ----------
+    value : object
+        Dataclasses, mappings, sequences, arrays and numbers, nested.
+
+    Returns
+    -------
+    object
+        Dictionaries, lists, strings, finite numbers, booleans and None.
+
+    Examples
+    --------
+    >>> to_plain({"gap": float("inf"), "shape": (2, np.int64(3))})
+    {'gap': None, 'shape': [2, 3]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: to_plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return to_plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.name if isinstance(value, Enum) else str(value)

@@ -1,0 +1,207 @@
+"""From a result to the content of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.outcomes import Outcome
+from planted.reporting._content import Code, Report, Section, Table, Verdict, format_number, to_plain
+from planted.reporting._fit import fit_section, search_section
+from planted.reporting._units import network_section
+from planted.results import Evidence, Recovery
+
+__all__ = ["summarise"]
+
+MAX_ROWS = 2000
+_TONES = {Outcome.RECOVERED: "good", Outcome.FITTED: "caution"}
+_SIGNS = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
+
+
+def summarise(
+    recovery: Recovery,
+    *,
+    data: tuple[Any, Any] | None = None,
+    feature_names: Sequence[str] | None = None,
+    target_names: Sequence[str] | None = None,
+) -> Report:
+    """Make a report of a result; nothing is decided here, only told.
+
+    Parameters
+    ----------
+    recovery : Recovery
+        The result.
+    data : tuple of array_like, optional
+        ``(X, Y)`` of shapes (n, d) and (n, m), to show predictions and residuals. At most 2,000 evenly spaced
+        rows are used.
+    feature_names : sequence of str, optional
+        Names of the d inputs.
+    target_names : sequence of str, optional
+        Names of the m outputs.
+
+    Returns
+    -------
+    Report
+        The content, with the renderings ``text()``, ``html()`` and ``json()``.
+
+    Examples
+    --------
+    >>> from planted.networks import TwoLayerNetwork
+    >>> from planted.outcomes import Guarantee, Outcome
+    >>> from planted.results import Provenance, Recovery, Unavailable
+    >>> record = Recovery(
+    ...     network=TwoLayerNetwork(W=[[1.0]], A=[[2.0]]), outcome=Outcome.FITTED,
+    ...     guarantee=Guarantee.HEURISTIC, evidence=(), uncertainty=Unavailable("No noise was estimated."),
+    ...     stats={}, provenance=Provenance("restarts", "planted", {}, 0, (5, 1, 1)))
+    >>> summarise(record).verdict.outcome
+    'FITTED'
+    """
+    n, d, m = recovery.provenance.shape
+    inputs = _names(feature_names, d, "x")
+    outputs = _names(target_names, m, "y")
+    rows = None if data is None else _thin(data)
+    sections = [_evidence_section(recovery)]
+    if recovery.network is not None:
+        sections.append(network_section(recovery, inputs, outputs, X=None if rows is None else rows[0]))
+        sections.append(fit_section(recovery.network, rows, outputs, n_samples=n))
+    sections.append(search_section(recovery))
+    if recovery.network is not None:
+        sections.append(_use_section(recovery))
+    sections.append(_provenance_section(recovery))
+    return Report(
+        title="Recovery report",
+        lead=f"Is there one two-layer network behind these {n:,} samples of {d} inputs and {m} outputs?",
+        verdict=_verdict(recovery),
+        facts=_facts(recovery),
+        sections=tuple(sections),
+        record=to_plain(recovery.to_dict()),
+    )
+
+
+def _names(names: Sequence[str] | None, count: int, letter: str) -> tuple[str, ...]:
+    """Given names as text, or numbered ones."""
+    if names is not None and len(names) == count:
+        return tuple(str(name) for name in names)
+    return tuple(f"{letter}{i + 1}" for i in range(count))
+
+
+def _thin(data: tuple[Any, Any]) -> tuple[Array, Array]:
+    """At most ``MAX_ROWS`` evenly spaced rows of X and Y, with Y as a matrix."""
+    X, Y = (np.asarray(array, dtype=np.float64) for array in data)
+    step = -(-len(X) // MAX_ROWS)
+    chosen = slice(None, None, max(step, 1))
+    return X[chosen], (Y if Y.ndim == 2 else Y[:, None])[chosen]
+
+
+def _verdict(recovery: Recovery) -> Verdict:
+    """The outcome in words."""
+    outcome = recovery.outcome
+    return Verdict(
+        outcome=outcome.name,
+        tone=_TONES.get(outcome, "bad"),
+        sentence=outcome.meaning,
+        detail=recovery.detail,
+        advice=outcome.advice,
+        guarantee=recovery.guarantee.value,
+    )
+
+
+def _facts(recovery: Recovery) -> tuple[tuple[str, str], ...]:
+    """The strip of numbers under the verdict."""
+    n, d, m = recovery.provenance.shape
+    facts = [("samples", f"{n:,}"), ("inputs", f"{d:,}"), ("outputs", f"{m:,}")]
+    if recovery.network is not None:
+        facts.append(("hidden units", f"{recovery.network.n_hidden:,}"))
+        facts.append(("free parameters", f"{recovery.network.n_parameters:,}"))
+    facts.append(("method", recovery.provenance.algorithm))
+    if isinstance(recovery.stats.get("seconds"), int | float):
+        facts.append(("seconds", format_number(recovery.stats["seconds"], digits=2)))
+    return tuple(facts)
+
+
+def _evidence_section(recovery: Recovery) -> Section:
+    """The certificate: what is needed, what the data gave, and whether it holds."""
+    if not recovery.evidence:
+        text = "The method recorded no measurements behind this outcome."
+        return Section("evidence", "The evidence", (text,))
+    judged = [item for item in recovery.evidence if item.comparison != "info"]
+    passed = sum(item.passed for item in judged)
+    table = Table(
+        title="What the theorem needs, and what your data gave",
+        columns=("What is checked", "The theorem needs", "Your data gave", "Verdict"),
+        rows=tuple(_evidence_row(item) for item in recovery.evidence),
+        marks=tuple(_mark(item) for item in recovery.evidence),
+    )
+    if judged:
+        lead = f"{passed} of {len(judged)} requirements hold; each was checked on these samples."
+    else:
+        lead = "No requirement was tested; the measurements below are for information."
+    return Section("evidence", "The evidence", (lead,), (table,))
+
+
+def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:
+    """One line of the certificate as text."""
+    name = f"{item.name} — {item.equation}" if item.equation else item.name
+    if item.comparison == "info":
+        return name, "for information", format_number(item.measured), "—"
+    need = f"{_SIGNS[item.comparison]} {format_number(item.required)}"
+    return name, need, format_number(item.measured), "holds" if item.passed else "fails"
+
+
+def _mark(item: Evidence) -> str:
+    """The verdict of one line as a mark."""
+    if item.comparison == "info":
+        return "info"
+    return "pass" if item.passed else "fail"
+
+
+def _use_section(recovery: Recovery) -> Section:
+    """How to load the network and use it."""
+    python = (
+        "import planted\n\n"
+        'network = planted.load_network("net.safetensors")\n'
+        "Y = network(X)        # one sample per row\n"
+        "network.W, network.b  # hidden units\n"
+        "network.A, network.c  # output weights"
+    )
+    shell = (
+        "planted predict net.safetensors data.csv --out predictions.csv\n"
+        "planted compare net.safetensors other.safetensors"
+    )
+    text = (
+        "Save the network with --out net.safetensors on the command line or network.save(path) in Python: "
+        "64-bit numbers, every digit kept, no code inside the file."
+    )
+    return Section(
+        "use", "Use it", (text,), (Code("In Python", "python", python), Code("In a terminal", "shell", shell))
+    )
+
+
+def _provenance_section(recovery: Recovery) -> Section:
+    """Everything needed to make the result again."""
+    source = recovery.provenance
+    rows: list[tuple[str, str]] = [
+        ("method", source.algorithm),
+        ("reference", source.reference),
+        ("seed of the solver", "not recorded" if source.seed is None else str(source.seed)),
+        ("data (samples × inputs, outputs)", "{:,} × {:,}, {:,}".format(*source.shape)),
+        ("started", source.started),
+    ]
+    rows += [(f"option {name}", format_number(value)) for name, value in source.parameters.items()]
+    rows += [
+        (f"statistic {name}", format_number(value))
+        for name, value in recovery.stats.items()
+        if _is_short(value)
+    ]
+    rows += [(f"version of {name}", version) for name, version in source.versions.items()]
+    text = "The same data, options, seed and versions give the same network."
+    table = Table("Where this came from", ("Item", "Value"), tuple(rows))
+    return Section("provenance", "Provenance", (text,), (table,))
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a statistic fits in a cell."""
+    return isinstance(value, str | int | float | bool | np.generic) and len(str(value)) <= 80

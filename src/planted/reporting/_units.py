@@ -1,0 +1,225 @@
+"""The section on the network itself: its units, weights and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.networks import TwoLayerNetwork
+from planted.reporting._content import Figure, Section, Table, format_number
+from planted.results import Recovery, Uncertainty
+
+__all__ = ["network_section"]
+
+MAX_UNITS = 40
+MAX_COLUMNS = 60
+MAX_PARAMETERS = 300
+Z_95 = 1.96  # two-sided 95 % point of the normal law
+
+
+def network_section(
+    recovery: Recovery, inputs: tuple[str, ...], outputs: tuple[str, ...], *, X: Array | None
+) -> Section:
+    """Describe the network of a result.
+
+    Parameters
+    ----------
+    recovery : Recovery
+        A result with a network.
+    inputs, outputs : tuple of str
+        Names of the inputs and outputs.
+    X : ndarray of shape (n, d) or None
+        Samples on which the share of active rows is shown.
+
+    Returns
+    -------
+    Section
+        Heat maps, the table of units and the intervals.
+    """
+    net = recovery.network
+    if net is None:
+        raise ValueError("a network section needs a network")
+    share = None if X is None else net.patterns(X).mean(axis=0)
+    strength = np.linalg.norm(net.A, axis=0) * (1.0 if share is None else share)
+    order = np.argsort(-strength, kind="stable")
+    measure = "the norm of its output weights" + (
+        "" if share is None else " times the share of samples it is on"
+    )
+    text = (
+        f"{net.n_hidden} hidden {_plural('unit', net.n_hidden)} with activation {net.activation.name}: "
+        f"output = A·f(W·input + b) + c, each row of W of length one. A unit's importance is {measure}; "
+        "unit 1 is the most important."
+    )
+    doubt = recovery.uncertainty
+    bands = doubt if isinstance(doubt, Uncertainty) else None
+    if bands is None:
+        caveat = f"No intervals are given: {getattr(doubt, 'reason', '')}"
+    else:
+        caveat = f"Intervals are 95 % (estimate ± 1.96 standard errors, {bands.kind}); "
+        caveat += f"the noise of one output has standard deviation {format_number(bands.noise_std)}."
+    shown = order[:MAX_UNITS]
+    blocks = (
+        _hidden_map(net, shown, inputs),
+        _output_map(net, shown, outputs),
+        _unit_table(net, order, (share, strength), inputs, bands),
+        *(() if bands is None else (_bias_figure(net, shown, bands),)),
+        _parameter_table(net, order, (inputs, outputs), bands),
+    )
+    return Section("network", "The network", (text, caveat), blocks)
+
+
+def _plural(word: str, count: int) -> str:
+    """The word in the number asked for."""
+    return word if count == 1 else word + "s"
+
+
+def _hidden_map(net: TwoLayerNetwork, shown: IntArray, inputs: tuple[str, ...]) -> Figure:
+    """Heat map of the rows of W, most important unit first."""
+    columns = _strongest(np.abs(net.W).max(axis=0), MAX_COLUMNS)
+    values = net.W[np.ix_(shown, columns)]
+    row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
+    alt = (
+        f"Heat map of {len(shown)} units by {len(columns)} inputs. The largest weight is "
+        f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {row + 1}."
+    )
+    data = {
+        "values": values.tolist(),
+        "rows": [f"unit {i + 1}" for i in range(len(shown))],
+        "columns": [inputs[j] for j in columns],
+    }
+    return Figure("heatmap", f"Hidden weights W{_part(len(shown), net.n_hidden)}", alt, data)
+
+
+def _output_map(net: TwoLayerNetwork, shown: IntArray, outputs: tuple[str, ...]) -> Figure:
+    """Heat map of the columns of A, most important unit first."""
+    columns = _strongest(np.abs(net.A).max(axis=1), MAX_COLUMNS)
+    values = net.A[np.ix_(columns, shown)].T
+    row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
+    alt = (
+        f"Heat map of {len(shown)} units by {len(columns)} outputs. The largest weight is "
+        f"{format_number(values[row, column])}, from unit {row + 1} to {outputs[columns[column]]}."
+    )
+    data = {
+        "values": values.tolist(),
+        "rows": [f"unit {i + 1}" for i in range(len(shown))],
+        "columns": [outputs[j] for j in columns],
+    }
+    return Figure("heatmap", f"Output weights A{_part(len(shown), net.n_hidden)}", alt, data)
+
+
+def _strongest(strength: Array, limit: int) -> IntArray:
+    """Indices of the strongest columns, in their own order."""
+    return np.sort(np.argsort(-strength, kind="stable")[:limit])
+
+
+def _part(shown: int, total: int) -> str:
+    """A remark when not everything is shown."""
+    return "" if shown == total else f" (the {shown} most important of {total} units)"
+
+
+def _unit_table(
+    net: TwoLayerNetwork,
+    order: IntArray,
+    activity: tuple[Array | None, Array],
+    inputs: tuple[str, ...],
+    bands: Uncertainty | None,
+) -> Table:
+    """One row per unit: importance, how often it is on, bias, strongest input."""
+    share, strength = activity
+    rows = []
+    for rank, i in enumerate(order[:MAX_UNITS]):
+        j = int(np.argmax(np.abs(net.W[i])))
+        rows.append(
+            (
+                f"unit {rank + 1}",
+                format_number(strength[i], digits=3),
+                "—" if share is None else f"{100 * share[i]:.0f} %",
+                _with_band(net.b[i], None if bands is None else bands.standard_errors["b"][i]),
+                f"{inputs[j]} ({format_number(net.W[i, j], digits=3)})",
+            )
+        )
+    return Table(
+        title=f"The units, most important first{_part(len(rows), net.n_hidden)}",
+        columns=("Unit", "Importance", "On", "Bias", "Strongest input"),
+        rows=tuple(rows),
+        is_numeric=True,
+    )
+
+
+def _with_band(value: float, error: float | None) -> str:
+    """An estimate, with its interval if there is one."""
+    if error is None:
+        return format_number(value)
+    half = Z_95 * error
+    return f"{format_number(value)}  [{format_number(value - half)}, {format_number(value + half)}]"
+
+
+def _bias_figure(net: TwoLayerNetwork, shown: IntArray, bands: Uncertainty) -> Figure:
+    """Biases with their intervals."""
+    value, half = net.b[shown], Z_95 * bands.standard_errors["b"][shown]
+    widest = int(np.argmax(half))
+    data = {
+        "labels": [f"unit {i + 1}" for i in range(len(shown))],
+        "values": value.tolist(),
+        "low": (value - half).tolist(),
+        "high": (value + half).tolist(),
+        "x_title": "bias",
+    }
+    alt = (
+        f"Biases of {len(shown)} units with intervals. The widest is that of unit {widest + 1}: "
+        f"{format_number(value[widest])} ± {format_number(half[widest], digits=2)}."
+    )
+    return Figure("intervals", "Hidden biases with 95 % intervals", alt, data)
+
+
+def _parameter_table(
+    net: TwoLayerNetwork,
+    order: IntArray,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    bands: Uncertainty | None,
+) -> Table:
+    """Every number of the network (the largest ones, if they are many), folded away."""
+    rank = np.empty(net.n_hidden, dtype=np.intp)
+    rank[order] = np.arange(1, net.n_hidden + 1)
+    cells = sorted(_parameters(net, rank, names), key=lambda cell: -abs(cell[1]))
+    rows = []
+    for label, value, (key, place) in cells[:MAX_PARAMETERS]:
+        error = None if bands is None else float(bands.standard_errors[key][place])
+        rows.append((label, format_number(value, digits=8), _interval(value, error)))
+    note = (
+        ""
+        if len(rows) == len(cells)
+        else f"The {len(rows)} largest of {len(cells):,}; the file holds them all."
+    )
+    return Table(
+        title="All parameters, largest first",
+        columns=("Parameter", "Value", "95 % interval"),
+        rows=tuple(rows),
+        note=note,
+        is_folded=True,
+        is_numeric=True,
+    )
+
+
+def _parameters(
+    net: TwoLayerNetwork, rank: IntArray, names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[str, float, tuple[str, tuple[int, ...]]]]:
+    """Label, value and place of every parameter."""
+    inputs, outputs = names
+    for i, j in np.ndindex(net.W.shape):
+        yield f"{inputs[j]} → unit {rank[i]}", float(net.W[i, j]), ("W", (i, j))
+    for i in range(net.n_hidden):
+        yield f"bias of unit {rank[i]}", float(net.b[i]), ("b", (i,))
+    for j, i in np.ndindex(net.A.shape):
+        yield f"unit {rank[i]} → {outputs[j]}", float(net.A[j, i]), ("A", (j, i))
+    for j in range(net.n_outputs):
+        yield f"offset of {outputs[j]}", float(net.c[j]), ("c", (j,))
+
+
+def _interval(value: float, error: float | None) -> str:
+    """The interval as text, or a dash."""
+    if error is None:
+        return "—"
+    return f"[{format_number(value - Z_95 * error)}, {format_number(value + Z_95 * error)}]"

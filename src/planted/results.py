@@ -255,13 +255,13 @@ class Recovery:
     def _repr_html_(self) -> str:
         """Show the verdict and its evidence in a notebook; every text is escaped."""
         head = "".join(f'<th scope="col">{text}</th>' for text in ("Checked", "Needed", "Measured", "Holds"))
-        rows = "".join(
-            f'<tr><th scope="row">{escape(item.name)}</th>'
-            f"<td>{'' if item.comparison == 'info' else escape(f'{item.comparison} {item.required:.3g}')}</td>"
-            f"<td>{item.measured:.4g}</td>"
-            f"<td>{'' if item.comparison == 'info' else 'yes' if item.passed else 'no'}</td></tr>"
-            for item in self.evidence
-        )
+        rows = ""
+        for item in self.evidence:
+            is_judged = item.comparison != "info"
+            need = escape(f"{item.comparison} {item.required:.3g}") if is_judged else ""
+            holds = ("yes" if item.passed else "no") if is_judged else ""
+            cells = "".join(f"<td>{text}</td>" for text in (need, f"{item.measured:.4g}", holds))
+            rows += f'<tr><th scope="row">{escape(item.name)}</th>{cells}</tr>'
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
         network = "" if self.network is None else f"<p><code>{escape(repr(self.network))}</code></p>"
         return (

@@ -47,7 +47,7 @@ bench: $(FULL)
 clean:
 	rm -rf build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst mutants
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""One file per algorithm: rows or moments in, `Recovery` out."""

@@ -1,0 +1,229 @@
+r"""A recovery problem in comfortable units, and the way back.
+
+Every method works on standardised data: columns of X shifted and scaled to mean 0 and variance 1, Y divided by one common
+scale (one for all outputs, so that equal noise stays equal), and shifted only when its mean dwarfs its spread. The
+network is returned in the user's units:
+
+    x' = (x - μ) / s,   y' = (y - ν) / τ   ⇒   W = W'/s,  b = b' - W μ,  A = τ A',  c = τ c' + ν .
+
+Inputs at offset 1e8 or scale 1e±150 thus become the same problem as well-scaled ones. Constant columns become zero and get
+zero weight. The search phases of all methods use a sample of rows in memory (`Problem.X`, `Problem.Y`); refinement and
+certificates read all rows, in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from planted._streams import seed_entropy, solver_streams
+from planted._typing import Array, Progress, Seed
+from planted.moments import RowBlocks, joint_moments, sample_rows
+from planted.networks import TwoLayerNetwork
+from planted.results import Provenance, Requirements
+
+__all__ = ["Problem", "Scaling", "prepare_problem"]
+
+SEARCH_ROWS = 20_000
+DWARFING_MEAN = 1e3  # standard deviations; below, an offset costs fewer digits than it would cost parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The affine change of units between the user's data and the standardised problem.
+
+    Parameters
+    ----------
+    x_mean, x_scale : ndarray of shape (d,)
+        Shift and scale of the inputs.
+    y_shift : ndarray of shape (m,)
+        Shift of the outputs, zero unless their mean dwarfs their spread.
+    y_scale : float
+        Common scale of the outputs.
+    """
+
+    x_mean: Array
+    x_scale: Array
+    y_shift: Array
+    y_scale: float
+
+    def apply(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Standardise rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        Y : ndarray of shape (n, m)
+            Outputs.
+
+        Returns
+        -------
+        tuple of ndarray
+            Standardised inputs and outputs.
+        """
+        return (X - self.x_mean) / self.x_scale, (Y - self.y_shift) / self.y_scale
+
+    def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Express a network of the standardised problem in the user's units.
+
+        Parameters
+        ----------
+        network : TwoLayerNetwork
+            Network of the standardised problem.
+
+        Returns
+        -------
+        TwoLayerNetwork
+            The same function of the user's inputs, rows of W of unit norm.
+        """
+        W = network.W / self.x_scale
+        norms = np.linalg.norm(W, axis=1)
+        norms = np.where(norms > 0, norms, 1.0)
+        W = W / norms[:, None]
+        degree = network.activation.degree
+        return TwoLayerNetwork(
+            W,
+            network.b / norms - W @ self.x_mean,
+            network.A * (self.y_scale * norms**degree),
+            network.c * self.y_scale + self.y_shift,
+            network.activation,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Standardised data with what every method needs around them.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        All rows, standardised.
+    X : ndarray of shape (rows, d)
+        Sampled standardised inputs (all of them when there are few).
+    Y : ndarray of shape (rows, m)
+        Sampled standardised outputs.
+    n_samples : int
+        Number of rows in all blocks.
+    scaling : Scaling
+        The way back.
+    rng : numpy.random.Generator
+        The solver's stream.
+    seed : int or None
+        Its entropy, for the provenance.
+    progress : callable
+        Told what is being done.
+    started : float
+        Clock at the beginning.
+    """
+
+    blocks: RowBlocks
+    X: Array
+    Y: Array
+    n_samples: int
+    scaling: Scaling
+    rng: np.random.Generator
+    seed: int | None
+    progress: Progress
+    started: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    @property
+    def holds_all_rows(self) -> bool:
+        """Whether the sample in memory is the whole data set."""
+        return len(self.X) == self.n_samples
+
+    def stats(self, **items: Any) -> dict[str, Any]:
+        """Return items with the seconds spent so far.
+
+        Parameters
+        ----------
+        **items
+            Counts to record.
+
+        Returns
+        -------
+        dict
+            The items and ``seconds``.
+        """
+        return {**items, "seconds": perf_counter() - self.started}
+
+    def provenance(self, requires: Requirements, parameters: Mapping[str, Any]) -> Provenance:
+        """Return where a result of a method on this problem came from.
+
+        Parameters
+        ----------
+        requires : Requirements
+            The method's card.
+        parameters : mapping
+            Options it ran with.
+
+        Returns
+        -------
+        Provenance
+            The record.
+        """
+        shape = (self.n_samples, self.n_features, self.n_outputs)
+        return Provenance(requires.method, requires.reference, dict(parameters), self.seed, shape)
+
+
+def prepare_problem(
+    blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None, search_rows: int = SEARCH_ROWS
+) -> Problem:
+    """Standardise data and sample rows for the search phases; two passes.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The user's data.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver's stream.
+    progress : callable, optional
+        Told what is being done.
+    search_rows : int
+        Rows kept in memory.
+
+    Returns
+    -------
+    Problem
+        The standardised problem.
+    """
+    started = perf_counter()
+    if random_state is None:
+        random_state = np.random.SeedSequence()  # fresh entropy, but recorded: the result can be made again
+    seed = seed_entropy(random_state)
+    sampling, rng = solver_streams(random_state, 2)
+    moments = joint_moments(blocks)
+    d = next(iter(blocks))[0].shape[1]
+    spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
+    scaling = _scaling(moments.mean, spread, d)
+    standardised = blocks.map(scaling.apply)
+    X, Y = sample_rows(standardised, search_rows, sampling)
+    return Problem(standardised, X, Y, moments.count, scaling, rng, seed, progress or _ignore, started)
+
+
+def _scaling(mean: Array, spread: Array, d: int) -> Scaling:
+    rounding = np.abs(mean) * 4 * np.finfo(float).eps
+    spread = np.where(spread > rounding, spread, 0.0)  # a constant column, up to rounding
+    x_scale = np.where(spread[:d] > 0, spread[:d], 1.0)
+    y_mean, y_spread = mean[d:], spread[d:]
+    level = float(np.sqrt((y_spread**2).mean()))
+    shift = np.where(np.abs(y_mean) > DWARFING_MEAN * level, y_mean, 0.0)
+    return Scaling(mean[:d], x_scale, shift, level if level > 0 else 1.0)
+
+
+def _ignore(what: str, fraction: float) -> None:
+    """Progress goes nowhere unless someone listens."""

@@ -1,0 +1,340 @@
+r"""When may a network be called *the* planted one?
+
+Problem     A small residual is not recovery: at few samples wrong networks fit exactly. Decide, from the rows, between
+            RECOVERED, FITTED and the refusals, and put every number behind the decision into the evidence.
+Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the samples alone gives more equations
+            than unknowns and a Jacobian of full rank, so that the network is locally determined by that part and the
+            *other* samples are a test it passed; (3) every unit was seen on at least d + 2 samples and off on at least
+            k + 1 samples: one more than its own linear system needs on each side; (4) a renewed search finds no further
+            ReLU unit in the column space of the outputs; (5) where there are enough samples, the uniqueness theorem of
+            `complementarity` (null space of dimension k).
+            *Noisy.* The residual must look like noise that ignores x. With instruments φ(x) the score statistic
+
+            .. math:: T = \mathrm{vec}(\Phi^\top R)^\top \left[ s^2 (\Phi^\top \Phi \otimes I - \text{part explained by } J)
+                      \right]^{+} \mathrm{vec}(\Phi^\top R)
+
+            is χ² when the network is right and grows like n when a unit is missing, misplaced or of another kind.
+            Here the part of Φ explained by the Jacobian J is removed first, since the fit has already made R orthogonal
+            to J. Then every unit's kink must be significant and the Jacobian of full rank.
+Guarantee   Noiseless with (5): EXACT and global. Without (5): EXACT in the sense of (1)–(4); local uniqueness is proved, global
+            uniqueness is the outcome of a search that found nothing else. Noisy: ASYMPTOTIC.
+Cost        Two passes over the rows; O((k p)³) algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, stats
+
+from planted._typing import Array, IntArray
+from planted.algorithms._problem import Problem
+from planted.algorithms.refine import Refinement
+from planted.algorithms.uncertainty import Information, information
+from planted.moments import RowBlocks, accumulate_normal, augment
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Unavailable, Uncertainty
+
+__all__ = ["RowChecks", "Verdict", "certify_noiseless", "certify_noisy", "check_rows_against", "degrees_of_freedom"]
+
+RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the outputs' standard deviation
+CONDITIONING_TOL = 1e-6  # relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one
+FIT_PART = 0.9
+SIGNIFICANCE = 1e-3  # of the lack-of-fit test: one correct network in a thousand is doubted
+KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
+DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
+N_INSTRUMENTS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RowChecks:
+    """What one pass over all rows says about a network.
+
+    Parameters
+    ----------
+    largest_residual : float
+        Largest absolute residual of one output of one sample.
+    active : ndarray of shape (k,)
+        Samples on which each unit is on.
+    n_samples : int
+        Number of samples.
+    """
+
+    largest_residual: float
+    active: IntArray
+    n_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome with everything that led to it.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        The decision.
+    guarantee : Guarantee
+        What is proved.
+    evidence : tuple of Evidence
+        The numbers.
+    detail : str
+        The reason in one sentence.
+    uncertainty : Uncertainty or Unavailable
+        Standard errors in the user's units.
+    """
+
+    outcome: Outcome
+    guarantee: Guarantee
+    evidence: tuple[Evidence, ...]
+    detail: str
+    uncertainty: Uncertainty | Unavailable
+
+
+def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks:
+    """Compare a network with every row.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        All rows.
+    network : TwoLayerNetwork
+        The network, in the units of the rows.
+
+    Returns
+    -------
+    RowChecks
+        Largest residual and activity of the units.
+    """
+    largest, active, count = 0.0, np.zeros(network.n_hidden, dtype=np.intp), 0
+    for X, Y in blocks:
+        t = network.preactivations(X)
+        active += (t > 0).sum(axis=0)
+        residual = Y - network.activation(t) @ network.A.T - network.c
+        largest = max(largest, float(np.abs(residual).max(initial=0.0)))
+        count += len(X)
+    return RowChecks(largest, active, count)
+
+
+def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool) -> int:
+    """Return the number of unknowns of a network up to the scale of its units.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    offset : bool
+        Whether c is unknown.
+
+    Returns
+    -------
+    int
+        k(d+1) + mk - k, plus m with an offset.
+    """
+    return network.n_parameters - (0 if offset else network.n_outputs)
+
+
+def certify_noiseless(
+    problem: Problem,
+    fit: Refinement,
+    *,
+    offset: bool,
+    uniqueness: Sequence[Evidence] = (),
+    rivals: int = 0,
+) -> Verdict:
+    """Judge a network that claims to reproduce noiseless data.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        The refined network.
+    offset : bool
+        Whether c was free.
+    uniqueness : sequence of Evidence
+        Lines of the method's own uniqueness theorem; the guarantee is global when there are any and all hold.
+    rivals : int
+        Further units that a renewed search found in the column space of the outputs.
+
+    Returns
+    -------
+    Verdict
+        The decision. ``FITTED`` means that the samples are not reproduced to rounding.
+    """
+    net = fit.network
+    rows = check_rows_against(problem.blocks, net)
+    chosen = problem.rng.permutation(len(problem.X))[: int(np.ceil(FIT_PART * len(problem.X)))]
+    part = RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
+    local = information(accumulate_normal(part, net), net, offset=offset)
+    unknowns = degrees_of_freedom(net, offset=offset)
+    exact = Evidence("largest residual of a sample, in output standard deviations", rows.largest_residual, RESIDUAL_TOL, "<=")
+    count = Evidence(f"equations from {len(chosen)} of the samples", len(chosen) * net.n_outputs, unknowns + 1, ">=", "unknowns + 1")
+    rank = Evidence("smallest relative singular value of the Jacobian on them", local.conditioning, CONDITIONING_TOL, ">=")
+    sides = _both_sides(net, rows)
+    search = Evidence("further units found in the column space of the outputs", rivals, 0, "==")
+    evidence = (exact, count, rank, *sides, search, *uniqueness)
+    doubt = _uncertainty(problem, fit, offset)
+    if not exact.passed:
+        text = f"The best network misses a sample by {rows.largest_residual:.2g} output standard deviations."
+        return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, text, doubt)
+    if not count.passed:
+        need = int(np.ceil((unknowns + 1) / net.n_outputs / FIT_PART))
+        text = f"{rows.n_samples} samples cannot determine {unknowns} unknowns with redundancy; at least {need} are needed."
+        return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
+    failure = _named_failure(net, rows, local, (rank, *sides, search))
+    if failure:
+        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
+    proved = bool(uniqueness) and all(item.passed for item in uniqueness)
+    scope = (
+        "no other network of this width can produce these samples"
+        if proved
+        else "locally unique, and a renewed search found no other"
+    )
+    text = f"All {rows.n_samples} samples are reproduced to {rows.largest_residual:.1e} output standard deviations; {scope}."
+    return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
+
+
+def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict:
+    """Judge a network fitted to noisy data.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        The refined network.
+    offset : bool
+        Whether c was free.
+
+    Returns
+    -------
+    Verdict
+        RECOVERED (asymptotic), FITTED, or a refusal.
+    """
+    net = fit.network
+    rows = check_rows_against(problem.blocks, net)
+    unknowns = degrees_of_freedom(net, offset=offset)
+    equations = rows.n_samples * net.n_outputs
+    count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
+    info = information(fit.sums, net, offset=offset)
+    rank = Evidence("smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">=")
+    sides = _both_sides(net, rows)
+    doubt = _uncertainty(problem, fit, offset)
+    if not count.passed or info.variances is None:
+        evidence = (count, rank, *sides)
+        outcome = Outcome.TOO_FEW_SAMPLES if not count.passed else Outcome.NOT_IDENTIFIABLE
+        text = _named_failure(net, rows, info, (rank, *sides)) or f"{equations} equations for {unknowns} unknowns."
+        return Verdict(outcome, Guarantee.NONE, evidence, text, doubt)
+    noise = float(np.sqrt(fit.cost / (equations - unknowns)))
+    fitting = _lack_of_fit(problem, fit, offset)
+    kink, direction = _unit_strengths(net, info, noise)
+    level = Evidence("residual standard deviation, in output standard deviations", noise)
+    evidence = (level, count, rank, *sides, fitting, kink, direction)
+    failed = [item for item in (rank, *sides, fitting, kink, direction) if not item.passed]
+    if not failed:
+        text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
+        return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, evidence, text, doubt)
+    text = "; ".join(f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}" for item in failed)
+    return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text + ".", doubt)
+
+
+def _both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:
+    """Every unit needs d + 2 samples where it is on and k + 1 where it is off."""
+    on, off = rows.active, rows.n_samples - rows.active
+    return (
+        Evidence("samples on which the rarest unit is on", int(on.min()), network.n_features + 2, ">=", "d + 2"),
+        Evidence("samples on which the most frequent unit is off", int(off.min()), network.n_hidden + 1, ">=", "k + 1"),
+    )
+
+
+def _named_failure(network: TwoLayerNetwork, rows: RowChecks, info: Information, checks: tuple[Evidence, ...]) -> str:
+    """Return a sentence naming the unit at fault, or nothing if all checks hold."""
+    rank, on, off, *search = checks
+    if not on.passed:
+        unit = int(np.argmin(rows.active))
+        return f"Unit {unit} was active in {rows.active[unit]} of {rows.n_samples} samples; {on.required:.0f} are needed."
+    if not off.passed:
+        unit = int(np.argmax(rows.active))
+        idle = rows.n_samples - rows.active[unit]
+        return (
+            f"Unit {unit} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
+            "it cannot be told from a linear part."
+        )
+    if not rank.passed:
+        return (
+            f"The samples leave a direction of unit {info.weakest_unit} undetermined: relative singular value "
+            f"{info.conditioning:.1e}, needed {rank.required:.0e}."
+        )
+    if search and not search[0].passed:
+        return f"{search[0].measured:.0f} further unit(s) explain the same samples equally well."
+    return ""
+
+
+def _uncertainty(problem: Problem, fit: Refinement, offset: bool) -> Uncertainty | Unavailable:
+    freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
+    if freedom <= 0:
+        return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
+    info = information(fit.sums, fit.network, offset=offset, units=problem.scaling)
+    if info.variances is None:
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+    variance = fit.cost / freedom
+    errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
+    return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)
+
+
+def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Evidence, Evidence]:
+    """Return how many standard errors the weakest unit stands out by, and the largest error of a direction."""
+    assert info.variances is not None
+    sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
+    direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
+    return (
+        Evidence("standard errors by which the weakest unit stands out", float(sigmas.min()), KINK_SIGMAS, ">="),
+        Evidence("largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="),
+    )
+
+
+def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool) -> Evidence:
+    """Return the p-value of the score test for traces of x in the residual."""
+    net, k, m = fit.network, fit.network.n_hidden, fit.network.n_outputs
+    directions = problem.rng.standard_normal((N_INSTRUMENTS, problem.n_features))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    thresholds = problem.rng.standard_normal(N_INSTRUMENTS)
+    p = net.n_features + 1
+    width = k * p + k + 1 + N_INSTRUMENTS
+    products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
+    for X, Y in problem.blocks:
+        t = net.preactivations(X)
+        Z = (net.activation.derivative(t)[:, :, None] * augment(X)[:, None, :]).reshape(len(X), k * p)
+        G = augment(net.activation(t))
+        Phi = np.maximum(X @ directions.T - thresholds, 0.0)
+        residual = Y - G @ np.hstack([net.A, net.c[:, None]]).T
+        rows = np.hstack([Z, G, Phi])
+        products += rows.T @ rows
+        cross += rows.T @ residual
+        noise += residual.T @ residual
+    statistic, freedom = _score_statistic(products, cross, noise, fit, offset)
+    p_value = float(stats.chi2.sf(statistic, freedom))
+    return Evidence("p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test")
+
+
+def _score_statistic(products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool) -> tuple[float, int]:
+    """Return T and its degrees of freedom from the products of the rows [Z, G, Φ], with the residual, and of the residual.
+
+    Φ is made orthogonal to all columns of Z and G, which is at least what the fit removed from the residual in any output;
+    so the score of what remains has covariance s² Φ'Φ exactly, and T is χ². Outputs are rotated to uncorrelated noise.
+    """
+    net, start = fit.network, len(products) - N_INSTRUMENTS
+    basis = start if offset else start - 1
+    explained = linalg.lstsq(products[:basis, :basis], products[:basis, start:], cond=1e-12, check_finite=False)[0]
+    remaining = products[start:, start:] - products[start:, :basis] @ explained
+    values, vectors = linalg.eigh(remaining, check_finite=False)
+    keep = values > 1e-8 * np.diag(products)[start:].max()
+    freedom = fit.sums.count - degrees_of_freedom(net, offset=offset) / net.n_outputs
+    levels, rotation = linalg.eigh(noise / freedom, check_finite=False)
+    usable = levels > levels[-1] * 1e-20
+    score = (cross[start:] - explained.T @ cross[:basis]) @ rotation[:, usable] / np.sqrt(levels[usable])
+    projected = (vectors[:, keep].T @ score) / np.sqrt(values[keep, None])
+    return float((projected**2).sum()), int(keep.sum() * usable.sum())

@@ -1,0 +1,299 @@
+r"""Recover a two-layer ReLU network from any inputs when there are as many outputs as units.
+
+Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU and A of full column rank, m ≥ k. Nothing is assumed of the law of x; k
+            may exceed d; biases and an unknown offset are allowed. Sought: W, b, A, c up to order and scale of units.
+Idea        The columns of H = f(X W' + b) lie in the column space of Y, and each is a ReLU of an affine function of x. Noiseless
+            data: with about q = k(k+1)/2 + k(d+1) samples all units are read from one null space (`null_units`), with fewer they
+            are found one by one (`pursuit`). Noisy data: the same equations hold in covariance with any function of x
+            (`instruments`). Every candidate is refined on all rows (`refine`) and judged by what it predicts on rows held out; the winner is
+            certified (`certificate`).
+Guarantee   Noiseless: the uniqueness theorem of `null_units` when n ≥ q - k, else local uniqueness. Noisy: consistency and the
+            standard errors of least squares. Kind: exact | asymptotic.
+            Not promised: fewer outputs than units; units never seen off (linear on the sample) or never seen on; noise
+            that depends on x in the mean.
+Notation    Z = pseudo-inverse of A (rows z_i), h = z'(y - c) activation, t = w'x + b pre-activation.
+Departures  Ours; no paper. The noisy detector of [GKLW19]_ is the special case of quadratic instruments with P tied to S by
+            symmetry of x.
+Cost        Noiseless: O(n q²) or some hundred pursuit starts. Noisy: a few refinements, O(n (k(d+1))²) per pass.
+References  [GKLW19]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms.certificate import Verdict, certify_noiseless
+from planted.algorithms.noisy import recover_from_noise
+from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence, units_from_null_space
+from planted.algorithms.pursuit import Pursuit, pursue_units
+from planted.algorithms.refine import Refinement, refine
+from planted.moments import RowBlocks, augment
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.programs import column_space, numerical_rank
+from planted.results import Evidence, Recovery, Requirements, Unavailable
+
+__all__ = ["REQUIRES", "recover_complementarity"]
+
+REQUIRES = Requirements(
+    method="complementarity",
+    summary="one null space, or one unit at a time, for any inputs when there are as many outputs as units",
+    input_law="any",
+    n_outputs="m >= k",
+    activations=("relu",),
+    biases=True,
+    noise="mean-zero",
+    samples="noiseless about 3(d+k), certified globally from k(k+1)/2 + k(d+1); noisy some 20 d",
+    guarantee=Guarantee.EXACT,
+    reference="planted",
+)
+
+NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
+MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
+RIVAL_STARTS = 128  # of the renewed search for other explanations
+COMPLETIONS = 10
+LINEAR_TOL = 1e-8  # sine of the angle below which a vector of the column space is an affine function of x
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """The column space of the outputs on the rows in memory."""
+
+    Q: Array  # orthonormal basis, with the constant first when there is an offset
+    y: Array  # outputs projected to k dimensions, columns of unit variance
+    n_hidden: int
+    n_linear: int  # directions of the column space that are affine functions of x
+    offset: bool
+    singular_values: Array
+
+
+def recover_complementarity(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    offset: bool | str = "auto",
+    noise: str = "auto",
+    n_restarts: int = 8,
+    max_starts: int = 4000,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network with at least as many outputs as units.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; read from the rank of the outputs if "auto".
+    offset : bool or "auto"
+        Whether the outputs may have an unknown constant; "auto" tries without first.
+    noise : {"auto", "none", "present"}
+        Which route to take; "auto" tries the noiseless one first.
+    n_restarts : int
+        Random starts beside the instrumental one on noisy data.
+    max_starts : int
+        Largest number of pursuit starts on noiseless data.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence.
+    """
+    problem = prepare_problem(blocks, random_state=random_state, progress=progress)
+    options = {"n_hidden": n_hidden, "offset": offset, "noise": noise, "n_restarts": n_restarts, "max_starts": max_starts}
+    if isinstance(n_hidden, int) and n_hidden > problem.n_outputs:
+        return _refusal(problem, options, Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k"))
+    exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)
+    if exact is not None and (exact.outcome is not Outcome.STOPPED_EARLY or noise == "none"):
+        return exact
+    return recover_from_noise(problem, n_hidden, offset, n_restarts, requires=REQUIRES, options=options)
+
+
+def _recover_exactly(
+    problem: Problem, n_hidden: int | str, offset: bool | str, max_starts: int, options: dict[str, Any]
+) -> Recovery | None:
+    """Run the noiseless route; STOPPED_EARLY when no network reproduces the samples."""
+    last: Recovery | None = None
+    for has_offset in _offsets_to_try(problem, offset):
+        outputs = _column_space_of_outputs(problem, has_offset)
+        if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden and outputs.n_hidden < problem.n_outputs:
+            evidence = Evidence("rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k")
+            return _refusal(problem, options, evidence)
+        fit, starts, verdict = _fit_exactly(problem, outputs, max_starts)
+        last = _exact_record(problem, outputs, fit, starts, verdict, n_hidden, options)
+        if last.outcome is not Outcome.STOPPED_EARLY:
+            break
+    return last
+
+
+def _offsets_to_try(problem: Problem, offset: bool | str) -> list[bool]:
+    if isinstance(offset, bool):
+        return [offset]
+    if problem.scaling.y_shift.any():
+        return [True]
+    plain, centred = (numerical_rank(column_space(Y)[1]) for Y in (problem.Y, problem.Y - problem.Y.mean(axis=0)))
+    return [True] if plain > centred else [False, True]
+
+
+def _column_space_of_outputs(problem: Problem, offset: bool) -> _Outputs:
+    X, Y = problem.X, problem.Y
+    n = len(X)
+    Q, values = column_space(Y - Y.mean(axis=0) if offset else Y)
+    k = Q.shape[1]
+    y = Q * np.sqrt(n)
+    if offset:
+        Q = np.hstack([np.full((n, 1), n**-0.5), Q])
+    inputs = linalg.orth(augment(X))
+    outside = Q - inputs @ (inputs.T @ Q)
+    sines = linalg.svdvals(outside, check_finite=False) if Q.size else np.zeros(0)
+    n_linear = int((sines < LINEAR_TOL).sum()) - int(offset)
+    return _Outputs(Q, y, k, max(n_linear, 0), offset, values)
+
+
+def _fit_exactly(problem: Problem, outputs: _Outputs, max_starts: int) -> tuple[Refinement | None, int, Verdict | None]:
+    """Find the units, refine on all rows, certify. No fit when there are no units to find or too few samples to look."""
+    k, d, rows = outputs.n_hidden, problem.n_features, len(problem.X)
+    if rows <= d + 1 + k or k == 0:
+        return None, 0, None
+    q = outputs.y.shape[1] * (k + 1) // 2 + (k + int(outputs.offset)) * (d + 1)
+    space = V = None
+    used = min(rows, int(2 * q) + 50)
+    if rows >= NULL_SPACE_ROWS * q and q <= MAX_NULL_COLUMNS and not outputs.n_linear:
+        problem.progress("complementarity null space", float("nan"))
+        space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
+        V = units_from_null_space(problem.X[:used], outputs.y[:used], space, offset=outputs.offset, rng=problem.rng)
+    found = Pursuit(V, 0) if V is not None else _pursue(problem, outputs, max_starts)
+    fit = _best_fit(problem, outputs, found.V)
+    if fit is None:
+        return None, found.starts, None
+    if space is None and rows >= q - k and q <= MAX_NULL_COLUMNS:
+        space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
+    rivals = _count_rivals(problem, outputs, fit.network)
+    uniqueness = uniqueness_evidence(space, k) if space is not None and space.dimension <= k else ()
+    verdict = certify_noiseless(problem, fit, offset=outputs.offset, uniqueness=uniqueness, rivals=rivals)
+    return fit, found.starts, verdict
+
+
+def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
+    """Pursue units on a small part of the rows first, on more if some are missing."""
+    wanted = outputs.n_hidden - outputs.n_linear
+    total = len(problem.X)
+    rows = min(total, max(500, 12 * (problem.n_features + 1 + outputs.n_hidden)))
+    V = np.zeros((0, problem.n_features + 1))
+    starts = 0
+    while True:
+        X, Q = problem.X[:rows], linalg.orth(outputs.Q[:rows])
+        found = pursue_units(
+            X, Q, wanted, rng=problem.rng, max_starts=max_starts, known=V, progress=problem.progress
+        )
+        V, starts = found.V, starts + found.starts
+        if len(V) >= wanted or rows == total or starts >= max_starts or not len(V):
+            return Pursuit(V, starts)
+        rows = min(total, 4 * rows)
+
+
+def _best_fit(problem: Problem, outputs: _Outputs, V: Array) -> Refinement | None:
+    """Refine the found units on all rows; missing ones are the affine rest or are completed from random rows."""
+    missing = outputs.n_hidden - len(V)
+    if missing and missing == outputs.n_linear:
+        return refine(problem.blocks, _with_affine_rest(problem, outputs, V), offset=outputs.offset)
+    if not missing:
+        return refine(problem.blocks, _network_of(problem, outputs, V), offset=outputs.offset)
+    if len(V) < outputs.n_hidden // 2:
+        return None
+    best: Refinement | None = None
+    for _ in range(COMPLETIONS):
+        rest = np.hstack([problem.rng.standard_normal((missing, problem.n_features)), np.zeros((missing, 1))])
+        fit = refine(problem.blocks, _network_of(problem, outputs, np.vstack([V, rest])), offset=outputs.offset)
+        if best is None or fit.cost < best.cost:
+            best = fit
+        if best.cost < 1e-18 * problem.n_samples:
+            break
+    return best
+
+
+def _network_of(problem: Problem, outputs: _Outputs, V: Array) -> TwoLayerNetwork:
+    """Put least-squares output weights on hidden rows (w, b)."""
+    H = np.maximum(augment(problem.X) @ V.T, 0.0)
+    G = augment(H) if outputs.offset else H
+    B = linalg.lstsq(G, problem.Y, check_finite=False)[0].T
+    return TwoLayerNetwork(V[:, :-1], V[:, -1], B[:, : len(V)], B[:, -1] if outputs.offset else None)
+
+
+def _with_affine_rest(problem: Problem, outputs: _Outputs, V: Array) -> TwoLayerNetwork:
+    """Express what the found units leave, an affine map of rank ``n_linear``, by units that are always on."""
+    rows = augment(problem.X)
+    H = np.maximum(rows @ V.T, 0.0)
+    fitted = linalg.lstsq(np.hstack([H, rows]), problem.Y, check_finite=False)[0][len(V) : -1]
+    right = linalg.svd(fitted, check_finite=False)[0][:, : outputs.n_linear].T
+    reach = 2 * np.abs(problem.X @ right.T).max(axis=0) + 1.0
+    return _network_of(problem, outputs, np.vstack([V, np.hstack([right, reach[:, None]])]))
+
+
+def _count_rivals(problem: Problem, outputs: _Outputs, network: TwoLayerNetwork) -> int:
+    """Search again, with the found units known, for any further ReLU unit in the column space."""
+    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + outputs.n_hidden)))
+    known = np.hstack([network.W, network.b[:, None]])
+    found = pursue_units(
+        problem.X[:rows],
+        linalg.orth(outputs.Q[:rows]),
+        outputs.n_hidden + 1,
+        rng=problem.rng,
+        max_starts=RIVAL_STARTS,
+        known=known,
+    )
+    return max(len(found.V) - outputs.n_hidden, 0)
+
+
+def _exact_record(
+    problem: Problem,
+    outputs: _Outputs,
+    fit: Refinement | None,
+    starts: int,
+    verdict: Verdict | None,
+    n_hidden: int | str,
+    options: dict[str, Any],
+) -> Recovery:
+    """Make the record; STOPPED_EARLY unless the samples are reproduced."""
+    stats = problem.stats(
+        starts=starts,
+        iterations=fit.iterations if fit else 0,
+        output_singular_values=[float(v) for v in outputs.singular_values],
+    )
+    provenance = problem.provenance(REQUIRES, options)
+    rank = Evidence("rank of the outputs", outputs.n_hidden, comparison="info")
+    if fit is None or verdict is None or verdict.outcome is Outcome.FITTED:
+        text = "No ReLU network with this many units reproduces the samples to rounding."
+        reason = Unavailable("There is no network.")
+        return Recovery(None, Outcome.STOPPED_EARLY, Guarantee.NONE, (rank,), reason, stats, provenance, text)
+    outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail
+    if isinstance(n_hidden, int) and n_hidden > outputs.n_hidden:
+        outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
+        detail = (
+            f"{outputs.n_hidden} units reproduce all samples; {n_hidden} were asked for. "
+            "A unit that is never on, or whose output weights depend on the others', leaves no trace."
+        )
+    network = problem.scaling.restore(fit.network)
+    return Recovery(
+        network, outcome, guarantee, (rank, *verdict.evidence), verdict.uncertainty, stats, provenance, detail
+    )
+
+
+def _refusal(problem: Problem, options: dict[str, Any], failed: Evidence) -> Recovery:
+    text = f"{failed.name}: {failed.measured:.0f}; the method needs {failed.comparison} {failed.required:.0f} ({failed.equation})."
+    reason = Unavailable("There is no network.")
+    provenance = problem.provenance(REQUIRES, options)
+    return Recovery(
+        None, Outcome.ASSUMPTION_FAILED, Guarantee.NONE, (failed,), reason, problem.stats(), provenance, text
+    )

@@ -1,0 +1,176 @@
+r"""A start for noisy data by instrumental variables, for any input law.
+
+Problem     y = A f(W x + b) + c + ξ, ξ independent of x with mean zero, m ≥ k. Find approximate hidden weights.
+Idea        Complementarity, h (h - t) = 0, reads for a unit with S = z z', P = z (w, b)':
+
+            .. math:: \tilde y^\top S \tilde y - \tilde y^\top P (x, 1) = 0,                            \quad (1)
+
+            linear in (S, P). With noise its left side has conditional mean tr(S Σ_ξ) given x, a constant; hence
+
+            .. math:: \mathrm{Cov}\left(y^\top S y - y^\top P (x, 1),\ \phi(x)\right) = 0                \quad (2)
+
+            for *every* function φ: a linear instrumental-variable system [Hansen1982]_ that is consistent whatever the law of x.
+            Stack the quadratic features q = [svec(y y'), -y ⊗ (x, 1)] and take the k directions of q that the instruments explain
+            least: the smallest generalised eigenvectors of (C' C, Cov q), C the covariance of q with whitened instruments.
+            Their S-parts are diagonalised jointly, which gives Z; then h = Z' y and (w, b) by regression of h on (x, 1), whose slope
+            is proportional to w for elliptic x and close to it otherwise.
+Guarantee   Consistent for elliptically distributed x, a start otherwise; always followed by refinement. Kind: heuristic.
+Departures  Instruments: x, its squares and products (while few), ReLU random features, and, as in two-stage least squares, the
+            same quadratic features of the first-stage fit ŷ(x).
+Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments, on the rows in memory.
+References  [Hansen1982]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.algorithms.null_units import complementarity_features
+from planted.moments import augment
+from planted.tensors import diagonalise_by_congruence, smat, svec_outer
+
+__all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
+
+MAX_PRODUCTS = 300  # second-degree instruments beyond this number are replaced by random features
+N_RANDOM_FEATURES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStage:
+    """Outputs regressed on functions of x.
+
+    Parameters
+    ----------
+    instruments : ndarray of shape (n, r)
+        Orthonormal columns: a constant and functions of x.
+    fitted : ndarray of shape (n, m)
+        The part of Y they explain.
+    signal : ndarray of shape (min(m, r - 1),)
+        Singular values of the explained part in units of noise, descending; pure noise gives about √r + √m.
+    """
+
+    instruments: Array
+    fitted: Array
+    signal: Array
+
+
+def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
+    """Regress Y on x, its products and random ReLU features.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Standardised inputs.
+    Y : ndarray of shape (n, m)
+        Outputs.
+    rng : numpy.random.Generator
+        Draws the random features.
+
+    Returns
+    -------
+    FirstStage
+        The regression and the spectrum of what it explains.
+    """
+    n, d = X.shape
+    angles = rng.standard_normal((N_RANDOM_FEATURES, d))
+    angles /= np.linalg.norm(angles, axis=1, keepdims=True)
+    random = np.maximum(X @ angles.T + rng.standard_normal(N_RANDOM_FEATURES), 0.0)
+    products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2
+    budget = max(n // 4, d + 1)
+    candidates = np.hstack([X, products, random])[:, : budget - 1]
+    Q = _orthonormal(np.hstack([np.ones((n, 1)), candidates]))
+    fitted = Q @ (Q.T @ Y)
+    residual = Y - fitted
+    noise = residual.T @ residual / max(n - Q.shape[1], 1)
+    signal = linalg.svdvals(Q[:, 1:].T @ Y @ _inverse_root(noise), check_finite=False)
+    return FirstStage(Q, fitted, signal)
+
+
+def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
+    """Count output directions in which x explains more than noise would.
+
+    Parameters
+    ----------
+    stage : FirstStage
+        The regression.
+    slack : float
+        Factor on the random-matrix edge √r + √m.
+
+    Returns
+    -------
+    int
+        The number of hidden units when m ≥ k.
+    """
+    edge = np.sqrt(stage.instruments.shape[1]) + np.sqrt(len(stage.signal))
+    return int((stage.signal > slack * edge).sum())
+
+
+def instrumental_start(X: Array, Y: Array, n_hidden: int, *, stage: FirstStage, rng: np.random.Generator) -> Array:
+    """Estimate the hidden weights by (2).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Standardised inputs.
+    Y : ndarray of shape (n, m)
+        Outputs, offset removed or absent.
+    n_hidden : int
+        Number of units, at most m.
+    stage : FirstStage
+        The first-stage regression on the same rows.
+    rng : numpy.random.Generator
+        Starts the joint diagonalisation.
+
+    Returns
+    -------
+    ndarray of shape (k, d + 1)
+        Rows (w, b) of unit-norm w.
+    """
+    project = _signal_projection(stage, n_hidden)
+    y = Y @ project
+    q = complementarity_features(X, y)
+    q = q - q.mean(axis=0)
+    second = complementarity_features(X, stage.fitted @ project)
+    Q = _orthonormal(np.hstack([stage.instruments, second]))[:, 1:]
+    C = Q.T @ q
+    _, vectors = linalg.eigh(
+        C.T @ C, _lifted(q.T @ q), subset_by_index=[0, n_hidden - 1], check_finite=False
+    )
+    quadratic = smat(vectors[: n_hidden * (n_hidden + 1) // 2].T)
+    Z = diagonalise_by_congruence(quadratic, rng).Z
+    h = y @ Z
+    h = h * np.where((h**3).sum(axis=0) < 0, -1.0, 1.0)
+    V = linalg.lstsq(augment(X), h, check_finite=False)[0].T
+    norms = np.linalg.norm(V[:, :-1], axis=1, keepdims=True)
+    return np.asarray(V / np.where(norms > 0, norms, 1.0))
+
+
+def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
+    """Return an m × k map onto the leading directions of the explained part, scaled to unit variance."""
+    centred = stage.fitted - stage.fitted.mean(axis=0)
+    _, values, right = linalg.svd(centred, full_matrices=False, check_finite=False)
+    values = np.maximum(values[:n_hidden], 1e-12 * values[0])
+    return np.asarray(right[:n_hidden].T / values * np.sqrt(len(centred)))
+
+
+def _orthonormal(columns: Array) -> Array:
+    """Return an orthonormal basis whose first column is the first column's direction; dependent columns are dropped."""
+    lengths = np.linalg.norm(columns, axis=0)
+    columns = columns[:, lengths > 0] / lengths[lengths > 0]
+    Q, R = linalg.qr(columns, mode="economic", check_finite=False)
+    return np.asarray(Q[:, np.abs(np.diag(R)) > 1e-8])
+
+
+def _inverse_root(M: Array) -> Array:
+    values, vectors = linalg.eigh(M, check_finite=False)
+    floor = max(values[-1], np.finfo(float).tiny) * 1e-14
+    return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
+
+
+def _lifted(M: Array) -> Array:
+    """Keep a covariance positive definite to rounding."""
+    return np.asarray(M + 1e-12 * np.trace(M) / len(M) * np.eye(len(M)))

@@ -1,0 +1,152 @@
+r"""Standard errors, conditioning and the Cramér–Rao bound of a two-layer network.
+
+Problem     How well do the rows determine the parameters?
+Idea        With Gaussian noise of variance s² the information about (V, B), V = (W, b), B = (A, c), is J'J / s². In the
+            gauge of unit rows of W a unit moves only along the tangent basis T (w_j⊥ and b_j). Eliminating B
+            gives the reduced matrix N of `refine`, hence
+
+            .. math:: \mathrm{Cov}(V) = s^2\, T (T^\top N T)^{-1} T^\top, \qquad
+                      \mathrm{Cov}(B_l) = s^2 \left( (G^\top G)^{-1} + K_l\, \mathrm{Cov}(V) K_l^\top / s^2 \right),
+
+            with :math:`K_l = (G^\top G)^{-1} G^\top Z\, \mathrm{diag}(a_l \otimes 1_p)`. No m·k-sized matrix is formed.
+            The smallest singular value of J, columns scaled to unit length, is the square root of the smallest eigenvalue of
+            the scaled T'NT: zero means that the samples do not determine the network even locally.
+Guarantee   Asymptotic, for noise independent of x with equal variance in all outputs.
+Cost        O((k p)³) once; nothing is read from rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.algorithms._problem import Scaling
+from planted.algorithms.refine import reduced_normal_matrix
+from planted.moments import NormalSums
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["Information", "identity_scaling", "information"]
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """What the rows say about the parameters, per unit of noise variance.
+
+    Parameters
+    ----------
+    conditioning : float
+        Smallest singular value of the Jacobian with unit columns, after eliminating the output layer.
+    weakest_unit : int
+        The unit that carries most of the worst-determined direction.
+    variances : mapping or None
+        Keys ``W, b, A, c``: variances of the parameters for unit noise variance; None when singular.
+    """
+
+    conditioning: float
+    weakest_unit: int
+    variances: dict[str, Array] | None
+
+
+def information(
+    sums: NormalSums, network: TwoLayerNetwork, *, offset: bool, units: Scaling | None = None
+) -> Information:
+    """Measure how well the rows determine a network.
+
+    Parameters
+    ----------
+    sums : NormalSums
+        Normal equations at the network.
+    network : TwoLayerNetwork
+        The network, rows of W of unit norm.
+    offset : bool
+        Whether c is a parameter.
+    units : Scaling, optional
+        The user's units, in which variances are expressed; those of the network itself if omitted.
+
+    Returns
+    -------
+    Information
+        Conditioning and variances.
+    """
+    k, p = network.n_hidden, network.n_features + 1
+    T = _tangent_basis(network)
+    N = T.T @ reduced_normal_matrix(sums, network, offset=offset) @ T
+    lengths = np.sqrt(_column_squares(sums, network, T))
+    if not (lengths > 0).all():
+        dead = int(np.flatnonzero(lengths <= 0)[0] // (p - 1))
+        return Information(0.0, dead, None)
+    values, vectors = linalg.eigh(N / np.outer(lengths, lengths), check_finite=False)
+    weakest = int(np.argmax((vectors[:, 0].reshape(k, p - 1) ** 2).sum(axis=1)))
+    conditioning = float(np.sqrt(max(values[0], 0.0)))
+    if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
+        return Information(conditioning, weakest, None)
+    root = (T / lengths) @ (vectors / np.sqrt(values))
+    units = units or identity_scaling(network.n_features, network.n_outputs)
+    return Information(conditioning, weakest, _variances(root, sums, network, offset, units))
+
+
+def _tangent_basis(network: TwoLayerNetwork) -> Array:
+    """Return T of shape (k p, k (p-1)): for each unit an orthonormal basis of w_j⊥, and b_j."""
+    k, d = network.W.shape
+    T = np.zeros((k, d + 1, k, d))
+    for j, row in enumerate(network.W):
+        complement = linalg.qr(row[:, None], mode="full")[0][:, 1:]
+        T[j, :d, j, : d - 1] = complement
+        T[j, d, j, d - 1] = 1.0
+    return T.reshape(k * (d + 1), k * d)
+
+
+def _column_squares(sums: NormalSums, network: TwoLayerNetwork, T: Array) -> Array:
+    """Squared lengths of the Jacobian's columns before elimination: diag(T' (A'A ∘ Z'Z) T)."""
+    k, p = network.n_hidden, network.n_features + 1
+    strengths = (network.A**2).sum(axis=0)
+    squares = []
+    for j in range(k):
+        block = slice(j * p, (j + 1) * p)
+        basis = T[block, j * (p - 1) : (j + 1) * (p - 1)]
+        squares.append(strengths[j] * np.einsum("ai,ab,bi->i", basis, sums.ZZ[block, block], basis))
+    return np.concatenate(squares)
+
+
+def _variances(root: Array, sums: NormalSums, network: TwoLayerNetwork, offset: bool, units: Scaling) -> dict[str, Array]:
+    """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
+    k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
+    dV = root.reshape(k, p, -1)
+    scaled = network.W / units.x_scale
+    rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho
+    W = scaled / rho[:, None]
+    d_scaled = dV[:, :-1] / units.x_scale[:, None]
+    d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
+    dW = (d_scaled - W[:, :, None] * d_rho[:, None, :]) / rho[:, None, None]
+    db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None] - np.einsum("jpr,p->jr", dW, units.x_mean)
+    size = k + int(offset)
+    inverse = linalg.pinvh(sums.GG[:size, :size])
+    stretch = np.append(rho, 1.0)[:size]
+    outputs = np.zeros((m, k + 1))
+    for index, row in enumerate(network.A):
+        dB = -inverse @ (sums.GZ[:size] * np.repeat(row, p)) @ root * stretch[:, None]
+        dB[:k] += row[:, None] * d_rho
+        outputs[index, :size] = np.diag(inverse) * stretch**2 + (dB**2).sum(axis=1)
+    outputs *= units.y_scale**2
+    return {"W": (dW**2).sum(axis=2), "b": (db**2).sum(axis=1), "A": outputs[:, :k], "c": outputs[:, k]}
+
+
+def identity_scaling(d: int, m: int) -> Scaling:
+    """Return the scaling that changes nothing.
+
+    Parameters
+    ----------
+    d : int
+        Number of inputs.
+    m : int
+        Number of outputs.
+
+    Returns
+    -------
+    Scaling
+        Zero shifts and unit scales.
+    """
+    return Scaling(np.zeros(d), np.ones(d), np.zeros(m), 1.0)

@@ -1,0 +1,6 @@
+"""Small dense algebra of symmetric matrices and tensors; knows nothing of networks."""
+
+from planted.tensors.joint_diagonalisation import JointDiagonalisation, diagonalise_by_congruence
+from planted.tensors.products import smat, svec, svec_outer
+
+__all__ = ["JointDiagonalisation", "diagonalise_by_congruence", "smat", "svec", "svec_outer"]

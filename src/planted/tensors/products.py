@@ -1,0 +1,77 @@
+r"""Symmetric matrices as vectors.
+
+``svec`` stacks the upper triangle of a symmetric matrix with off-diagonal entries times √2, so that inner products are
+kept: :math:`\langle S, T\rangle = \mathrm{svec}(S)^\top \mathrm{svec}(T)`. ``svec_outer`` builds ``svec(y y')`` for all
+rows of a matrix at once, the feature map of every quadratic method in the package.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planted._typing import Array
+
+__all__ = ["smat", "svec", "svec_outer"]
+
+
+def svec(S: Array) -> Array:
+    """Vectorise symmetric matrices.
+
+    Parameters
+    ----------
+    S : ndarray of shape (..., k, k)
+        Symmetric matrices.
+
+    Returns
+    -------
+    ndarray of shape (..., k(k+1)/2)
+        Their upper triangles, off-diagonal entries times √2.
+
+    Examples
+    --------
+    >>> svec(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3)
+    array([1.   , 2.828, 3.   ])
+    """
+    rows, columns = np.triu_indices(S.shape[-1])
+    return np.asarray(S[..., rows, columns] * _weights(rows, columns))
+
+
+def smat(vector: Array) -> Array:
+    """Invert `svec`.
+
+    Parameters
+    ----------
+    vector : ndarray of shape (..., k(k+1)/2)
+        Vectorised symmetric matrices.
+
+    Returns
+    -------
+    ndarray of shape (..., k, k)
+        The symmetric matrices.
+    """
+    k = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
+    rows, columns = np.triu_indices(k)
+    S = np.zeros((*vector.shape[:-1], k, k))
+    S[..., rows, columns] = S[..., columns, rows] = vector / _weights(rows, columns)
+    return S
+
+
+def svec_outer(Y: Array) -> Array:
+    """Return ``svec(y y')`` for every row y.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, k)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n, k(k+1)/2)
+        Quadratic features.
+    """
+    rows, columns = np.triu_indices(Y.shape[1])
+    return np.asarray(Y[:, rows] * Y[:, columns] * _weights(rows, columns))
+
+
+def _weights(rows: Array, columns: Array) -> Array:
+    return np.where(rows == columns, 1.0, np.sqrt(2.0))

@@ -2,11 +2,12 @@
 
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._matching import UnitMatching, match_units, parameter_error
-from planted.networks._metrics import glm_error, gklw_error, relative_mse
+from planted.networks._metrics import GklwError, gklw_error, glm_error, relative_mse
 from planted.networks._network import TwoLayerNetwork
 
 __all__ = [
     "Activation",
+    "GklwError",
     "TwoLayerNetwork",
     "UnitMatching",
     "gklw_error",

@@ -42,14 +42,14 @@ class Activation:
         if self.left == 0.0 and self.degree == 1:
             return np.maximum(t, 0.0)
         magnitude = np.abs(t) ** self.degree
-        return np.where(t > 0, self.right, self.left) * magnitude
+        return np.asarray(np.where(t > 0, self.right, self.left) * magnitude)
 
     def derivative(self, t: Array) -> Array:
         """Return the derivative at ``t``; at a kink the left one."""
         if self.degree == 1:
             return np.where(t > 0, self.right, -self.left)
         slope = self.degree * np.abs(t) ** (self.degree - 1)
-        return np.where(t > 0, self.right, -self.left) * slope
+        return np.asarray(np.where(t > 0, self.right, -self.left) * slope)
 
     @property
     def is_piecewise_linear(self) -> bool:

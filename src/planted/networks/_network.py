@@ -68,7 +68,9 @@ class TwoLayerNetwork:
         k = weights.shape[0]
         outputs = _frozen_array("A", A, 2)
         if outputs.shape[1] != k:
-            raise BadInputError(f"A has {outputs.shape[1]} columns but W has {k} rows; both count hidden units")
+            raise BadInputError(
+                f"A has {outputs.shape[1]} columns but W has {k} rows; both count hidden units"
+            )
         biases = _frozen_array("b", np.zeros(k) if b is None else b, 1)
         if biases.shape != (k,):
             raise BadInputError(f"b has shape {biases.shape} but W has {k} rows")
@@ -76,7 +78,13 @@ class TwoLayerNetwork:
         offset = _frozen_array("c", np.zeros(m) if c is None else c, 1)
         if offset.shape != (m,):
             raise BadInputError(f"c has shape {offset.shape} but A has {m} rows")
-        values = {"W": weights, "b": biases, "A": outputs, "c": offset, "activation": parse_activation(activation)}
+        values = {
+            "W": weights,
+            "b": biases,
+            "A": outputs,
+            "c": offset,
+            "activation": parse_activation(activation),
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -1,0 +1,277 @@
+"""The kinks of a network: its distinct hyperplanes, and the unique form they give to its function.
+
+A unit with a positively homogeneous activation breaks along one hyperplane and nowhere else. Scaled to a unit
+normal it reads ``a f(n'x + o)``. A piecewise-linear function of a two-layer network can be written in exactly
+one way as
+
+    f(x) = sum_i s_i |n_i'x + o_i| + V x + c                                                        (1)
+
+with distinct hyperplanes and strengths ``s_i`` that are not zero: two-layer networks with activations of
+degree one are the same function if and only if their forms (1) agree.
+
+Two hyperplanes are the same if their unit normals and offsets differ, up to a common sign, by less than a
+tolerance; offsets above one are compared relative to their size (on the scale of ``arcsinh``). Signs and
+order come from the product with one fixed generic vector: unlike "first coordinate positive" and
+lexicographic order, this does not depend on the rounding of coordinates that are zero or equal.
+
+Cost: neighbours are found by sorting along that vector, O(h log h + h d) for h hyperplanes in general
+position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from planted._typing import Array, IntArray
+from planted.outcomes import BadInputError
+
+if TYPE_CHECKING:
+    from planted.networks._network import TwoLayerNetwork
+
+__all__ = [
+    "KinkForm",
+    "ScaledUnits",
+    "UnitGroups",
+    "generic_keys",
+    "group_units",
+    "kink_form",
+    "scale_units",
+    "sum_groups",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KinkForm:
+    """The form (1) of a piecewise-linear function: ``sum_i s_i |n_i'x + o_i| + V x + c``.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (h, d)
+        Unit normals of the distinct hyperplanes.
+    offsets : ndarray of shape (h,)
+        Their offsets.
+    strengths : ndarray of shape (m, h)
+        Half the jump of the gradient across each hyperplane.
+    slope : ndarray of shape (m, d)
+        The linear part.
+    intercept : ndarray of shape (m,)
+        The constant part.
+    """
+
+    normals: Array
+    offsets: Array
+    strengths: Array
+    slope: Array
+    intercept: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Evaluate the function at the rows of ``X``."""
+        bends = np.abs(X @ self.normals.T + self.offsets)
+        return np.asarray(bends @ self.strengths.T + X @ self.slope.T + self.intercept)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledUnits:
+    """The units of a network that have an effect and a hyperplane, with unit normals.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (k, d)
+        Unit normals.
+    offsets : ndarray of shape (k,)
+        Offsets.
+    outputs : ndarray of shape (m, k)
+        Output weights, with the scale of the unit moved into them.
+    constant : ndarray of shape (m,)
+        The output offset, with the constant units folded in.
+    """
+
+    normals: Array
+    offsets: Array
+    outputs: Array
+    constant: Array
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGroups:
+    """Which units share a hyperplane.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (h, d)
+        Unit normals of the distinct hyperplanes, signs fixed, in canonical order.
+    offsets : ndarray of shape (h,)
+        Their offsets.
+    labels : ndarray of int, shape (k,)
+        The hyperplane of each unit.
+    signs : ndarray of shape (k,)
+        +1 where the unit looks along the hyperplane's normal, -1 where it looks against it.
+    """
+
+    normals: Array
+    offsets: Array
+    labels: IntArray
+    signs: Array
+
+
+def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
+    """Return the unique form ``sum_i s_i |n_i'x + o_i| + V x + c`` of a piecewise-linear network.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        A network with an activation of degree one.
+    tol : float, default=1e-10
+        Two hyperplanes whose unit normals and offsets differ by less are the same; a strength that cancels
+        to this fraction of its terms is zero.
+
+    Returns
+    -------
+    KinkForm
+        Hyperplanes with non-zero strengths, in canonical order.
+
+    Examples
+    --------
+    >>> from planted.networks import TwoLayerNetwork
+    >>> form = kink_form(TwoLayerNetwork(W=[[2.0], [-1.0]], b=[2.0, -1.0], A=[[1.0, 1.0]]))
+    >>> form.normals, form.offsets, form.strengths, form.slope, form.intercept
+    (array([[1.]]), array([1.]), array([[1.5]]), array([[0.5]]), array([0.5]))
+    """
+    activation = net.activation
+    if not activation.is_piecewise_linear:
+        raise BadInputError(
+            f"activation {activation.name!r} is not piecewise linear; the kink form needs degree one"
+        )
+    units = scale_units(net)
+    groups = group_units(units, tol=tol)
+    strengths = activation.kink * sum_groups(units.outputs, groups)
+    sizes = activation.kink * sum_groups(np.abs(units.outputs), groups)
+    kept = (np.abs(strengths) > tol * np.abs(sizes)).any(axis=0)
+    slopes = activation.slope * sum_groups(units.outputs * groups.signs, groups)
+    return KinkForm(
+        normals=groups.normals[kept],
+        offsets=groups.offsets[kept],
+        strengths=strengths[:, kept],
+        slope=slopes @ groups.normals,
+        intercept=units.constant + slopes @ groups.offsets,
+    )
+
+
+def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
+    """Scale the units to unit normals; fold constant units into the offset and drop those without effect.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        Any network.
+
+    Returns
+    -------
+    ScaledUnits
+        Units with unit normals.
+    """
+    norms = _row_norms(net.W)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        offsets = net.b / norms
+    is_flat = (norms == 0) | ~np.isfinite(offsets)
+    live = ~is_flat & (net.A != 0).any(axis=0)
+    return ScaledUnits(
+        normals=net.W[live] / norms[live, None],
+        offsets=offsets[live],
+        outputs=net.A[:, live] * norms[live] ** net.activation.degree,
+        constant=net.c + net.A[:, is_flat] @ net.activation(net.b[is_flat]),
+    )
+
+
+def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
+    """Group units by hyperplane.
+
+    Parameters
+    ----------
+    units : ScaledUnits
+        Units with unit normals.
+    tol : float
+        Two hyperplanes whose unit normals and offsets differ by less are the same.
+
+    Returns
+    -------
+    UnitGroups
+        The distinct hyperplanes in canonical order, and who lies on which.
+    """
+    labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
+    facing = _facing(units.normals[first])
+    normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
+    order = np.argsort(-generic_keys(normals, offsets), kind="stable")
+    rank = np.argsort(order)
+    return UnitGroups(normals[order], offsets[order], labels=rank[labels], signs=signs * facing[labels])
+
+
+def sum_groups(values: Array, groups: UnitGroups) -> Array:
+    """Sum the columns of ``values`` (m, k) hyperplane by hyperplane, giving (m, h)."""
+    sums = np.zeros((groups.offsets.size, values.shape[0]))
+    np.add.at(sums, groups.labels, values.T)
+    return sums.T
+
+
+def generic_keys(normals: Array, offsets: Array) -> Array:
+    """Return the numbers by which oriented hyperplanes are sorted: their products with a generic vector."""
+    points = _points(normals, offsets)
+    return np.asarray(points @ _generic_vector(points.shape[1]))
+
+
+def _row_norms(rows: Array) -> Array:
+    """Euclidean norms that neither overflow nor underflow."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    return np.asarray(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
+
+
+def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
+    """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
+    points = _points(normals, offsets)
+    count = len(points)
+    one, other = _near_pairs(points, tol)
+    graph = coo_array((np.ones(one.size), (one, other)), shape=(count, count))
+    components = connected_components(graph, directed=False)[1]
+    _, first, labels = np.unique(components, return_index=True, return_inverse=True)
+    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
+    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
+
+
+def _near_pairs(points: Array, tol: float) -> IntArray:
+    """Pairs of points that agree up to sign within ``tol``, found among neighbours on a generic line."""
+    direction = _generic_vector(points.shape[1])
+    keys = np.abs(points @ direction)
+    order = np.argsort(keys, kind="stable")
+    # A point and its copy can differ on the line by tol times the direction's length, and by rounding.
+    reach = tol * np.linalg.norm(direction) + 1e-14 * keys.max(initial=1.0)
+    found = [np.zeros((2, 0), dtype=np.intp)]
+    for shift in range(1, len(points)):
+        near = np.flatnonzero(keys[order[shift:]] - keys[order[:-shift]] <= reach)
+        if near.size == 0:
+            break
+        one, other = order[near], order[near + shift]
+        apart = np.linalg.norm(points[one] - points[other], axis=1)
+        opposed = np.linalg.norm(points[one] + points[other], axis=1)
+        same = np.minimum(apart, opposed) <= tol
+        found.append(np.stack([one[same], other[same]]))
+    return np.concatenate(found, axis=1)
+
+
+def _points(normals: Array, offsets: Array) -> Array:
+    """Hyperplanes as points; on the scale of arcsinh large offsets differ by their ratio."""
+    return np.column_stack([normals, np.arcsinh(offsets)])
+
+
+def _generic_vector(size: int) -> Array:
+    """A fixed vector, decreasing so that coordinate axes sort in order, without simple linear relations."""
+    return np.asarray(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
+
+
+def _facing(normals: Array) -> Array:
+    """The sign that makes each normal point to the positive side of the generic vector."""
+    return np.where(normals @ _generic_vector(normals.shape[1]) >= 0, 1.0, -1.0)

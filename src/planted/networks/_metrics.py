@@ -1,0 +1,147 @@
+"""Error metrics of the papers, kept because their figures use them.
+
+Recovery itself is judged by `planted.parameter_error`; each metric here says what it cannot see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from planted._typing import Array
+from planted.networks._network import TwoLayerNetwork
+from planted.outcomes import BadInputError
+
+__all__ = ["GklwError", "gklw_error", "glm_error", "relative_mse"]
+
+
+@dataclass(frozen=True, slots=True)
+class GklwError:
+    """Squared distances between two networks' normalised weights after matching.
+
+    Parameters
+    ----------
+    W : float
+        Squared Frobenius distance of the hidden weights with unit rows.
+    A : float
+        Squared Frobenius distance of the output weights with unit columns.
+    """
+
+    W: float
+    A: float
+
+
+def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
+    """Return the error of Section 4 of [GKLW19]_: squared distance of normalised rows of W and columns of A.
+
+    The metric sees neither the sizes of the units nor the biases. Units are paired by the assignment with the
+    smallest sum of both distances.
+
+    Parameters
+    ----------
+    net, truth : TwoLayerNetwork
+        The networks to compare; no simplification is made.
+
+    Returns
+    -------
+    GklwError
+        The errors of W and A; both infinite when the shapes or the numbers of units differ.
+
+    Examples
+    --------
+    >>> truth = TwoLayerNetwork(W=[[1.0, 0.0], [0.0, 1.0]], A=[[1.0, 0.0], [0.0, 1.0]])
+    >>> gklw_error(TwoLayerNetwork(W=[[0.0, 2.0], [0.0, -3.0]], A=[[0.0, 1.0], [5.0, 0.0]]), truth)
+    GklwError(W=2.0, A=0.0)
+    """
+    if net.W.shape != truth.W.shape or net.A.shape != truth.A.shape:
+        return GklwError(W=float("inf"), A=float("inf"))
+    of_rows = cdist(_unit_rows(truth.W), _unit_rows(net.W), "sqeuclidean")
+    of_columns = cdist(_unit_rows(truth.A.T), _unit_rows(net.A.T), "sqeuclidean")
+    pairs = linear_sum_assignment(of_rows + of_columns)
+    return GklwError(W=float(of_rows[pairs].sum()), A=float(of_columns[pairs].sum()))
+
+
+def glm_error(B: Any, B_true: Any) -> float:
+    """Return the error (4.1) of [GLM18]_, which asks whether ``B inv(B_true)`` is a signed permutation.
+
+    With ``Q = B inv(B_true)`` scaled to unit rows it is the smaller of ``1 - min_i max_j |Q_ij|`` and
+    ``1 - min_j max_i |Q_ij|``. Because the smaller one counts, it has a flaw: it is zero when all rows of
+    ``B`` are the same row of ``B_true``. It is blind to signs and sizes as well. Report it beside the paper's
+    figures; judge recovery by `planted.parameter_error`.
+
+    Parameters
+    ----------
+    B : array_like of shape (k, d)
+        Estimated hidden weights.
+    B_true : array_like of shape (k, d)
+        True hidden weights, of full row rank; a right inverse stands for the inverse when k < d.
+
+    Returns
+    -------
+    float
+        The error, between 0 and 1.
+
+    Examples
+    --------
+    >>> glm_error([[0.0, 2.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    0.0
+    >>> glm_error([[3.0, 4.0], [4.0, -3.0]], [[1.0, 0.0], [0.0, 1.0]])
+    0.19999999999999996
+    """
+    estimate, true = np.asarray(B, dtype=np.float64), np.asarray(B_true, dtype=np.float64)
+    if estimate.ndim != 2 or estimate.shape != true.shape:
+        raise BadInputError(f"B has shape {estimate.shape} and B_true {true.shape}; expected the same (k, d)")
+    rank = int(np.linalg.matrix_rank(true))
+    if rank < true.shape[0]:
+        raise BadInputError(
+            f"B_true has rank {rank} but {true.shape[0]} rows; the metric needs full row rank"
+        )
+    alignment = np.abs(_unit_rows(estimate @ np.linalg.pinv(true)))
+    return float(min(1 - alignment.max(axis=1).min(), 1 - alignment.max(axis=0).min()))
+
+
+def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> float:
+    """Return the mean squared error of a network divided by the variance of the targets.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        The network to judge.
+    truth : TwoLayerNetwork or array_like of shape (n, m)
+        The true network, or the targets at ``X``.
+    X : array_like of shape (n, d)
+        Inputs.
+
+    Returns
+    -------
+    float
+        Residual sum of squares over total sum of squares about the mean, summed over outputs; 1 is what the
+        mean alone reaches. For constant targets 0 if they are met exactly, else infinite.
+
+    Examples
+    --------
+    >>> truth = TwoLayerNetwork(W=[[1.0]], A=[[1.0]])
+    >>> relative_mse(TwoLayerNetwork(W=[[1.0]], A=[[1.5]]), truth, [[-2.0], [2.0]])
+    0.5
+    """
+    outputs = net(X)
+    targets = truth(X) if isinstance(truth, TwoLayerNetwork) else np.asarray(truth, dtype=np.float64)
+    if targets.shape != outputs.shape:
+        raise BadInputError(f"the targets have shape {targets.shape}; the network's outputs {outputs.shape}")
+    if outputs.shape[0] == 0:
+        raise BadInputError("X has 0 rows; expected at least one")
+    residual = float(((outputs - targets) ** 2).sum())
+    total = float(((targets - targets.mean(axis=0)) ** 2).sum())
+    if total == 0:
+        return 0.0 if residual == 0 else float("inf")
+    return residual / total
+
+
+def _unit_rows(rows: Array) -> Array:
+    """Rows of unit norm; a zero row stays zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(norms > 0, norms, 1.0))

@@ -1,0 +1,151 @@
+"""Which units can be turned round without changing the function?
+
+Turning a unit of a piecewise-linear network, ``a f(t)`` to ``a f(-t)``, changes the function by a linear
+term: with ``f(t) = kink |t| + slope t`` the change is ``-2 slope a t``. So a set of turned units takes
+up a linear rest ``R x`` (up to a constant, which the offset takes) exactly if
+
+    sum_i z_i q_i = vec(R),    z_i in {0, 1},    q_i = vec(-2 slope a_i n_i')                         (1)
+
+Columns ``q_i`` outside every linear dependence have a unique coefficient, found by least squares and rounded.
+The others fall into blocks whose spans are independent; each block is searched by meeting in the middle, and
+of several solutions the first in a fixed order is returned. Several solutions are the ambiguity of Claim 4.8
+of [ATV21]_: the function does not determine the orientation of these units.
+
+Limit: blocks of more than `LARGEST_BLOCK` units are not searched; they keep the orientation they have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+from scipy.sparse.csgraph import connected_components
+
+from planted._typing import Array, BoolArray, IntArray
+
+__all__ = ["LARGEST_BLOCK", "find_flips"]
+
+LARGEST_BLOCK = 28  # two tables of 2**14 partial sums
+INDEPENDENT = 1e-6  # smallest eigenvalue of the Gram matrix of unit columns that settles independence
+DEPENDENT = 1e-9  # singular values of unit columns below this fraction of the largest are zero
+LINKED = 1e-7  # entries of the null projector above this link two units of one block
+
+
+def find_flips(columns: Array, target: Array, *, preferred: BoolArray, tol: float) -> BoolArray | None:
+    """Choose columns that sum to the target, as near to ``preferred`` as a fixed order allows.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (p, h)
+        The vectors ``q_i`` of (1); exact zeros are units that turn freely.
+    target : ndarray of shape (p,)
+        The linear rest to take up.
+    preferred : ndarray of bool, shape (h,)
+        Of several solutions, the one that agrees with this choice at the first unit where they differ.
+    tol : float
+        The sum must agree with the target to this fraction of its terms.
+
+    Returns
+    -------
+    ndarray of bool, shape (h,), or None
+        The chosen columns; None if there is no solution or the search is too large.
+    """
+    count = columns.shape[1]
+    if not target.any() and _are_independent(columns):
+        return np.zeros(count, dtype=np.bool_)
+    sizes = np.linalg.norm(columns, axis=0)
+    unit = columns / np.where(sizes > 0, sizes, 1.0)
+    solution, null = _least_squares(unit, target)
+    chosen = np.zeros(count, dtype=np.bool_)
+    for block in _dependent_blocks(null):
+        part = unit[:, block] @ solution[block]
+        answer = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol)
+        if answer is None:
+            return None
+        chosen[block] = answer
+    return chosen if _fits(columns[:, chosen], target, tol) else None
+
+
+def _are_independent(columns: Array) -> bool:
+    """Whether the unit columns are clearly independent, from their Gram matrix."""
+    sizes = np.linalg.norm(columns, axis=0)
+    if columns.shape[1] > columns.shape[0] or (sizes == 0).any():
+        return False
+    unit = columns / sizes
+    try:
+        cholesky(unit.T @ unit - INDEPENDENT * np.eye(unit.shape[1]), check_finite=False)
+    except LinAlgError:
+        return False
+    return True
+
+
+def _least_squares(unit: Array, target: Array) -> tuple[Array, Array]:
+    """Return the shortest least-squares solution and an orthonormal basis (h, nu) of the null space."""
+    count = unit.shape[1]
+    left, values, right = np.linalg.svd(unit, full_matrices=count > unit.shape[0])
+    rank = int((values > DEPENDENT * values.max(initial=0.0)).sum())
+    solution = right[:rank].T @ ((left[:, :rank].T @ target) / values[:rank])
+    return solution, right[rank:count].T
+
+
+def _dependent_blocks(null: Array) -> list[IntArray]:
+    """Split the columns into blocks with independent spans; a column in no dependence is its own block."""
+    linked = np.abs(null @ null.T) > LINKED
+    labels = connected_components(linked, directed=False)[1]
+    order = np.argsort(labels, kind="stable")
+    return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if order.size else []
+
+
+def _solve_block(columns: Array, target: Array, *, preferred: BoolArray, tol: float) -> BoolArray | None:
+    count = columns.shape[1]
+    if count == 1 and columns.any():
+        share = float(columns[:, 0] @ target / (columns[:, 0] @ columns[:, 0]))
+        # Rounding errors of other, larger units may blur the share; the whole sum is checked at the end.
+        nearest = round(share)
+        return np.array([nearest == 1]) if nearest in (0, 1) and abs(share - nearest) < 0.1 else None
+    if count > LARGEST_BLOCK:
+        unchanged = np.zeros(count, dtype=np.bool_)
+        return (
+            unchanged if np.abs(target).max(initial=0.0) <= tol * np.abs(columns).max(initial=0.0) else None
+        )
+    return _meet_in_the_middle(columns, target, preferred=preferred, tol=tol)
+
+
+def _meet_in_the_middle(
+    columns: Array, target: Array, *, preferred: BoolArray, tol: float
+) -> BoolArray | None:
+    """First solution of (1) in the order "preferred first, earlier units first"."""
+    count = columns.shape[1]
+    triangle = np.asarray(
+        np.linalg.qr(np.column_stack([columns, target]), mode="r")
+    )  # same geometry, few rows
+    system, goal = triangle[:, :count], triangle[:, count]
+    half = (count + 1) // 2
+    early, late = _all_choices(preferred[:half]), _all_choices(preferred[half:])
+    early_sums, late_sums = early @ system[:, :half].T, late @ system[:, half:].T
+    line = 1.0 / np.sqrt(np.arange(len(goal)) + np.sqrt(2.0))
+    reach = 2 * tol * np.abs(triangle).sum()
+    keys = late_sums @ line
+    order = np.argsort(keys, kind="stable")
+    wanted = goal @ line - early_sums @ line
+    first = np.searchsorted(keys[order], wanted - reach, side="left")
+    last = np.searchsorted(keys[order], wanted + reach, side="right")
+    for index in np.flatnonzero(last > first):
+        for candidate in np.sort(order[first[index] : last[index]]):
+            choice = np.concatenate([early[index], late[candidate]])
+            if _fits(system[:, choice], goal, tol):
+                return choice
+    return None
+
+
+def _all_choices(preferred: BoolArray) -> BoolArray:
+    """All choices as rows, the preferred one first, in lexicographic order of departures from it."""
+    count = preferred.size
+    codes = np.arange(2**count)[:, None]
+    departures = (codes >> np.arange(count)[::-1]) & 1
+    return np.asarray(departures.astype(np.bool_) ^ preferred)
+
+
+def _fits(chosen: Array, target: Array, tol: float) -> bool:
+    """Whether the chosen columns sum to the target, relative to the sizes of the terms."""
+    scale = np.linalg.norm(chosen, axis=0).sum() + np.linalg.norm(target)
+    return bool(np.linalg.norm(chosen.sum(axis=1) - target) <= 10 * tol * scale)

@@ -231,7 +231,7 @@ def test_simplified_counts_by_hand(W, b, A, activation, units):
 
 
 @pytest.mark.parametrize("activation", BENDING)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=seeds, size=sizes, pairs=st.integers(0, 2), doubles=st.integers(0, 3))
 def test_simplify_never_adds_units_and_keeps_values(activation, seed, size, pairs, doubles):
     rng = np.random.default_rng(seed)

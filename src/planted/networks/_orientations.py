@@ -25,8 +25,9 @@ from planted._typing import Array, BoolArray, IntArray
 __all__ = ["LARGEST_BLOCK", "find_flips"]
 
 LARGEST_BLOCK = 28  # two tables of 2**14 partial sums
-INDEPENDENT = 1e-6  # smallest eigenvalue of the Gram matrix of unit columns that settles independence
+INDEPENDENT = 1e-10  # smallest eigenvalue of the Gram matrix of unit columns that settles independence
 DEPENDENT = 1e-9  # singular values of unit columns below this fraction of the largest are zero
+ROUNDING = 1e-13  # a block's share of the target below this fraction of the target is zero
 LINKED = 1e-7  # entries of the null projector above this link two units of one block
 
 
@@ -54,10 +55,12 @@ def find_flips(columns: Array, target: Array, *, preferred: BoolArray, tol: floa
         return np.zeros(count, dtype=np.bool_)
     sizes = np.linalg.norm(columns, axis=0)
     unit = columns / np.where(sizes > 0, sizes, 1.0)
-    solution, null = _least_squares(unit, target)
+    solution, row_space = _least_squares(unit, target)
     chosen = np.zeros(count, dtype=np.bool_)
-    for block in _dependent_blocks(null):
+    for block in _dependent_blocks(row_space):
         part = unit[:, block] @ solution[block]
+        if np.linalg.norm(part) <= ROUNDING * np.linalg.norm(target):
+            part = np.zeros_like(part)
         answer = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol)
         if answer is None:
             return None
@@ -79,17 +82,17 @@ def _are_independent(columns: Array) -> bool:
 
 
 def _least_squares(unit: Array, target: Array) -> tuple[Array, Array]:
-    """Return the shortest least-squares solution and an orthonormal basis (h, nu) of the null space."""
-    count = unit.shape[1]
-    left, values, right = np.linalg.svd(unit, full_matrices=count > unit.shape[0])
+    """Return the shortest least-squares solution and an orthonormal basis (rank, h) of the row space."""
+    left, values, right = np.linalg.svd(unit, full_matrices=False)
     rank = int((values > DEPENDENT * values.max(initial=0.0)).sum())
     solution = right[:rank].T @ ((left[:, :rank].T @ target) / values[:rank])
-    return solution, right[rank:count].T
+    return solution, right[:rank]
 
 
-def _dependent_blocks(null: Array) -> list[IntArray]:
+def _dependent_blocks(row_space: Array) -> list[IntArray]:
     """Split the columns into blocks with independent spans; a column in no dependence is its own block."""
-    linked = np.abs(null @ null.T) > LINKED
+    null_projector = np.eye(row_space.shape[1]) - row_space.T @ row_space
+    linked = np.abs(null_projector) > LINKED
     labels = connected_components(linked, directed=False)[1]
     order = np.argsort(labels, kind="stable")
     return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if order.size else []

@@ -184,7 +184,7 @@ def _as_float64(matrix: npt.NDArray[Any], label: str) -> Array:
     if matrix.dtype.kind == "O":
         return numbers_of_objects(matrix, label)
     with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, and is then named
-        return np.ascontiguousarray(matrix, dtype=np.float64)
+        return np.array(matrix, dtype=np.float64, order="C")
 
 
 def _is_readable_by_blas(matrix: npt.NDArray[Any]) -> bool:

@@ -160,7 +160,7 @@ def _plain_column(values: npt.NDArray[Any], label: str) -> Array:
 
 def _pandas_extension(column: Any, dtype: Any, label: str) -> Array:
     """Convert a pandas column of a nullable, Arrow-backed or sparse dtype."""
-    is_number = getattr(dtype, "kind", "O") in "biuf" and str(dtype) != "category"
+    is_number = getattr(dtype, "kind", "O") in "biuf"
     if not (is_number or str(dtype).startswith("decimal")):
         raise _wrong_kind(label, str(dtype))
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)

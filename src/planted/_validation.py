@@ -37,8 +37,8 @@ __all__ = [
 BLOCK_VALUES = 1 << 20
 """Values looked at together: 8 MB, so that a scan of a memory map stays small."""
 
-MAX_HASHED_VALUES = 50_000_000
-"""Distinct rows are counted up to this many values (about two seconds of work); above, they are not."""
+MAX_HASHED_VALUES = 20_000_000
+"""Distinct rows are counted up to this many values (about a second of work); above, they are not."""
 
 NAMES_SHOWN = 5
 """Columns listed by name before the rest is only counted."""

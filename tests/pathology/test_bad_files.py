@@ -192,6 +192,26 @@ def test_shapes_that_claim_nothing_but_columns(tmp_path):
         read_table(file)
 
 
+def test_bytes_after_an_array_are_refused(tmp_path):
+    file = tmp_path / "tail.npz"
+    with zipfile.ZipFile(file, "w") as members:
+        members.writestr("X.npy", npy_header((2, 1)) + b"\0" * 16 + b"more")
+        members.writestr("Y.npy", npy_header((2, 1)) + b"\0" * 16)
+    with pytest.raises(FileFormatError, match="array 'X' is followed by bytes that do not belong to it"):
+        read_table(file)
+
+
+def test_forged_lengths_of_record_batches(tmp_path):
+    file = tmp_path / "forged.feather"
+    table = pa.table({name: VALUES[:, j] for j, name in enumerate("abc")})
+    feather.write_feather(table, str(file), compression="uncompressed")
+    claim = (200).to_bytes(8, "little")
+    assert file.read_bytes().count(claim) >= 4  # of the batch and of each column
+    file.write_bytes(file.read_bytes().replace(claim, (10**6).to_bytes(8, "little")))
+    with pytest.raises(FileFormatError, match=r"forged\.feather"):
+        read_table(file)
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 2, 2), ()])
 def test_arrays_that_are_not_tables(tmp_path, shape):
     np.save(tmp_path / "odd.npy", np.zeros(shape))
@@ -347,6 +367,12 @@ def test_no_header_single_row_and_quoted_names(tmp_path, parser):
 def test_text_columns_may_be_left_out(tmp_path, parser):
     table = read_text(tmp_path, 'note,x,y\n"two\nlines",1,2\nplain,3,4\n', features="x")
     np.testing.assert_array_equal(table.X, [[1.0], [3.0]])
+
+
+def test_quoted_lines_across_the_blocks_of_the_parser(tmp_path, parser):
+    note = "line\n" * 500  # a cut at any newline of a block would nearly always fall inside a note
+    table = read_text(tmp_path, "note,x,y\n" + f'"{note}",1,2\n' * 1500, features="x")
+    assert table.X.shape == (1500, 1) and (table.Y == 2.0).all()
 
 
 def test_wide_tables(tmp_path, parser):

@@ -60,6 +60,9 @@ def test_unaligned_and_foreign_byte_order_are_converted():
     record["x"] = X
     assert not record["x"].flags.aligned
     np.testing.assert_array_equal(check_rows(record["x"], Y).X, X)
+    shifted = np.frombuffer(b"\0" + X.tobytes(), dtype=np.float64, offset=1).reshape(X.shape)
+    assert not shifted.flags.aligned and shifted.flags.c_contiguous
+    assert check_rows(shifted, Y).X.flags.aligned
     swapped = check_rows(X.astype(">f8"), Y).X
     assert swapped.dtype == np.float64 and swapped.dtype.isnative
     np.testing.assert_array_equal(swapped, X)

@@ -29,8 +29,8 @@ __all__ = ["open_npy", "open_npz"]
 BOMB_BYTES = 256 * 2**20
 BOMB_RATIO = 100.0
 """Refused: members above this size that also expand by more than this factor. Measured with deflate on 8 MB:
-Gaussian numbers 1.04; integers 0 to 9: 10; random bits as float64: 27; one bit in a hundred set: 239; zeros: 1027.
-"""
+Gaussian numbers 1.04; integers 0 to 9: 10; random bits as float64: 27; one bit in a hundred set: 239;
+zeros: 1027."""
 
 MAX_COLUMNS = 1_000_000
 """More columns than any recovery could use; a forged shape must not make us build a name for each."""

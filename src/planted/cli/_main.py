@@ -18,6 +18,7 @@ from planted.cli._demo import demo
 from planted.cli._networks import compare, predict
 from planted.cli._options import VariadicCommand
 from planted.cli._recover import recover
+from planted.cli._reproduce import reproduce
 from planted.cli._simulate import simulate
 from planted.outcomes import PlantedError, RecoveryError
 
@@ -64,6 +65,7 @@ app.command(cls=VariadicCommand)(recover)
 app.command()(simulate)
 app.command(cls=VariadicCommand)(predict)
 app.command()(compare)
+app.command()(reproduce)
 
 
 def main() -> None:

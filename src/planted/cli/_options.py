@@ -71,47 +71,41 @@ def _expand(args: list[str], takes_value: set[str], n_arguments: int) -> list[st
     Values end at the next option. Arguments that come after the values, as in ``--targets a b data.csv``,
     are told by what is missing: as many trailing values as the command still lacks arguments are arguments.
     """
-    fixed: list[str] = []
-    groups: list[tuple[str, list[str]]] = []
+    pieces, n_found = _cut(args, takes_value)
+    n_missing = n_arguments - n_found
+    expanded: list[str] = []
+    for name, words in reversed(pieces):
+        if not name:
+            expanded = words + expanded
+            continue
+        if not words:
+            raise BadInputError(f"{name} needs at least one name after it.")
+        n_swallowed = max(min(n_missing, len(words) - 1), 0)
+        n_missing -= n_swallowed
+        values, swallowed = words[: len(words) - n_swallowed], words[len(words) - n_swallowed :]
+        expanded = [part for value in values for part in (name, value)] + swallowed + expanded
+    return expanded
+
+
+def _cut(args: list[str], takes_value: set[str]) -> tuple[list[tuple[str, list[str]]], int]:
+    """Cut into variadic options with their words and the rest without a name; count the arguments in the rest."""
+    pieces: list[tuple[str, list[str]]] = []
     n_found, place = 0, 0
     while place < len(args):
-        token = args[place]
-        place += 1
+        token, place = args[place], place + 1
         if token in VARIADIC:
-            values: list[str] = []
-            while place < len(args) and not args[place].startswith("-"):
-                values.append(args[place])
-                place += 1
-            groups.append((token, values))
+            end = next((i for i in range(place, len(args)) if args[i].startswith("-")), len(args))
+            pieces.append((token, args[place:end]))
         elif token == "--":
-            n_found += len(args) - place
-            fixed += args[place - 1 :]
-            break
+            end = len(args)
+            pieces.append(("", args[place - 1 :]))
+            n_found += end - place
         else:
-            fixed.append(token)
-            if token in takes_value and place < len(args):
-                fixed.append(args[place])
-                place += 1
-            elif not token.startswith("-"):
-                n_found += 1
-    trailing = _trailing_arguments(groups, n_arguments - n_found)
-    repeated = [part for name, values in groups for part in _repeat(name, values)]
-    return repeated + trailing + fixed
-
-
-def _trailing_arguments(groups: list[tuple[str, list[str]]], n_missing: int) -> list[str]:
-    """Take the arguments that were swallowed by variadic options out of them, last group first."""
-    taken: list[str] = []
-    for _, values in reversed(groups):
-        while n_missing > 0 and len(values) > 1:
-            taken.insert(0, values.pop())
-            n_missing -= 1
-    return taken
-
-
-def _repeat(name: str, values: list[str]) -> list[str]:
-    """``name value`` for each value; the bare name when there is none, so that the parser can complain."""
-    return [part for value in values for part in (name, value)] or [name]
+            end = min(place + (token in takes_value), len(args))
+            pieces.append(("", args[place - 1 : end]))
+            n_found += not token.startswith("-")
+        place = end
+    return pieces, n_found
 
 
 def split_names(names: list[str] | None, *, known: tuple[str, ...] | None = None) -> list[str] | None:

@@ -59,8 +59,15 @@ def recover(
     from planted.reporting import summarise
 
     with progress_bar(f"reading {len(table.X):,} samples") as progress, spoken_warnings():
-        options = {"method": method, "activation": activation, "random_state": seed, "progress": progress}
-        record = planted.recover(table.X, table.Y, n_hidden, **options)
+        record = planted.recover(
+            table.X,
+            table.Y,
+            n_hidden,
+            method=method,
+            activation=activation,
+            random_state=seed,
+            progress=progress,
+        )
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
     summary = summarise(record, data=(table.X, table.Y) if report is not None else None, **names)
     if as_json:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from planted.reporting._comparison import Contender, compare_section
 from planted.reporting._content import Code, Figure, Report, Section, Table, Verdict, to_plain
+from planted.reporting._panels import draw_panels
 from planted.reporting._summary import summarise
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Table",
     "Verdict",
     "compare_section",
+    "draw_panels",
     "summarise",
     "to_plain",
 ]

@@ -17,6 +17,7 @@ __all__ = ["fit_section", "search_section"]
 MAX_POINTS = 1200
 MAX_OUTPUTS = 24
 MAX_TRACE = 40
+SMALLEST_DRAWN = 1e-280  # eighteen decades below it are still positive numbers
 MAX_TRACE_COLUMNS = 6
 _SPECTRUM_WORDS = ("singular", "eigenvalue", "spectrum")
 _SCORE_WORDS = ("held_out", "residual", "loss", "cost", "rmse", "mse", "error")
@@ -179,15 +180,14 @@ def _as_spectrum(name: str, value: Any) -> Array | None:
         spectrum = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    is_drawable = spectrum.ndim == 1 and spectrum.size >= 2 and bool(np.isfinite(spectrum).all())
-    return spectrum if is_drawable else None
+    is_list = spectrum.ndim == 1 and spectrum.size >= 2 and bool(np.isfinite(spectrum).all())
+    return spectrum if is_list and float(np.abs(spectrum).max()) > SMALLEST_DRAWN else None
 
 
 def _spectrum_figure(name: str, spectrum: Array) -> Figure:
     """Singular values on a logarithmic axis: the gap is the rank decision."""
     ordered = np.sort(np.abs(spectrum))[::-1]
-    floor = max(float(ordered[0]), np.finfo(np.float64).tiny) * 1e-18
-    drawn = np.maximum(ordered, floor)
+    drawn = np.maximum(ordered, ordered[0] * 1e-18)  # exact zeros are put below rounding
     drop = int(np.argmax(drawn[:-1] / drawn[1:]))
     data = {
         "series": [{"name": "value", "x": list(range(1, len(drawn) + 1)), "y": drawn.tolist()}],

@@ -1,0 +1,95 @@
+"""Line charts of measured rows, for studies and benchmarks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Panel", "draw_panels"]
+
+
+class Panel(Protocol):
+    """What a panel must say: see `planted.reproduce.Axes`."""
+
+    @property
+    def title(self) -> str:
+        """Heading of the panel."""
+        ...
+
+    @property
+    def x(self) -> str:
+        """Column on the horizontal axis."""
+        ...
+
+    @property
+    def y(self) -> str:
+        """Column on the vertical axis."""
+        ...
+
+    @property
+    def series(self) -> str:
+        """Column that tells the curves apart."""
+        ...
+
+    @property
+    def log_x(self) -> bool:
+        """Whether the horizontal axis is logarithmic."""
+        ...
+
+    @property
+    def log_y(self) -> bool:
+        """Whether the vertical axis is logarithmic."""
+        ...
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """Values that select the panel's rows."""
+        ...
+
+
+def draw_panels(rows: Sequence[Mapping[str, Any]], panels: Sequence[Panel], *, title: str) -> str:
+    """Draw rows as line charts side by side: mean over equal (x, series), every measurement as a dot.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        The numbers.
+    panels : sequence of Panel
+        What to draw in each chart.
+    title : str
+        Heading of the picture.
+
+    Returns
+    -------
+    str
+        An SVG document; the same rows give the same text.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "planted", "svg.fonttype": "none", "font.size": 9.0}):
+        figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
+        for index, panel in enumerate(panels):
+            _draw_panel(figure.add_subplot(1, len(panels), index + 1), rows, panel)
+        figure.suptitle(title)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _draw_panel(axes: Any, rows: Sequence[Mapping[str, Any]], panel: Panel) -> None:
+    chosen = [row for row in rows if all(row[key] == value for key, value in panel.where.items())]
+    for name in dict.fromkeys(row[panel.series] for row in chosen):
+        points = [(row[panel.x], row[panel.y]) for row in chosen if row[panel.series] == name]
+        xs = sorted({x for x, _ in points})
+        means = [float(np.mean([y for at, y in points if at == x])) for x in xs]
+        (line,) = axes.plot(xs, means, marker="o", markersize=3, label=str(name))
+        axes.plot(*zip(*points, strict=True), linestyle="", marker=".", alpha=0.35, color=line.get_color())
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axes.set_xscale("log" if panel.log_x else "linear")
+    axes.set_yscale("log" if panel.log_y else "linear")
+    axes.grid(True, alpha=0.3)
+    axes.legend(fontsize=8)

@@ -1,1 +1,69 @@
-"""p."""
+"""Recover the two-layer neural network that generated a data set, with evidence that it is the one.
+
+Public names are loaded when they are first used, so that ``import planted`` costs little more than NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from planted._version import __version__
+
+if TYPE_CHECKING:
+    from planted import simulate
+    from planted.estimators import TwoLayerRegressor
+    from planted.front import methods, recover
+    from planted.io import load_network
+    from planted.moments import RowBlocks
+    from planted.networks import TwoLayerNetwork, parameter_error
+    from planted.outcomes import Guarantee, Outcome
+    from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
+
+__all__ = [
+    "Evidence",
+    "Guarantee",
+    "Outcome",
+    "Recovery",
+    "Requirements",
+    "RowBlocks",
+    "TwoLayerNetwork",
+    "TwoLayerRegressor",
+    "Unavailable",
+    "Uncertainty",
+    "__version__",
+    "load_network",
+    "methods",
+    "parameter_error",
+    "recover",
+    "simulate",
+]
+
+_HOMES = {
+    "Evidence": "planted.results",
+    "Guarantee": "planted.outcomes",
+    "Outcome": "planted.outcomes",
+    "Recovery": "planted.results",
+    "Requirements": "planted.results",
+    "RowBlocks": "planted.moments",
+    "TwoLayerNetwork": "planted.networks",
+    "TwoLayerRegressor": "planted.estimators",
+    "Unavailable": "planted.results",
+    "Uncertainty": "planted.results",
+    "load_network": "planted.io",
+    "methods": "planted.front",
+    "parameter_error": "planted.networks",
+    "recover": "planted.front",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "simulate":
+        return import_module("planted.simulate")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'planted' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -181,7 +181,11 @@ class Problem:
 
 
 def prepare_problem(
-    blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None, search_rows: int = SEARCH_ROWS
+    blocks: RowBlocks,
+    *,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+    search_rows: int = SEARCH_ROWS,
 ) -> Problem:
     """Standardise data and sample rows for the search phases; two passes.
 

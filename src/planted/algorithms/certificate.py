@@ -38,10 +38,19 @@ from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
 
-__all__ = ["RowChecks", "Verdict", "certify_noiseless", "certify_noisy", "check_rows_against", "degrees_of_freedom"]
+__all__ = [
+    "RowChecks",
+    "Verdict",
+    "certify_noiseless",
+    "certify_noisy",
+    "check_rows_against",
+    "degrees_of_freedom",
+]
 
 RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the outputs' standard deviation
-CONDITIONING_TOL = 1e-6  # relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one
+CONDITIONING_TOL = (
+    1e-6  # relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one
+)
 FIT_PART = 0.9
 SIGNIFICANCE = 1e-3  # of the lack-of-fit test: one correct network in a thousand is doubted
 KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
@@ -170,9 +179,22 @@ def certify_noiseless(
     part = RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
     local = information(accumulate_normal(part, net), net, offset=offset)
     unknowns = degrees_of_freedom(net, offset=offset)
-    exact = Evidence("largest residual of a sample, in output standard deviations", rows.largest_residual, RESIDUAL_TOL, "<=")
-    count = Evidence(f"equations from {len(chosen)} of the samples", len(chosen) * net.n_outputs, unknowns + 1, ">=", "unknowns + 1")
-    rank = Evidence("smallest relative singular value of the Jacobian on them", local.conditioning, CONDITIONING_TOL, ">=")
+    exact = Evidence(
+        "largest residual of a sample, in output standard deviations",
+        rows.largest_residual,
+        RESIDUAL_TOL,
+        "<=",
+    )
+    count = Evidence(
+        f"equations from {len(chosen)} of the samples",
+        len(chosen) * net.n_outputs,
+        unknowns + 1,
+        ">=",
+        "unknowns + 1",
+    )
+    rank = Evidence(
+        "smallest relative singular value of the Jacobian on them", local.conditioning, CONDITIONING_TOL, ">="
+    )
     sides = _both_sides(net, rows)
     search = Evidence("further units found in the column space of the outputs", rivals, 0, "==")
     evidence = (exact, count, rank, *sides, search, *uniqueness)
@@ -220,14 +242,18 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict
     equations = rows.n_samples * net.n_outputs
     count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
     info = information(fit.sums, net, offset=offset)
-    rank = Evidence("smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">=")
+    rank = Evidence(
+        "smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">="
+    )
     sides = _both_sides(net, rows)
     doubt = _uncertainty(problem, fit, offset)
     if not count.passed or info.variances is None:
-        evidence = (count, rank, *sides)
         outcome = Outcome.TOO_FEW_SAMPLES if not count.passed else Outcome.NOT_IDENTIFIABLE
-        text = _named_failure(net, rows, info, (rank, *sides)) or f"{equations} equations for {unknowns} unknowns."
-        return Verdict(outcome, Guarantee.NONE, evidence, text, doubt)
+        text = (
+            _named_failure(net, rows, info, (rank, *sides))
+            or f"{equations} equations for {unknowns} unknowns."
+        )
+        return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     fitting = _lack_of_fit(problem, fit, offset)
     kink, direction = _unit_strengths(net, info, noise)
@@ -237,7 +263,9 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict
     if not failed:
         text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
         return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, evidence, text, doubt)
-    text = "; ".join(f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}" for item in failed)
+    text = "; ".join(
+        f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}" for item in failed
+    )
     return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text + ".", doubt)
 
 
@@ -245,12 +273,22 @@ def _both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Ev
     """Every unit needs d + 2 samples where it is on and k + 1 where it is off."""
     on, off = rows.active, rows.n_samples - rows.active
     return (
-        Evidence("samples on which the rarest unit is on", int(on.min()), network.n_features + 2, ">=", "d + 2"),
-        Evidence("samples on which the most frequent unit is off", int(off.min()), network.n_hidden + 1, ">=", "k + 1"),
+        Evidence(
+            "samples on which the rarest unit is on", int(on.min()), network.n_features + 2, ">=", "d + 2"
+        ),
+        Evidence(
+            "samples on which the most frequent unit is off",
+            int(off.min()),
+            network.n_hidden + 1,
+            ">=",
+            "k + 1",
+        ),
     )
 
 
-def _named_failure(network: TwoLayerNetwork, rows: RowChecks, info: Information, checks: tuple[Evidence, ...]) -> str:
+def _named_failure(
+    network: TwoLayerNetwork, rows: RowChecks, info: Information, checks: tuple[Evidence, ...]
+) -> str:
     """Return a sentence naming the unit at fault, or nothing if all checks hold."""
     rank, on, off, *search = checks
     if not on.passed:
@@ -291,8 +329,12 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
     sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
     direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
     return (
-        Evidence("standard errors by which the weakest unit stands out", float(sigmas.min()), KINK_SIGMAS, ">="),
-        Evidence("largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="),
+        Evidence(
+            "standard errors by which the weakest unit stands out", float(sigmas.min()), KINK_SIGMAS, ">="
+        ),
+        Evidence(
+            "largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="
+        ),
     )
 
 
@@ -317,10 +359,14 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool) -> Evidence:
         noise += residual.T @ residual
     statistic, freedom = _score_statistic(products, cross, noise, fit, offset)
     p_value = float(stats.chi2.sf(statistic, freedom))
-    return Evidence("p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test")
+    return Evidence(
+        "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test"
+    )
 
 
-def _score_statistic(products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool) -> tuple[float, int]:
+def _score_statistic(
+    products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool
+) -> tuple[float, int]:
     """Return T and its degrees of freedom from the products of the rows [Z, G, Φ], with the residual, and of the residual.
 
     Φ is made orthogonal to all columns of Z and G, which is at least what the fit removed from the residual in any output;
@@ -328,7 +374,9 @@ def _score_statistic(products: Array, cross: Array, noise: Array, fit: Refinemen
     """
     net, start = fit.network, len(products) - N_INSTRUMENTS
     basis = start if offset else start - 1
-    explained = linalg.lstsq(products[:basis, :basis], products[:basis, start:], cond=1e-12, check_finite=False)[0]
+    explained = linalg.lstsq(
+        products[:basis, :basis], products[:basis, start:], cond=1e-12, check_finite=False
+    )[0]
     remaining = products[start:, start:] - products[start:, :basis] @ explained
     values, vectors = linalg.eigh(remaining, check_finite=False)
     keep = values > 1e-8 * np.diag(products)[start:].max()

@@ -30,7 +30,11 @@ from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms.certificate import Verdict, certify_noiseless
 from planted.algorithms.noisy import recover_from_noise
-from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence, units_from_null_space
+from planted.algorithms.null_units import (
+    complementarity_null_space,
+    uniqueness_evidence,
+    units_from_null_space,
+)
 from planted.algorithms.pursuit import Pursuit, pursue_units
 from planted.algorithms.refine import Refinement, refine
 from planted.moments import RowBlocks, augment
@@ -111,7 +115,13 @@ def recover_complementarity(
         The network with its evidence.
     """
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    options = {"n_hidden": n_hidden, "offset": offset, "noise": noise, "n_restarts": n_restarts, "max_starts": max_starts}
+    options = {
+        "n_hidden": n_hidden,
+        "offset": offset,
+        "noise": noise,
+        "n_restarts": n_restarts,
+        "max_starts": max_starts,
+    }
     if isinstance(n_hidden, int) and n_hidden > problem.n_outputs:
         return _refusal(problem, options, Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k"))
     exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)
@@ -142,7 +152,9 @@ def _offsets_to_try(problem: Problem, offset: bool | str) -> list[bool]:
         return [offset]
     if problem.scaling.y_shift.any():
         return [True]
-    plain, centred = (numerical_rank(column_space(Y)[1]) for Y in (problem.Y, problem.Y - problem.Y.mean(axis=0)))
+    plain, centred = (
+        numerical_rank(column_space(Y)[1]) for Y in (problem.Y, problem.Y - problem.Y.mean(axis=0))
+    )
     return [True] if plain > centred else [False, True]
 
 
@@ -161,7 +173,9 @@ def _column_space_of_outputs(problem: Problem, offset: bool) -> _Outputs:
     return _Outputs(Q, y, k, max(n_linear, 0), offset, values)
 
 
-def _fit_exactly(problem: Problem, outputs: _Outputs, max_starts: int) -> tuple[Refinement | None, int, Verdict | None]:
+def _fit_exactly(
+    problem: Problem, outputs: _Outputs, max_starts: int
+) -> tuple[Refinement | None, int, Verdict | None]:
     """Find the units, refine on all rows, certify. No fit when there are no units to find or too few samples to look."""
     k, d, rows = outputs.n_hidden, problem.n_features, len(problem.X)
     if rows <= d + 1 + k or k == 0:
@@ -172,14 +186,16 @@ def _fit_exactly(problem: Problem, outputs: _Outputs, max_starts: int) -> tuple[
     if rows >= NULL_SPACE_ROWS * q and q <= MAX_NULL_COLUMNS and not outputs.n_linear:
         problem.progress("complementarity null space", float("nan"))
         space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
-        V = units_from_null_space(problem.X[:used], outputs.y[:used], space, offset=outputs.offset, rng=problem.rng)
+        V = units_from_null_space(
+            problem.X[:used], outputs.y[:used], space, offset=outputs.offset, rng=problem.rng
+        )
     found = Pursuit(V, 0) if V is not None else _pursue(problem, outputs, max_starts)
     fit = _best_fit(problem, outputs, found.V)
     if fit is None:
         return None, found.starts, None
     if space is None and rows >= q - k and q <= MAX_NULL_COLUMNS:
         space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
-    rivals = _count_rivals(problem, outputs, fit.network)
+    rivals = max(_count_rivals(problem, outputs, fit.network), len(found.V) - (k - outputs.n_linear))
     uniqueness = uniqueness_evidence(space, k) if space is not None and space.dimension <= k else ()
     verdict = certify_noiseless(problem, fit, offset=outputs.offset, uniqueness=uniqueness, rivals=rivals)
     return fit, found.starts, verdict
@@ -205,6 +221,7 @@ def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
 
 def _best_fit(problem: Problem, outputs: _Outputs, V: Array) -> Refinement | None:
     """Refine the found units on all rows; missing ones are the affine rest or are completed from random rows."""
+    V = V[: outputs.n_hidden]  # more than there should be: the certificate will say so
     missing = outputs.n_hidden - len(V)
     if missing and missing == outputs.n_linear:
         return refine(problem.blocks, _with_affine_rest(problem, outputs, V), offset=outputs.offset)
@@ -215,7 +232,9 @@ def _best_fit(problem: Problem, outputs: _Outputs, V: Array) -> Refinement | Non
     best: Refinement | None = None
     for _ in range(COMPLETIONS):
         rest = np.hstack([problem.rng.standard_normal((missing, problem.n_features)), np.zeros((missing, 1))])
-        fit = refine(problem.blocks, _network_of(problem, outputs, np.vstack([V, rest])), offset=outputs.offset)
+        fit = refine(
+            problem.blocks, _network_of(problem, outputs, np.vstack([V, rest])), offset=outputs.offset
+        )
         if best is None or fit.cost < best.cost:
             best = fit
         if best.cost < 1e-18 * problem.n_samples:

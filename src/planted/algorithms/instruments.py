@@ -109,7 +109,9 @@ def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
     return int((stage.signal > slack * edge).sum())
 
 
-def instrumental_start(X: Array, Y: Array, n_hidden: int, *, stage: FirstStage, rng: np.random.Generator) -> Array:
+def instrumental_start(
+    X: Array, Y: Array, n_hidden: int, *, stage: FirstStage, rng: np.random.Generator
+) -> Array:
     """Estimate the hidden weights by (2).
 
     Parameters
@@ -137,9 +139,7 @@ def instrumental_start(X: Array, Y: Array, n_hidden: int, *, stage: FirstStage, 
     second = complementarity_features(X, stage.fitted @ project)
     Q = _orthonormal(np.hstack([stage.instruments, second]))[:, 1:]
     C = Q.T @ q
-    _, vectors = linalg.eigh(
-        C.T @ C, _lifted(q.T @ q), subset_by_index=[0, n_hidden - 1], check_finite=False
-    )
+    _, vectors = linalg.eigh(C.T @ C, _lifted(q.T @ q), subset_by_index=[0, n_hidden - 1], check_finite=False)
     quadratic = smat(vectors[: n_hidden * (n_hidden + 1) // 2].T)
     Z = diagonalise_by_congruence(quadratic, rng).Z
     h = y @ Z

@@ -87,7 +87,10 @@ def recover_from_noise(
         k += 1
     spectrum = Evidence("output directions explained by x beyond noise", rank, comparison="info")
     stats_ = problem.stats(
-        starts=len(trace), iterations=fit.iterations, passes=fit.passes, signal_spectrum=[float(v) for v in stage.signal]
+        starts=len(trace),
+        iterations=fit.iterations,
+        passes=fit.passes,
+        signal_spectrum=[float(v) for v in stage.signal],
     )
     return Recovery(
         network=problem.scaling.restore(fit.network),
@@ -112,8 +115,12 @@ def _best_candidate(
     for name, V in _starts(problem, k, n_restarts, stage):
         fit = refine(train, _with_outputs(train, V, offset), offset=offset, max_iter=60)
         score = _mean_square(test, fit.network)
-        trace.append({"start": name, "k": k, "score": score, "costs": list(fit.costs), "converged": fit.converged})
-        problem.progress(f"refining candidate {len(scores) + 1} with {k} units", (len(scores) + 1) / (n_restarts + 1))
+        trace.append(
+            {"start": name, "k": k, "score": score, "costs": list(fit.costs), "converged": fit.converged}
+        )
+        problem.progress(
+            f"refining candidate {len(scores) + 1} with {k} units", (len(scores) + 1) / (n_restarts + 1)
+        )
         agrees = any(abs(score - other) <= SAME_SCORE * score for other in scores)
         scores.append(score)
         if score < best_score:
@@ -141,7 +148,7 @@ def _starts(problem: Problem, k: int, n_restarts: int, stage: FirstStage) -> Ite
     for index in range(n_restarts):
         W = problem.rng.standard_normal((k, problem.n_features))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
-        t = problem.X[: CANDIDATE_ROWS] @ W.T
+        t = problem.X[:CANDIDATE_ROWS] @ W.T
         cuts = np.array([np.quantile(t[:, j], u) for j, u in enumerate(problem.rng.uniform(0.25, 0.75, k))])
         yield f"random {index}", np.hstack([W, -cuts[:, None]])
 
@@ -153,7 +160,9 @@ def _with_outputs(rows: RowBlocks, V: Array, offset: bool) -> TwoLayerNetwork:
     return TwoLayerNetwork(V[:, :-1], V[:, -1], B[:, : len(V)], B[:, -1] if offset else None)
 
 
-def _refine_on_all_rows(problem: Problem, network: TwoLayerNetwork, offset: bool | str) -> tuple[Refinement, bool]:
+def _refine_on_all_rows(
+    problem: Problem, network: TwoLayerNetwork, offset: bool | str
+) -> tuple[Refinement, bool]:
     """Refine the winner on all rows; drop c when an F-test says it is not needed (step 3)."""
     problem.progress("refining on all rows", float("nan"))
     full = refine(problem.blocks, network, offset=offset is not False)
@@ -180,7 +189,11 @@ def _mean_square(rows: RowBlocks, network: TwoLayerNetwork) -> float:
 
 def _outcome(verdict: Verdict, fit: Refinement) -> Outcome:
     """An unfinished refinement is never called recovered."""
-    return verdict.outcome if fit.converged or verdict.outcome is not Outcome.RECOVERED else Outcome.STOPPED_EARLY
+    return (
+        verdict.outcome
+        if fit.converged or verdict.outcome is not Outcome.RECOVERED
+        else Outcome.STOPPED_EARLY
+    )
 
 
 def _too_few(problem: Problem, k: int, requires: Requirements, options: dict[str, Any]) -> Recovery:

@@ -32,7 +32,12 @@ from planted.programs import NullSpace, null_space
 from planted.results import Evidence
 from planted.tensors import diagonalise_by_congruence, smat, svec_outer
 
-__all__ = ["complementarity_features", "complementarity_null_space", "uniqueness_evidence", "units_from_null_space"]
+__all__ = [
+    "complementarity_features",
+    "complementarity_null_space",
+    "uniqueness_evidence",
+    "units_from_null_space",
+]
 
 NULL_TOL = 1e-9  # relative; zero singular values of noiseless data lie near 1e-15
 CLEAR_GAP = 1e-6  # smallest relative singular value that is safely not rounding
@@ -85,7 +90,9 @@ def complementarity_null_space(X: Array, y: Array, *, offset: bool = False) -> N
     lengths = np.linalg.norm(features, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
     space = null_space(features / lengths, tol=NULL_TOL)
-    return NullSpace(linalg.orth(space.basis / lengths[:, None]) if space.dimension else space.basis, space.singular_values)
+    return NullSpace(
+        linalg.orth(space.basis / lengths[:, None]) if space.dimension else space.basis, space.singular_values
+    )
 
 
 def units_from_null_space(
@@ -141,8 +148,16 @@ def uniqueness_evidence(space: NullSpace, n_hidden: int) -> tuple[Evidence, Evid
     """
     dropped = f"largest null value {space.largest_dropped:.1e}"
     return (
-        Evidence("dimension of the complementarity null space", space.dimension, n_hidden, "==", "uniqueness theorem"),
-        Evidence("smallest non-null singular value (relative)", space.smallest_kept, CLEAR_GAP, ">=", dropped),
+        Evidence(
+            "dimension of the complementarity null space",
+            space.dimension,
+            n_hidden,
+            "==",
+            "uniqueness theorem",
+        ),
+        Evidence(
+            "smallest non-null singular value (relative)", space.smallest_kept, CLEAR_GAP, ">=", dropped
+        ),
     )
 
 
@@ -152,4 +167,5 @@ def _non_negative(h: Array, offset: bool) -> Array:
         return h if (h**3).sum() >= 0 else -h
     low, high = h - h.min(), h.max() - h
     scale = low.max()
-    return low if (low < OFF_TOL * scale).sum() >= (high < OFF_TOL * scale).sum() else high
+    is_low = (low < OFF_TOL * scale).sum() >= (high < OFF_TOL * scale).sum()
+    return np.asarray(low if is_low else high)

@@ -74,7 +74,12 @@ class Refinement:
 
 
 def refine(
-    blocks: RowBlocks, network: TwoLayerNetwork, *, offset: bool = True, max_iter: int = 100, decrease_tol: float = DECREASE_TOL
+    blocks: RowBlocks,
+    network: TwoLayerNetwork,
+    *,
+    offset: bool = True,
+    max_iter: int = 100,
+    decrease_tol: float = DECREASE_TOL,
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 

@@ -111,7 +111,9 @@ def _column_squares(sums: NormalSums, network: TwoLayerNetwork, T: Array) -> Arr
     return np.concatenate(squares)
 
 
-def _variances(root: Array, sums: NormalSums, network: TwoLayerNetwork, offset: bool, units: Scaling) -> dict[str, Array]:
+def _variances(
+    root: Array, sums: NormalSums, network: TwoLayerNetwork, offset: bool, units: Scaling
+) -> dict[str, Array]:
     """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
     dV = root.reshape(k, p, -1)
@@ -121,7 +123,9 @@ def _variances(root: Array, sums: NormalSums, network: TwoLayerNetwork, offset: 
     d_scaled = dV[:, :-1] / units.x_scale[:, None]
     d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
     dW = (d_scaled - W[:, :, None] * d_rho[:, None, :]) / rho[:, None, None]
-    db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None] - np.einsum("jpr,p->jr", dW, units.x_mean)
+    db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None] - np.einsum(
+        "jpr,p->jr", dW, units.x_mean
+    )
     size = k + int(offset)
     inverse = linalg.pinvh(sums.GG[:size, :size])
     stretch = np.append(rho, 1.0)[:size]

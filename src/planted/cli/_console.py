@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -17,7 +18,15 @@ from rich.text import Text
 from planted._typing import Progress
 from planted.reporting._content import Table as ContentTable
 
-__all__ = ["out_console", "print_error", "print_note", "print_table", "progress_bar", "spoken_warnings"]
+__all__ = [
+    "out_console",
+    "print_error",
+    "print_note",
+    "print_paragraph",
+    "print_table",
+    "progress_bar",
+    "spoken_warnings",
+]
 
 PATIENCE_SECONDS = 2.0
 PIPED_WIDTH = 110
@@ -45,10 +54,22 @@ def print_note(message: str) -> None:
     _err_console().print(Text(message, style="dim"))
 
 
+def print_paragraph(console: Console, paragraph: str) -> None:
+    """Print a paragraph of a story, its first word as a heading, and a blank line after it."""
+    first, _, rest = paragraph.partition(". ")
+    console.print(Text.assemble((f"{first}. ", "bold"), rest))
+    console.print()
+
+
 def print_table(console: Console, table: ContentTable) -> None:
     """Print a table of a report."""
     grid = Table(
-        title=escape(table.title), title_justify="left", title_style="bold", header_style="dim", expand=False
+        box=box.SIMPLE_HEAD,
+        title=escape(table.title),
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        expand=False,
     )
     for i, column in enumerate(table.columns):
         grid.add_column(

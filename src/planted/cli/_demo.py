@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
+from planted.cli._console import (
+    out_console,
+    print_note,
+    print_paragraph,
+    print_table,
+    progress_bar,
+    spoken_warnings,
+)
 from planted.cli._files import write_page
 from planted.cli._options import check_folder
 from planted.cli._recover import print_verdict
@@ -44,8 +50,8 @@ def demo(
     console = out_console()
     world = _plant(seed)
     story = _tell_beginning(world, seed)
-    for sentence in story:
-        console.print(Text(sentence), "")
+    for paragraph in story:
+        print_paragraph(console, paragraph)
     recovery, seconds = _search(world, seed)
     from planted.reporting import summarise
 
@@ -54,7 +60,7 @@ def demo(
     console.print()
     section = _set_beside(world, recovery, (seed, seconds), story)
     print_table(console, section.blocks[0])  # type: ignore[arg-type]  # its first block is the table
-    console.print(Text(section.paragraphs[-1]))
+    print_paragraph(console, section.paragraphs[-1])
     page = summary.with_sections(
         section, title=TITLE, lead="The two-minute story of planted, with its evidence."
     )

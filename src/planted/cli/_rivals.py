@@ -83,7 +83,7 @@ def _fit_rival(world: Dataset, judge: Judge, *, solver: str, seed: int) -> Conte
     from sklearn.neural_network import MLPRegressor
 
     model = MLPRegressor(
-        (world.network.n_hidden,),
+        hidden_layer_sizes=(world.network.n_hidden,),
         activation="relu",
         solver=solver,
         alpha=0.0,

@@ -90,10 +90,14 @@ class RowBlocks:
             if outputs.ndim == 1:
                 outputs = outputs[:, None]
             if inputs.ndim != 2 or outputs.ndim != 2 or len(inputs) != len(outputs):
-                raise BadInputError(f"block {number}: X has shape {inputs.shape} and Y {outputs.shape}; expected (rows, d) and (rows, m)")
+                raise BadInputError(
+                    f"block {number}: X has shape {inputs.shape} and Y {outputs.shape}; expected (rows, d) and (rows, m)"
+                )
             shape = shape or (inputs.shape[1], outputs.shape[1])
             if (inputs.shape[1], outputs.shape[1]) != shape:
-                raise BadInputError(f"block {number} has {inputs.shape[1]} inputs and {outputs.shape[1]} outputs; the first had {shape[0]} and {shape[1]}")
+                raise BadInputError(
+                    f"block {number} has {inputs.shape[1]} inputs and {outputs.shape[1]} outputs; the first had {shape[0]} and {shape[1]}"
+                )
             if not (np.isfinite(inputs).all() and np.isfinite(outputs).all()):
                 raise BadInputError(f"block {number} contains NaN or infinity")
             yield inputs, outputs

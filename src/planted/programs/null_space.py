@@ -18,7 +18,9 @@ from planted._typing import Array
 
 __all__ = ["NullSpace", "column_space", "null_space", "numerical_rank"]
 
-RANK_TOL = 1e-10  # noiseless float64 data leave null singular values near 1e-15; real ones seldom fall below 1e-7
+RANK_TOL = (
+    1e-10  # noiseless float64 data leave null singular values near 1e-15; real ones seldom fall below 1e-7
+)
 
 
 @dataclass(frozen=True, slots=True)

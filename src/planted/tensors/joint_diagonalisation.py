@@ -101,7 +101,9 @@ def _jennrich_start(matrices: Array, rng: np.random.Generator) -> Array:
     values, vectors = np.linalg.eig(P @ np.linalg.pinv(Q))
     second_of_pair = values.imag < 0
     Z = np.where(second_of_pair, vectors.imag, vectors.real)
-    if np.linalg.cond(Z) > 1 / np.sqrt(np.finfo(float).eps):  # a defective pencil has no basis of eigenvectors
+    if np.linalg.cond(Z) > 1 / np.sqrt(
+        np.finfo(float).eps
+    ):  # a defective pencil has no basis of eigenvectors
         Z = rng.standard_normal(Z.shape)
     return np.asarray(np.linalg.inv(Z))
 
@@ -111,8 +113,10 @@ def _uwedge(matrices: Array, V: Array) -> tuple[Array, int]:
     V = V / np.linalg.norm(V, axis=1, keepdims=True)
     energy = _off_diagonal_energy(matrices, V)
     for sweep in range(1, MAX_SWEEPS + 1):
-        candidate = np.linalg.solve(_mixing_of_residual(V @ matrices @ V.T), V)
-        candidate /= np.linalg.norm(candidate, axis=1, keepdims=True)
+        candidate: Array = np.asarray(
+            np.linalg.solve(_mixing_of_residual(V @ matrices @ V.T), V), dtype=np.float64
+        )
+        candidate = candidate / np.linalg.norm(candidate, axis=1, keepdims=True)
         new_energy = _off_diagonal_energy(matrices, candidate)
         if not np.isfinite(new_energy) or (new_energy >= energy and sweep > 3):
             return V, sweep
@@ -131,7 +135,9 @@ def _mixing_of_residual(P: Array) -> Array:
     squares = np.diag(beta)
     determinant = np.outer(squares, squares) - beta**2
     numerator = c * squares[:, None] - beta * c.T
-    safe = determinant > 1e-14 * np.outer(squares, squares)  # equal columns of D: the pair cannot be separated
+    safe = determinant > 1e-14 * np.outer(
+        squares, squares
+    )  # equal columns of D: the pair cannot be separated
     E = np.divide(numerator, determinant, out=np.zeros_like(c), where=safe)
     np.fill_diagonal(E, 1.0)
     return np.asarray(E)

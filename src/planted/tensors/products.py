@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, IntArray
 
 __all__ = ["smat", "svec", "svec_outer"]
 
@@ -32,7 +32,7 @@ def svec(S: Array) -> Array:
     >>> svec(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3)
     array([1.   , 2.828, 3.   ])
     """
-    rows, columns = np.triu_indices(S.shape[-1])
+    rows, columns = _upper(S.shape[-1])
     return np.asarray(S[..., rows, columns] * _weights(rows, columns))
 
 
@@ -50,7 +50,7 @@ def smat(vector: Array) -> Array:
         The symmetric matrices.
     """
     k = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
-    rows, columns = np.triu_indices(k)
+    rows, columns = _upper(k)
     S = np.zeros((*vector.shape[:-1], k, k))
     S[..., rows, columns] = S[..., columns, rows] = vector / _weights(rows, columns)
     return S
@@ -69,9 +69,14 @@ def svec_outer(Y: Array) -> Array:
     ndarray of shape (n, k(k+1)/2)
         Quadratic features.
     """
-    rows, columns = np.triu_indices(Y.shape[1])
+    rows, columns = _upper(Y.shape[1])
     return np.asarray(Y[:, rows] * Y[:, columns] * _weights(rows, columns))
 
 
-def _weights(rows: Array, columns: Array) -> Array:
+def _weights(rows: IntArray, columns: IntArray) -> Array:
     return np.where(rows == columns, 1.0, np.sqrt(2.0))
+
+
+def _upper(k: int) -> tuple[IntArray, IntArray]:
+    rows, columns = np.triu_indices(k)
+    return rows.astype(np.intp), columns.astype(np.intp)

@@ -1,0 +1,1 @@
+"""Do the data meet the assumptions, and is the answer to be believed?"""

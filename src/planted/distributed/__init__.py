@@ -1,0 +1,1 @@
+"""Sums over Dask collections; nothing else knows that Dask exists."""

@@ -1,0 +1,5 @@
+"""scikit-learn estimators: validate, call one function, store its record."""
+
+from planted.estimators._regressor import TwoLayerRegressor
+
+__all__ = ["TwoLayerRegressor"]

@@ -1,0 +1,123 @@
+"""`TwoLayerRegressor`: `planted.recover` with scikit-learn's manners."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from planted._typing import Array
+from planted._validation import check_features, check_rows
+from planted.front import recover
+from planted.outcomes import Outcome, RecoveryError, RecoveryWarning
+
+__all__ = ["TwoLayerRegressor"]
+
+
+class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Regression by recovering a two-layer network.
+
+    Parameters
+    ----------
+    n_hidden : int or "auto", default="auto"
+        Number of hidden units.
+    method : str, default="auto"
+        One of `planted.methods`, or "auto".
+    activation : str, default="relu"
+        Activation of the hidden units.
+    options : dict, optional
+        Further options of the method.
+    random_state : int or None, default=None
+        Seed of the solver.
+
+    Attributes
+    ----------
+    network_ : TwoLayerNetwork
+        The network.
+    recovery_ : Recovery
+        The whole record, with evidence and uncertainty.
+    n_features_in_ : int
+        Number of inputs.
+
+    Examples
+    --------
+    >>> import planted
+    >>> data = planted.simulate.dataset(80, n_features=6, n_hidden=3, n_outputs=4, law="exponential",
+    ...                                 activity=(0.3, 0.7), random_state=0)
+    >>> model = TwoLayerRegressor(random_state=0).fit(data.X, data.Y)
+    >>> model.recovery_.outcome.name, model.network_.n_hidden
+    ('RECOVERED', 3)
+    """
+
+    def __init__(
+        self,
+        n_hidden: int | str = "auto",
+        method: str = "auto",
+        *,
+        activation: str = "relu",
+        options: dict[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.method = method
+        self.activation = activation
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Recover the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+        y : array_like of shape (n,) or (n, m)
+            Outputs.
+
+        Returns
+        -------
+        TwoLayerRegressor
+            The fitted estimator.
+        """
+        data = check_rows(X, y, y_name="y")
+        validate_data(self, X, skip_check_array=True)
+        recovery = recover(
+            data.X,
+            data.Y,
+            self.n_hidden,
+            method=self.method,
+            activation=self.activation,
+            random_state=self.random_state,
+            **(self.options or {}),
+        )
+        if recovery.network is None:
+            raise RecoveryError(recovery.outcome, recovery.detail)
+        if recovery.outcome is not Outcome.RECOVERED:
+            text = f"{recovery.outcome.name}: {recovery.detail} {recovery.outcome.advice}"
+            warnings.warn(text, RecoveryWarning, stacklevel=2)
+        self.network_ = recovery.network
+        self.recovery_ = recovery
+        self._vector_target = data.y_was_1d
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Evaluate the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, m)
+            Outputs, in the shape of the targets that were fitted.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        rows = check_features(X, self.n_features_in_, None if names is None else tuple(names))
+        outputs = self.network_(rows)
+        return np.asarray(outputs[:, 0] if self._vector_target else outputs)

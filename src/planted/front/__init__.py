@@ -1,0 +1,6 @@
+"""The front door: look at the data, choose a method, return one answer with its evidence."""
+
+from planted.front._recover import recover
+from planted.front._registry import Method, find_method, methods
+
+__all__ = ["Method", "find_method", "methods", "recover"]

@@ -1,0 +1,73 @@
+"""`planted.recover`: validate, choose, run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planted._typing import Progress, Seed
+from planted._validation import check_n_hidden, check_rows
+from planted.front._registry import find_method
+from planted.moments import RowBlocks
+from planted.networks import parse_activation
+from planted.results import Recovery
+
+__all__ = ["recover"]
+
+
+def recover(
+    X: Any,
+    Y: Any = None,
+    n_hidden: int | str = "auto",
+    *,
+    method: str = "auto",
+    activation: str = "relu",
+    random_state: Seed = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Recovery:
+    """Recover the two-layer network that generated the data.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d), DataFrame or RowBlocks
+        Inputs. A `planted.RowBlocks` carries inputs and outputs and may be larger than memory; Y is then omitted.
+    Y : array_like of shape (n, m) or (n,), optional
+        Outputs.
+    n_hidden : int or "auto"
+        Number of hidden units, if it is known.
+    method : str, default="auto"
+        One of `planted.methods`, or "auto".
+    activation : str, default="relu"
+        Activation of the hidden units.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver; the same seed gives the same answer. With None a fresh one is drawn and recorded in the provenance.
+    progress : callable, optional
+        Called as ``progress(what, fraction)`` while working.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    Recovery
+        The network, how far to trust it, and why.
+
+    Examples
+    --------
+    >>> import planted
+    >>> data = planted.simulate.dataset(80, n_features=6, n_hidden=3, n_outputs=4, law="exponential",
+    ...                                 activity=(0.3, 0.7), random_state=0)
+    >>> recovery = planted.recover(data.X, data.Y, random_state=0)
+    >>> recovery.outcome.name, planted.parameter_error(recovery.network, data.network) < 1e-12
+    ('RECOVERED', True)
+    """
+    k = check_n_hidden(n_hidden)
+    blocks = X if isinstance(X, RowBlocks) and Y is None else _blocks_of(X, Y)
+    chosen = find_method("complementarity" if method == "auto" else method)
+    chosen.requires.check_activation(parse_activation(activation).name)
+    chosen.check_options(options)
+    return chosen.run(blocks, k, random_state=random_state, progress=progress, **options)
+
+
+def _blocks_of(X: Any, Y: Any) -> RowBlocks:
+    data = check_rows(X, Y)
+    return RowBlocks.from_arrays(data.X, data.Y)

@@ -1,0 +1,95 @@
+"""The table of methods: one line each, everything else is read from the method's own card.
+
+A method is a module in `planted.algorithms` with a card ``REQUIRES`` and a function that takes row blocks, the number
+of hidden units and keyword options, and returns a `Recovery`. Modules are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from planted.outcomes import BadInputError
+from planted.results import Recovery, Requirements
+
+__all__ = ["Method", "find_method", "methods"]
+
+# name -> (module, function); the order is the one in which "auto" tries them: cheap and exact first.
+_MODULES = {
+    "complementarity": ("planted.algorithms.complementarity", "recover_complementarity"),
+}
+_COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method, ready to run.
+
+    Parameters
+    ----------
+    requires : Requirements
+        Its card.
+    run : callable
+        ``run(blocks, n_hidden, random_state=..., progress=..., **options) -> Recovery``.
+    """
+
+    requires: Requirements
+    run: Callable[..., Recovery]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options the method understands."""
+        return tuple(name for name in inspect.signature(self.run).parameters if name not in _COMMON)
+
+    def check_options(self, options: dict[str, object]) -> None:
+        """Refuse options the method does not know.
+
+        Parameters
+        ----------
+        options : dict
+            What the user passed.
+        """
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            raise BadInputError(
+                f"method {self.requires.method!r} has no option {', '.join(unknown)}; it knows {', '.join(self.options)}"
+            )
+
+
+def find_method(name: str) -> Method:
+    """Return the method of a name.
+
+    Parameters
+    ----------
+    name : str
+        As in `planted.methods`.
+
+    Returns
+    -------
+    Method
+        The method.
+    """
+    if name not in _MODULES:
+        raise BadInputError(f"unknown method {name!r}; known are 'auto', {', '.join(map(repr, _MODULES))}")
+    module_name, function_name = _MODULES[name]
+    module = import_module(module_name)
+    return Method(module.REQUIRES, getattr(module, function_name))
+
+
+def methods() -> dict[str, Requirements]:
+    """Return the table of methods with what each requires.
+
+    Returns
+    -------
+    dict
+        Method name to `Requirements`, in the order in which ``method="auto"`` considers them.
+
+    Examples
+    --------
+    >>> import planted
+    >>> planted.methods()["complementarity"].n_outputs
+    'm >= k'
+    """
+    return {name: find_method(name).requires for name in _MODULES}

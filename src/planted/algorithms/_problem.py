@@ -186,6 +186,7 @@ def prepare_problem(
     random_state: Seed = None,
     progress: Progress | None = None,
     search_rows: int = SEARCH_ROWS,
+    centre: bool = True,
 ) -> Problem:
     """Standardise data and sample rows for the search phases; two passes.
 
@@ -199,6 +200,8 @@ def prepare_problem(
         Told what is being done.
     search_rows : int
         Rows kept in memory.
+    centre : bool
+        Whether inputs and outputs may be shifted; without, a network without biases keeps none in the standardised problem.
 
     Returns
     -------
@@ -213,7 +216,7 @@ def prepare_problem(
     moments = joint_moments(blocks)
     d = next(iter(blocks))[0].shape[1]
     spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-    scaling = _scaling(moments.mean, spread, d)
+    scaling = _scaling(moments.mean, spread, d) if centre else _plain_scaling(moments.mean, spread, d)
     standardised = blocks.map(scaling.apply)
     X, Y = sample_rows(standardised, search_rows, sampling)
     return Problem(standardised, X, Y, moments.count, scaling, rng, seed, progress or _ignore, started)
@@ -227,6 +230,14 @@ def _scaling(mean: Array, spread: Array, d: int) -> Scaling:
     level = float(np.sqrt((y_spread**2).mean()))
     shift = np.where(np.abs(y_mean) > DWARFING_MEAN * level, y_mean, 0.0)
     return Scaling(mean[:d], x_scale, shift, level if level > 0 else 1.0)
+
+
+def _plain_scaling(mean: Array, spread: Array, d: int) -> Scaling:
+    """Scale by root mean squares, shift nothing."""
+    size = np.hypot(mean, spread)
+    level = float(np.sqrt((size[d:] ** 2).mean()))
+    x_scale = np.where(size[:d] > 0, size[:d], 1.0)
+    return Scaling(np.zeros(d), x_scale, np.zeros(len(mean) - d), level if level > 0 else 1.0)
 
 
 def _ignore(what: str, fraction: float) -> None:

@@ -127,7 +127,7 @@ def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks
     return RowChecks(largest, active, count)
 
 
-def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool) -> int:
+def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:
     """Return the number of unknowns of a network up to the scale of its units.
 
     Parameters
@@ -136,13 +136,16 @@ def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool) -> int:
         The network.
     offset : bool
         Whether c is unknown.
+    biases : bool
+        Whether b is unknown.
 
     Returns
     -------
     int
-        k(d+1) + mk - k, plus m with an offset.
+        kd + mk - k, plus k with biases, plus m with an offset.
     """
-    return network.n_parameters - (0 if offset else network.n_outputs)
+    known = (0 if offset else network.n_outputs) + (0 if biases else network.n_hidden)
+    return network.n_parameters - known
 
 
 def certify_noiseless(
@@ -150,6 +153,7 @@ def certify_noiseless(
     fit: Refinement,
     *,
     offset: bool,
+    biases: bool = True,
     uniqueness: Sequence[Evidence] = (),
     rivals: int = 0,
 ) -> Verdict:
@@ -163,6 +167,8 @@ def certify_noiseless(
         The refined network.
     offset : bool
         Whether c was free.
+    biases : bool
+        Whether b was free; zero otherwise.
     uniqueness : sequence of Evidence
         Lines of the method's own uniqueness theorem; the guarantee is global when there are any and all hold.
     rivals : int
@@ -177,8 +183,8 @@ def certify_noiseless(
     rows = check_rows_against(problem.blocks, net)
     chosen = problem.rng.permutation(len(problem.X))[: int(np.ceil(FIT_PART * len(problem.X)))]
     part = RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
-    local = information(accumulate_normal(part, net), net, offset=offset)
-    unknowns = degrees_of_freedom(net, offset=offset)
+    local = information(accumulate_normal(part, net), net, offset=offset, biases=biases)
+    unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     exact = Evidence(
         "largest residual of a sample, in output standard deviations",
         rows.largest_residual,
@@ -198,7 +204,7 @@ def certify_noiseless(
     sides = _both_sides(net, rows)
     search = Evidence("further units found in the column space of the outputs", rivals, 0, "==")
     evidence = (exact, count, rank, *sides, search, *uniqueness)
-    doubt = _uncertainty(problem, fit, offset)
+    doubt = _uncertainty(problem, fit, offset, biases)
     if not exact.passed:
         text = f"The best network misses a sample by {rows.largest_residual:.2g} output standard deviations."
         return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, text, doubt)
@@ -219,7 +225,7 @@ def certify_noiseless(
     return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
 
 
-def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict:
+def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool, biases: bool = True) -> Verdict:
     """Judge a network fitted to noisy data.
 
     Parameters
@@ -230,6 +236,8 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict
         The refined network.
     offset : bool
         Whether c was free.
+    biases : bool
+        Whether b was free; zero otherwise.
 
     Returns
     -------
@@ -238,15 +246,15 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)
-    unknowns = degrees_of_freedom(net, offset=offset)
+    unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     equations = rows.n_samples * net.n_outputs
     count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
-    info = information(fit.sums, net, offset=offset)
+    info = information(fit.sums, net, offset=offset, biases=biases)
     rank = Evidence(
         "smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">="
     )
     sides = _both_sides(net, rows)
-    doubt = _uncertainty(problem, fit, offset)
+    doubt = _uncertainty(problem, fit, offset, biases)
     if not count.passed or info.variances is None:
         outcome = Outcome.TOO_FEW_SAMPLES if not count.passed else Outcome.NOT_IDENTIFIABLE
         text = (
@@ -255,7 +263,7 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool) -> Verdict
         )
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
-    fitting = _lack_of_fit(problem, fit, offset)
+    fitting = _lack_of_fit(problem, fit, offset, biases)
     kink, direction = _unit_strengths(net, info, noise)
     level = Evidence("residual standard deviation, in output standard deviations", noise)
     evidence = (level, count, rank, *sides, fitting, kink, direction)
@@ -311,11 +319,12 @@ def _named_failure(
     return ""
 
 
-def _uncertainty(problem: Problem, fit: Refinement, offset: bool) -> Uncertainty | Unavailable:
-    freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
+def _uncertainty(problem: Problem, fit: Refinement, offset: bool, biases: bool) -> Uncertainty | Unavailable:
+    unknowns = degrees_of_freedom(fit.network, offset=offset, biases=biases)
+    freedom = problem.n_samples * problem.n_outputs - unknowns
     if freedom <= 0:
         return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
-    info = information(fit.sums, fit.network, offset=offset, units=problem.scaling)
+    info = information(fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling)
     if info.variances is None:
         return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
     variance = fit.cost / freedom
@@ -338,18 +347,19 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
     )
 
 
-def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool) -> Evidence:
+def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool, biases: bool) -> Evidence:
     """Return the p-value of the score test for traces of x in the residual."""
     net, k, m = fit.network, fit.network.n_hidden, fit.network.n_outputs
     directions = problem.rng.standard_normal((N_INSTRUMENTS, problem.n_features))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     thresholds = problem.rng.standard_normal(N_INSTRUMENTS)
-    p = net.n_features + 1
+    p = net.n_features + int(biases)
     width = k * p + k + 1 + N_INSTRUMENTS
     products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
     for X, Y in problem.blocks:
         t = net.preactivations(X)
-        Z = (net.activation.derivative(t)[:, :, None] * augment(X)[:, None, :]).reshape(len(X), k * p)
+        inputs = augment(X) if biases else X
+        Z = (net.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), k * p)
         G = augment(net.activation(t))
         Phi = np.maximum(X @ directions.T - thresholds, 0.0)
         residual = Y - G @ np.hstack([net.A, net.c[:, None]]).T
@@ -357,7 +367,7 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool) -> Evidence:
         products += rows.T @ rows
         cross += rows.T @ residual
         noise += residual.T @ residual
-    statistic, freedom = _score_statistic(products, cross, noise, fit, offset)
+    statistic, freedom = _score_statistic(products, cross, noise, fit, offset, biases)
     p_value = float(stats.chi2.sf(statistic, freedom))
     return Evidence(
         "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test"
@@ -365,7 +375,7 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool) -> Evidence:
 
 
 def _score_statistic(
-    products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool
+    products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool, biases: bool
 ) -> tuple[float, int]:
     """Return T and its degrees of freedom from the products of the rows [Z, G, Φ], with the residual, and of the residual.
 
@@ -380,7 +390,7 @@ def _score_statistic(
     remaining = products[start:, start:] - products[start:, :basis] @ explained
     values, vectors = linalg.eigh(remaining, check_finite=False)
     keep = values > 1e-8 * np.diag(products)[start:].max()
-    freedom = fit.sums.count - degrees_of_freedom(net, offset=offset) / net.n_outputs
+    freedom = fit.sums.count - degrees_of_freedom(net, offset=offset, biases=biases) / net.n_outputs
     levels, rotation = linalg.eigh(noise / freedom, check_finite=False)
     usable = levels > levels[-1] * 1e-20
     score = (cross[start:] - explained.T @ cross[:basis]) @ rotation[:, usable] / np.sqrt(levels[usable])

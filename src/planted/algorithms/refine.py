@@ -78,6 +78,7 @@ def refine(
     network: TwoLayerNetwork,
     *,
     offset: bool = True,
+    biases: bool = True,
     max_iter: int = 100,
     decrease_tol: float = DECREASE_TOL,
 ) -> Refinement:
@@ -91,6 +92,8 @@ def refine(
         The start.
     offset : bool
         Whether c is free; it stays as it is otherwise.
+    biases : bool
+        Whether b is free; otherwise the start must have b = 0, and b stays zero.
     max_iter : int
         Largest number of accepted steps.
     decrease_tol : float
@@ -104,7 +107,7 @@ def refine(
     state = _evaluate(blocks, _unit_rows(network), offset)
     costs, damping, passes = [state.cost], INITIAL_DAMPING, 1
     for iteration in range(max_iter):
-        N, gradient, scales = _reduced_system(state, offset)
+        N, gradient, scales = _reduced_system(state, offset, biases)
         trial = None
         for _ in range(MAX_REJECTIONS):
             step = _damped_step(N, gradient, damping * scales)
@@ -188,8 +191,8 @@ def _evaluate(blocks: RowBlocks, network: TwoLayerNetwork, offset: bool) -> _Sta
     return _State(better, corrected, max(float(np.trace(corrected.RR)), 0.0))
 
 
-def _reduced_system(state: _State, offset: bool) -> tuple[Array, Array, Array]:
-    """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies."""
+def _reduced_system(state: _State, offset: bool, biases: bool) -> tuple[Array, Array, Array]:
+    """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies; known biases do not move."""
     net, p = state.network, state.network.n_features + 1
     N = reduced_normal_matrix(state.sums, net, offset=offset)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
@@ -198,6 +201,11 @@ def _reduced_system(state: _State, offset: bool) -> tuple[Array, Array, Array]:
     for j, row in enumerate(np.hstack([net.W, net.b[:, None]])):
         block = slice(j * p, (j + 1) * p)
         N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
+    if not biases:
+        known = np.arange(p - 1, len(N), p)
+        N[known, :] = N[:, known] = 0.0
+        N[known, known] = scales[known]
+        gradient[known] = 0.0
     return N, gradient, scales
 
 

@@ -51,7 +51,12 @@ class Information:
 
 
 def information(
-    sums: NormalSums, network: TwoLayerNetwork, *, offset: bool, units: Scaling | None = None
+    sums: NormalSums,
+    network: TwoLayerNetwork,
+    *,
+    offset: bool,
+    biases: bool = True,
+    units: Scaling | None = None,
 ) -> Information:
     """Measure how well the rows determine a network.
 
@@ -63,6 +68,8 @@ def information(
         The network, rows of W of unit norm.
     offset : bool
         Whether c is a parameter.
+    biases : bool
+        Whether b is a parameter; it is known to be zero otherwise.
     units : Scaling, optional
         The user's units, in which variances are expressed; those of the network itself if omitted.
 
@@ -71,32 +78,36 @@ def information(
     Information
         Conditioning and variances.
     """
-    k, p = network.n_hidden, network.n_features + 1
-    T = _tangent_basis(network)
+    k = network.n_hidden
+    T = _tangent_basis(network, biases)
+    units = units or identity_scaling(network.n_features, network.n_outputs)
+    if not T.shape[1]:  # one input and no bias: a unit is its sign, and nothing of it can move
+        return Information(1.0, 0, _variances(T, sums, network, offset, units))
     N = T.T @ reduced_normal_matrix(sums, network, offset=offset) @ T
     lengths = np.sqrt(_column_squares(sums, network, T))
     if not (lengths > 0).all():
-        dead = int(np.flatnonzero(lengths <= 0)[0] // (p - 1))
+        dead = int(np.flatnonzero(lengths <= 0)[0] // (len(lengths) // k))
         return Information(0.0, dead, None)
     values, vectors = linalg.eigh(N / np.outer(lengths, lengths), check_finite=False)
-    weakest = int(np.argmax((vectors[:, 0].reshape(k, p - 1) ** 2).sum(axis=1)))
+    weakest = int(np.argmax((vectors[:, 0].reshape(k, -1) ** 2).sum(axis=1)))
     conditioning = float(np.sqrt(max(values[0], 0.0)))
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Information(conditioning, weakest, None)
     root = (T / lengths) @ (vectors / np.sqrt(values))
-    units = units or identity_scaling(network.n_features, network.n_outputs)
     return Information(conditioning, weakest, _variances(root, sums, network, offset, units))
 
 
-def _tangent_basis(network: TwoLayerNetwork) -> Array:
-    """Return T of shape (k p, k (p-1)): for each unit an orthonormal basis of w_j⊥, and b_j."""
+def _tangent_basis(network: TwoLayerNetwork, biases: bool) -> Array:
+    """Return T of shape (k p, k (p-1)): for each unit an orthonormal basis of w_j⊥, and b_j unless it is known."""
     k, d = network.W.shape
-    T = np.zeros((k, d + 1, k, d))
+    size = d if biases else d - 1
+    T = np.zeros((k, d + 1, k, size))
     for j, row in enumerate(network.W):
         complement = linalg.qr(row[:, None], mode="full")[0][:, 1:]
         T[j, :d, j, : d - 1] = complement
-        T[j, d, j, d - 1] = 1.0
-    return T.reshape(k * (d + 1), k * d)
+        if biases:
+            T[j, d, j, d - 1] = 1.0
+    return T.reshape(k * (d + 1), k * size)
 
 
 def _column_squares(sums: NormalSums, network: TwoLayerNetwork, T: Array) -> Array:
@@ -106,7 +117,7 @@ def _column_squares(sums: NormalSums, network: TwoLayerNetwork, T: Array) -> Arr
     squares = []
     for j in range(k):
         block = slice(j * p, (j + 1) * p)
-        basis = T[block, j * (p - 1) : (j + 1) * (p - 1)]
+        basis = T[block, j * (T.shape[1] // k) : (j + 1) * (T.shape[1] // k)]
         squares.append(strengths[j] * np.einsum("ai,ab,bi->i", basis, sums.ZZ[block, block], basis))
     return np.concatenate(squares)
 
@@ -116,7 +127,7 @@ def _variances(
 ) -> dict[str, Array]:
     """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
-    dV = root.reshape(k, p, -1)
+    dV = root.reshape(k, p, root.shape[1])
     scaled = network.W / units.x_scale
     rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho
     W = scaled / rho[:, None]

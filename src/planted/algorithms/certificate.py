@@ -2,7 +2,8 @@ r"""When may a network be called *the* planted one?
 
 Problem     A small residual is not recovery: at few samples wrong networks fit exactly. Decide, from the rows, between
             RECOVERED, FITTED and the refusals, and put every number behind the decision into the evidence.
-Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the samples alone gives more equations
+Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the samples alone gives
+            more equations
             than unknowns and a Jacobian of full rank, so that the network is locally determined by that part and the
             *other* samples are a test it passed; (3) every unit was seen on at least d + 2 samples and off on at least
             k + 1 samples: one more than its own linear system needs on each side; (4) a renewed search finds no further
@@ -16,8 +17,8 @@ Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a rando
             is χ² when the network is right and grows like n when a unit is missing, misplaced or of another kind.
             Here the part of Φ explained by the Jacobian J is removed first, since the fit has already made R orthogonal
             to J. Then every unit's kink must be significant and the Jacobian of full rank.
-Guarantee   Noiseless with (5): EXACT and global. Without (5): EXACT in the sense of (1)–(4); local uniqueness is proved, global
-            uniqueness is the outcome of a search that found nothing else. Noisy: ASYMPTOTIC.
+Guarantee   Noiseless with (5): EXACT and global. Without (5): EXACT in the sense of (1)–(4); local uniqueness is
+            proved, global uniqueness is the outcome of a search that found nothing else. Noisy: ASYMPTOTIC.
 Cost        Two passes over the rows; O((k p)³) algebra.
 """
 

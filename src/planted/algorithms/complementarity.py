@@ -1,14 +1,17 @@
 r"""Recover a two-layer ReLU network from any inputs when there are as many outputs as units.
 
-Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU and A of full column rank, m ≥ k. Nothing is assumed of the law of x; k
+Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU and A of full column rank, m ≥ k. Nothing is assumed of the
+            law of x; k
             may exceed d; biases and an unknown offset are allowed. Sought: W, b, A, c up to order and scale of units.
-Idea        The columns of H = f(X W' + b) lie in the column space of Y, and each is a ReLU of an affine function of x. Noiseless
-            data: with about q = k(k+1)/2 + k(d+1) samples all units are read from one null space (`null_units`), with fewer they
+Idea        The columns of H = f(X W' + b) lie in the column space of Y, and each is a ReLU of an affine function
+            of x. Noiseless
+            data: with about q = k(k+1)/2 + k(d+1) samples all units are read from one null space (`null_units`),
+            with fewer they
             are found one by one (`pursuit`). Noisy data: the same equations hold in covariance with any function of x
-            (`instruments`). Every candidate is refined on all rows (`refine`) and judged by what it predicts on rows held out; the winner is
-            certified (`certificate`).
-Guarantee   Noiseless: the uniqueness theorem of `null_units` when n ≥ q - k, else local uniqueness. Noisy: consistency and the
-            standard errors of least squares. Kind: exact | asymptotic.
+            (`instruments`). Every candidate is refined on all rows (`refine`) and judged by what it predicts on
+            rows held out; the winner is certified (`certificate`).
+Guarantee   Noiseless: the uniqueness theorem of `null_units` when n ≥ q - k, else local uniqueness. Noisy:
+            consistency and the standard errors of least squares. Kind: exact | asymptotic.
             Not promised: fewer outputs than units; units never seen off (linear on the sample) or never seen on; noise
             that depends on x in the mean.
 Notation    Z = pseudo-inverse of A (rows z_i), h = z'(y - c) activation, t = w'x + b pre-activation.
@@ -310,7 +313,8 @@ def _exact_record(
 
 
 def _refusal(problem: Problem, options: dict[str, Any], failed: Evidence) -> Recovery:
-    text = f"{failed.name}: {failed.measured:.0f}; the method needs {failed.comparison} {failed.required:.0f} ({failed.equation})."
+    need = f"{failed.comparison} {failed.required:.0f} ({failed.equation})"
+    text = f"{failed.name}: {failed.measured:.0f}; the method needs {need}."
     reason = Unavailable("There is no network.")
     provenance = problem.provenance(REQUIRES, options)
     return Recovery(

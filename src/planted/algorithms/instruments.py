@@ -9,14 +9,15 @@ Idea        Complementarity, h (h - t) = 0, reads for a unit with S = z z', P = 
 
             .. math:: \mathrm{Cov}\left(y^\top S y - y^\top P (x, 1),\ \phi(x)\right) = 0                \quad (2)
 
-            for *every* function φ: a linear instrumental-variable system [Hansen1982]_ that is consistent whatever the law of x.
-            Stack the quadratic features q = [svec(y y'), -y ⊗ (x, 1)] and take the k directions of q that the instruments explain
+            for *every* function φ: a linear instrumental-variable system [Hansen1982]_ that is consistent whatever
+            the law of x. Stack the quadratic features q = [svec(y y'), -y ⊗ (x, 1)] and take the k directions of q that the
+            instruments explain
             least: the smallest generalised eigenvectors of (C' C, Cov q), C the covariance of q with whitened instruments.
-            Their S-parts are diagonalised jointly, which gives Z; then h = Z' y and (w, b) by regression of h on (x, 1), whose slope
-            is proportional to w for elliptic x and close to it otherwise.
+            Their S-parts are diagonalised jointly, which gives Z; then h = Z' y and (w, b) by regression of h on
+            (x, 1), whose slope is proportional to w for elliptic x and close to it otherwise.
 Guarantee   Consistent for elliptically distributed x, a start otherwise; always followed by refinement. Kind: heuristic.
-Departures  Instruments: x, its squares and products (while few), ReLU random features, and, as in two-stage least squares, the
-            same quadratic features of the first-stage fit ŷ(x).
+Departures  Instruments: x, its squares and products (while few), ReLU random features, and, as in two-stage least
+            squares, the same quadratic features of the first-stage fit ŷ(x).
 Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments, on the rows in memory.
 References  [Hansen1982]_
 """

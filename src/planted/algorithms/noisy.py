@@ -1,9 +1,10 @@
 r"""Recover a network from noisy data: several starts, refined, chosen by rows they have not seen.
 
 Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, the number of units included.
-Idea        1. k = number of output directions in which x explains more than noise would (`instruments.rank_of_signal`), unless
-               it is given.
-            2. Candidates: the instrumental start and random ones, each refined on a part of the rows and scored by its mean squared
+Idea        1. k = number of output directions in which x explains more than noise would
+            (`instruments.rank_of_signal`), unless it is given.
+            2. Candidates: the instrumental start and random ones, each refined on a part of the rows and scored by
+            its mean squared
                residual on rows held out. Stop as soon as two starts end at the same best score: a global minimum is
                reached from many starts, local ones differ.
             3. The best is refined on all rows, without the offset c when it does not earn its place (an F-test), and

@@ -6,11 +6,13 @@ Idea        For a ReLU, activation h and pre-activation t satisfy h (h - t) = 0 
 
             .. math:: y^\top S y - y^\top P (x, 1) = 0, \qquad S = z z^\top,\ P = z (w, b)^\top,          \quad (1)
 
-            linear in the k pairs (S, P). One row [svec(y y'), -y ⊗ (x, 1)] per sample, outputs projected to their k-dimensional
-            span: q = k(k+1)/2 + k(d+1) columns. The null space contains the k pairs; its S-parts are z_i z_i' mixed linearly, and
+            linear in the k pairs (S, P). One row [svec(y y'), -y ⊗ (x, 1)] per sample, outputs projected to their
+            k-dimensional span: q = k(k+1)/2 + k(d+1) columns. The null space contains the k pairs; its S-parts are z_i z_i'
+            mixed linearly, and
             joint diagonalisation by congruence separates them. Signs from h ≥ 0, (w, b) by least squares where h > 0.
             With unknown c replace y by (y, 1) and (x, 1) by x: the constants move into S, whose k × k part is still z z'.
-Guarantee   Uniqueness theorem. *If the null space has dimension exactly k, every k-unit network with full-column-rank A that fits
+Guarantee   Uniqueness theorem. *If the null space has dimension exactly k, every k-unit network with
+            full-column-rank A that fits
             the samples is the same network*, up to order and positive scale. Proof: another such network's
             (S', P') = (z'z'ᵀ, z'(w', b')ᵀ) lies in the span of the (S_i, P_i), so z'z'ᵀ = Σ c_i z_i z_iᵀ. The z_i are
             independent, so a combination of rank one has a single non-zero c_i: z' is proportional to z_i. The S_i are

@@ -9,7 +9,8 @@ Idea        One unit at a time, alternate between its activation pattern and the
                       \rho(v) = v^\top K v \,/\, v^\top G v .                                            \quad (1)
 
             ρ is the squared sine of the angle between :math:`\sigma(\tilde X v)` and the column space. Iterate
-            :math:`v \leftarrow (K + 0.3\,\rho\, G)^{-1} G v` (2), a shifted inverse iteration; when a pattern repeats take the
+            :math:`v \leftarrow (K + 0.3\,\rho\, G)^{-1} G v` (2), a shifted inverse iteration; when a pattern
+            repeats take the
             smallest eigenvector of (K, G), when it repeats again give up this start. A unit is found when ρ vanishes.
             Many starts run at once: for a batch of patterns (rows of a 0/1 matrix M) all G and R are one product
             M @ [x̃ ⊗ x̃, x̃ ⊗ Q].
@@ -19,8 +20,8 @@ Guarantee   None that it finds all units (heuristic search); every unit returned
             and is verified again by the caller on all samples.
 Departures  Ours; no paper. Aimed starts cut the mean number of starts from 580 to 230 at (d, k, m) = (30, 20, 25), n = 264,
             and the misses from 3 of 30 to none.
-Cost        O(n p (p/2 + k)) per start and iteration for p = d + 1, in products; a batch of 64 starts at (30, 20), n = 264 takes
-            tens of milliseconds. Memory: one n × p(p/2 + k) feature matrix.
+Cost        O(n p (p/2 + k)) per start and iteration for p = d + 1, in products; a batch of 64 starts at (30, 20),
+            n = 264 takes tens of milliseconds. Memory: one n × p(p/2 + k) feature matrix.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a 
 
             .. math:: N = (A^\top A \otimes 1_{p \times p}) \circ (Z^\top Z - Z^\top G (G^\top G)^{-1} G^\top Z)    \quad (1)
 
-            and its gradient :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. A step is accepted when the
+            and its gradient :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. A step is
+            accepted when the
             sum of squares really falls; the damping multiplies the diagonal of N. The scale of a unit is a gauge: N is
             singular along :math:`(w_j, b_j)`, which is pinned by a rank-one term, and rows of W are renormalised after each
             step.

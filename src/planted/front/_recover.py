@@ -40,7 +40,8 @@ def recover(
     activation : str, default="relu"
         Activation of the hidden units.
     random_state : int, Generator, SeedSequence or None
-        Seed of the solver; the same seed gives the same answer. With None a fresh one is drawn and recorded in the provenance.
+        Seed of the solver; the same seed gives the same answer. With None a fresh one is drawn and recorded in
+        the provenance.
     progress : callable, optional
         Called as ``progress(what, fraction)`` while working.
     **options

@@ -95,9 +95,8 @@ class RowBlocks:
                 )
             shape = shape or (inputs.shape[1], outputs.shape[1])
             if (inputs.shape[1], outputs.shape[1]) != shape:
-                raise BadInputError(
-                    f"block {number} has {inputs.shape[1]} inputs and {outputs.shape[1]} outputs; the first had {shape[0]} and {shape[1]}"
-                )
+                here = f"{inputs.shape[1]} inputs and {outputs.shape[1]} outputs"
+                raise BadInputError(f"block {number} has {here}; the first had {shape[0]} and {shape[1]}")
             if not (np.isfinite(inputs).all() and np.isfinite(outputs).all()):
                 raise BadInputError(f"block {number} contains NaN or infinity")
             yield inputs, outputs

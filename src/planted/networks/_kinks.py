@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, IntArray
 from planted.outcomes import BadInputError
@@ -232,6 +230,9 @@ def _row_norms(rows: Array) -> Array:
 
 def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
     """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     points = _points(normals, offsets)
     count = len(points)
     one, other = _near_pairs(points, tol)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from planted._typing import Array, IntArray
 from planted.networks._kinks import scale_units
@@ -137,6 +135,8 @@ def _unit_rows(net: TwoLayerNetwork) -> TwoLayerNetwork:
 
 
 def _assign(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> UnitMatching:
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(_costs(truth, net))
     order = np.argsort(rows)
     permutation = columns[order].astype(np.intp)
@@ -154,6 +154,8 @@ def _assign(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> UnitMatching:
 
 def _costs(truth: TwoLayerNetwork, net: TwoLayerNetwork) -> Array:
     """Squared scale-free distances between the units of two networks with unit rows of W, shape (k, k)."""
+    from scipy.spatial.distance import cdist
+
     planes = [np.column_stack([each.W, np.arcsinh(each.b)]) for each in (truth, net)]
     scale = max(np.abs(truth.A).max(initial=0.0), np.abs(net.A).max(initial=0.0)) or 1.0
     columns = [each.A.T / scale for each in (truth, net)]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from planted._typing import Array
 from planted.networks._network import TwoLayerNetwork
@@ -57,6 +55,9 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
     >>> gklw_error(TwoLayerNetwork(W=[[0.0, 2.0], [0.0, -3.0]], A=[[0.0, 1.0], [5.0, 0.0]]), truth)
     GklwError(W=2.0, A=0.0)
     """
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
     if net.W.shape != truth.W.shape or net.A.shape != truth.A.shape:
         return GklwError(W=float("inf"), A=float("inf"))
     of_rows = cdist(_unit_rows(truth.W), _unit_rows(net.W), "sqeuclidean")

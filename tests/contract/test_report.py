@@ -265,14 +265,18 @@ def test_notebook_forms_are_isolated_and_escaped() -> None:
 
 def test_a_comparison_shows_each_contender() -> None:
     contenders = (
-        Contender("planted", 2e-14, 1e-28, 1.0, "this is the network", (1.0, 2.0), (1.0, 2.0)),
-        Contender("rival", float("inf"), 0.2, 9.0, "a fit", (), ()),
+        Contender(
+            "planted", (2e-14, 3e-14), (1e-28, 2e-28), 1.0, "this is the network", (1.0, 2.0), (1.0, 2.0)
+        ),
+        Contender("rival", (float("inf"),), (0.2,), 9.0, "a fit", {}),
     )
     part = compare_section(contenders, title="The story", story=("Once.",))
     table, *figures = part.blocks
     assert isinstance(table, Table)
-    assert [row[1] for row in table.rows] == ["2e-14", "∞"]
+    assert table.rows[0] == ("planted", "2", "2e-14", "3e-14", "1e-28", "2e-28", "1", "this is the network")
+    assert table.rows[1][2:4] == ("∞", "∞")
     assert [figure.title for figure in figures] == ["Weights found by planted"]
+    assert isinstance(figures[0], Figure) and "0.5 in the best run" in figures[0].alt
     longer = make_report().with_sections(part, title="Planted, hidden, found")
     assert longer.sections[0] is part and len(longer.sections) == len(make_report().sections) + 1
 

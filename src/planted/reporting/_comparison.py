@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,25 +20,24 @@ class Contender:
     ----------
     name : str
         Who answered.
-    parameter_error : float
-        Largest difference to the true parameters after matching units.
-    test_error : float
-        Mean squared error on fresh inputs, relative to the spread of the outputs.
+    parameter_errors : tuple of float
+        Largest difference to the true parameters after matching units, for each run; one run per seed.
+    test_errors : tuple of float
+        Mean squared error on fresh inputs, relative to the spread of the outputs, for each run.
     seconds : float
-        Time taken.
+        Time of all runs together.
     claim : str
         What the answer claims for itself.
-    true_weights, found_weights : tuple of float
-        Hidden weights of matched units, in the same order; empty if the units cannot be matched.
+    weights : mapping
+        For some runs, by name, the true and the found hidden weights of matched units in the same order.
     """
 
     name: str
-    parameter_error: float
-    test_error: float
+    parameter_errors: tuple[float, ...]
+    test_errors: tuple[float, ...]
     seconds: float
     claim: str
-    true_weights: tuple[float, ...]
-    found_weights: tuple[float, ...]
+    weights: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 def compare_section(contenders: tuple[Contender, ...], *, title: str, story: tuple[str, ...]) -> Section:
@@ -61,39 +61,47 @@ def compare_section(contenders: tuple[Contender, ...], *, title: str, story: tup
         title="The same data, several answers",
         columns=(
             "Who",
-            "Largest parameter error",
-            "Relative error on fresh inputs",
+            "Runs",
+            "Error, best",
+            "Error, worst",
+            "Fresh, best",
+            "Fresh, worst",
             "Seconds",
-            "What it claims",
+            "Claim",
         ),
         rows=tuple(
             (
                 item.name,
-                format_number(item.parameter_error, digits=2),
-                format_number(item.test_error, digits=2),
+                str(len(item.parameter_errors)),
+                *(format_number(pick(item.parameter_errors), digits=2) for pick in (min, max)),
+                *(format_number(pick(item.test_errors), digits=2) for pick in (min, max)),
                 format_number(item.seconds, digits=2),
                 item.claim,
             )
             for item in contenders
         ),
+        note="Error: the largest difference to a planted weight, bias or offset after matching units. "
+        "Fresh: squared error on inputs nobody was shown, relative to the spread of the outputs. "
+        "Each run has its own seed.",
     )
-    figures = tuple(_weights_figure(item) for item in contenders if item.true_weights)
+    figures = tuple(_weights_figure(item) for item in contenders if item.weights)
     return Section("comparison", title, story, (table, *figures))
 
 
 def _weights_figure(item: Contender) -> Figure:
     """Found against true hidden weights."""
-    true, found = np.asarray(item.true_weights), np.asarray(item.found_weights)
-    worst = float(np.abs(true - found).max(initial=0.0))
-    alt = (
-        f"{len(true)} hidden weights found by {item.name} against the planted ones; on the diagonal they "
-        "agree. "
-        f"The largest difference is {format_number(worst, digits=2)}."
-    )
+    gaps = {
+        name: float(np.abs(np.subtract(true, found)).max(initial=0.0))
+        for name, (true, found) in item.weights.items()
+    }
+    distances = ", ".join(f"{format_number(gap, digits=2)} in the {name}" for name, gap in gaps.items())
     data = {
-        "series": [{"name": item.name, "x": list(item.true_weights), "y": list(item.found_weights)}],
+        "series": [
+            {"name": name, "x": list(true), "y": list(found)} for name, (true, found) in item.weights.items()
+        ],
         "x_title": "planted weight",
         "y_title": "found weight",
         "diagonal": True,
     }
+    alt = f"Hidden weights found against planted ones; on the diagonal they agree. Largest difference: {distances}."
     return Figure("scatter", f"Weights found by {item.name}", alt, data)

@@ -123,7 +123,8 @@ def _paint_heatmap(axes: Any, data: Mapping[str, Any]) -> None:
 def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
     """Points, with the diagonal or the zero line when they are what is hoped for."""
     series = data["series"]
-    for colour, marker, item in zip((_ACCENT, _SECOND, _MINUS), "o^s", series, strict=False):
+    colours = (_SECOND, _ACCENT, _MINUS) if len(series) > 1 else (_ACCENT,)
+    for colour, marker, item in zip(colours, "^os", series, strict=False):
         alpha = 0.85 if len(item["x"]) < 200 else 0.45
         style = {"marker": marker, "linestyle": "none", "markersize": 3.4, "markeredgewidth": 0.0}
         axes.plot(item["x"], item["y"], color=colour, alpha=alpha, label=item["name"], **style)

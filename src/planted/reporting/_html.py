@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 from planted.outcomes import PlantedError
 from planted.reporting._content import MAX_HALF_COLUMNS, Code, Figure, Report, Table
@@ -44,8 +45,16 @@ def render_html(report: Report) -> str:
         "figure": lambda block: isinstance(block, Figure),
         "code": lambda block: isinstance(block, Code),
     }
+    environment.filters["numbers"] = _keep_numbers_whole
     environment.globals |= {"draw_svg": draw_svg, "figure_class": _figure_class}
     return environment.get_template("report.html.j2").render(report=report)
+
+
+def _keep_numbers_whole(text: str) -> str:
+    """Escape a text and keep numbers such as 1e-15 from being broken at the end of a line."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"(\d[\d.]*e-\d+)", r'<span class="nb">\1</span>', str(escape(text))))
 
 
 def _figure_class(blocks: tuple[Table | Figure | Code, ...], place: int) -> str:

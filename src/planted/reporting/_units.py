@@ -16,6 +16,7 @@ __all__ = ["network_section"]
 MAX_UNITS = 40
 MAX_COLUMNS = 60
 MAX_PARAMETERS = 300
+_LEGEND = "Blue is positive, orange negative; the stronger the colour, the larger."
 Z_95 = 1.96  # two-sided 95 % point of the normal law
 
 
@@ -82,7 +83,7 @@ def _hidden_map(net: TwoLayerNetwork, shown: IntArray, inputs: tuple[str, ...]) 
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
         f"Heat map of {len(shown)} units by {len(columns)} inputs. The largest weight is "
-        f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {row + 1}."
+        f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {row + 1}. {_LEGEND}"
     )
     data = {
         "values": values.tolist(),
@@ -99,7 +100,7 @@ def _output_map(net: TwoLayerNetwork, shown: IntArray, outputs: tuple[str, ...])
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
         f"Heat map of {len(shown)} units by {len(columns)} outputs. The largest weight is "
-        f"{format_number(values[row, column])}, from unit {row + 1} to {outputs[columns[column]]}."
+        f"{format_number(values[row, column])}, from unit {row + 1} to {outputs[columns[column]]}. {_LEGEND}"
     )
     data = {
         "values": values.tolist(),
@@ -152,8 +153,7 @@ def _with_band(value: float, error: float | None) -> str:
     """An estimate, with its interval if there is one."""
     if error is None:
         return format_number(value)
-    half = Z_95 * error
-    return f"{format_number(value)}  [{format_number(value - half)}, {format_number(value + half)}]"
+    return f"{format_number(value)} ± {format_number(Z_95 * error, digits=2)}"
 
 
 def _bias_figure(net: TwoLayerNetwork, shown: IntArray, bands: Uncertainty) -> Figure:
@@ -187,7 +187,7 @@ def _parameter_table(
     rows = []
     for label, value, (key, place) in cells[:MAX_PARAMETERS]:
         error = None if bands is None else float(bands.standard_errors[key][place])
-        rows.append((label, format_number(value, digits=8), _interval(value, error)))
+        rows.append((label, format_number(value, digits=8), _interval(error)))
     note = (
         ""
         if len(rows) == len(cells)
@@ -218,8 +218,8 @@ def _parameters(
         yield f"offset of {outputs[j]}", float(net.c[j]), ("c", (j,))
 
 
-def _interval(value: float, error: float | None) -> str:
-    """The interval as text, or a dash."""
+def _interval(error: float | None) -> str:
+    """Half the width of the interval as text, or a dash."""
     if error is None:
         return "—"
-    return f"[{format_number(value - Z_95 * error)}, {format_number(value + Z_95 * error)}]"
+    return f"± {format_number(Z_95 * error, digits=2)}"

@@ -29,7 +29,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.moments import NormalSums, RowBlocks, accumulate_normal
+from planted.moments import NormalSums, RowBlocks, RowWeights, accumulate_normal
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Refinement", "reduced_normal_matrix", "refine"]
@@ -38,6 +38,7 @@ INITIAL_DAMPING = 1e-3
 DAMPING_DOWN, DAMPING_UP = 0.1, 8.0
 MAX_REJECTIONS = 14  # 8**14 = 4e12: the step is then below rounding
 MIN_DAMPING = 1e-14
+CANCELLATION = 1e-6  # a cost below this part of what was subtracted to get it has lost six digits or more
 # Decrease of the sum of squares, in units of the noise variance, below which a step has no statistical meaning:
 # 78 against 4-9 iterations for the same answer at 0.01-0.1, because steps dither on kinks.
 DECREASE_TOL = 0.01
@@ -82,6 +83,7 @@ def refine(
     biases: bool = True,
     max_iter: int = 100,
     decrease_tol: float = DECREASE_TOL,
+    weights: RowWeights | None = None,
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
@@ -99,14 +101,16 @@ def refine(
         Largest number of accepted steps.
     decrease_tol : float
         Stop when a step lowers the cost by less than this many residual variances.
+    weights : callable, optional
+        Weight of each row in the sum of squares; one if omitted.
 
     Returns
     -------
     Refinement
         The end point and how it was reached.
     """
-    state = _evaluate(blocks, _unit_rows(network), offset)
-    costs, damping, passes = [state.cost], INITIAL_DAMPING, 1
+    state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights)
+    costs, damping = [state.cost], INITIAL_DAMPING
     for iteration in range(max_iter):
         N, gradient, scales = _reduced_system(state, offset, biases)
         trial = None
@@ -114,7 +118,7 @@ def refine(
             step = _damped_step(N, gradient, damping * scales)
             if step is not None:
                 passes += 1
-                trial = _evaluate(blocks, _move(state, step, offset), offset)
+                trial = _evaluate(blocks, _move(state, step, offset), offset, weights)
                 if trial.cost < state.cost:
                     break
                 trial = None
@@ -173,9 +177,23 @@ class _State:
         return Refinement(self.network, self.sums, self.cost, iterations, passes, converged, tuple(costs))
 
 
-def _evaluate(blocks: RowBlocks, network: TwoLayerNetwork, offset: bool) -> _State:
+def _evaluate_start(
+    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None
+) -> tuple[_State, int]:
+    """Evaluate the start, twice if its (A, c) was so far off that the cost is a difference of large sums."""
+    state = _evaluate(blocks, network, offset, weights)
+    change = np.hstack([state.network.A - network.A, (state.network.c - network.c)[:, None]])
+    removed = float(np.einsum("lg,gh,lh->", change, state.sums.GG, change))
+    if state.cost >= CANCELLATION * removed:
+        return state, 1
+    return _evaluate(blocks, state.network, offset, weights), 2
+
+
+def _evaluate(
+    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None
+) -> _State:
     """Take the sums at a network, then move (A, c) to its optimum and correct the sums accordingly."""
-    sums = accumulate_normal(blocks, network)
+    sums = accumulate_normal(blocks, network, weights=weights)
     size = network.n_hidden + int(offset)
     change = np.zeros_like(sums.GR)
     change[:size] = _solve_symmetric(sums.GG[:size, :size], sums.GR[:size])

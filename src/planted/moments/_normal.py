@@ -14,6 +14,7 @@ squares the condition number. Memory: O((kp)²) plus one block; time: one symmet
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -22,7 +23,10 @@ from planted._typing import Array
 from planted.moments._blocks import RowBlocks
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["NormalSums", "accumulate_normal", "augment"]
+__all__ = ["NormalSums", "RowWeights", "accumulate_normal", "augment"]
+
+RowWeights = Callable[[int, Array, Array], Array]
+"""Called as ``weights(number of the first row, X, Y)``; returns one non-negative weight for each of these rows."""
 
 _BLOCK_BYTES = 16_000_000  # masked inputs of one slice stay in cache-friendly memory
 
@@ -89,7 +93,9 @@ def augment(X: Array) -> Array:
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def accumulate_normal(blocks: RowBlocks, network: TwoLayerNetwork) -> NormalSums:
+def accumulate_normal(
+    blocks: RowBlocks, network: TwoLayerNetwork, *, weights: RowWeights | None = None
+) -> NormalSums:
     """Sum the normal equations of a network over all rows, one pass.
 
     Parameters
@@ -98,6 +104,8 @@ def accumulate_normal(blocks: RowBlocks, network: TwoLayerNetwork) -> NormalSums
         The data.
     network : TwoLayerNetwork
         The parameters at which to linearise.
+    weights : callable, optional
+        Weight of each row in every sum; one if omitted.
 
     Returns
     -------
@@ -107,19 +115,35 @@ def accumulate_normal(blocks: RowBlocks, network: TwoLayerNetwork) -> NormalSums
     k, p = network.n_hidden, network.n_features + 1
     rows = max(64, _BLOCK_BYTES // (8 * k * p))
     total: NormalSums | None = None
+    done = 0
     for X, Y in blocks:
         for start in range(0, len(X), rows):
-            part = _normal_of_slice(X[start : start + rows], Y[start : start + rows], network)
+            inputs, outputs = X[start : start + rows], Y[start : start + rows]
+            w = None if weights is None else weights(done + start, inputs, outputs)
+            part = _normal_of_slice(inputs, outputs, network, w)
             total = part if total is None else total.merge(part)
+        done += len(X)
     assert total is not None, "blocks are validated to be non-empty before any sum is taken"
     return total
 
 
-def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork) -> NormalSums:
+def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None) -> NormalSums:
     n, k, p = len(X), network.n_hidden, network.n_features + 1
     rows = augment(X)
     t = rows @ np.hstack([network.W, network.b[:, None]]).T
     G = augment(network.activation(t))
     R = Y - G @ np.hstack([network.A, network.c[:, None]]).T
     Z = (network.activation.derivative(t)[:, :, None] * rows[:, None, :]).reshape(n, k * p)
-    return NormalSums(float(n), Z.T @ Z, G.T @ Z, G.T @ G, Z.T @ R, G.T @ R, R.T @ R)
+    if w is None:
+        return NormalSums(float(n), Z.T @ Z, G.T @ Z, G.T @ G, Z.T @ R, G.T @ R, R.T @ R)
+    weighted, R_weighted = w[:, None] * Z, w[:, None] * R
+    G_weighted = w[:, None] * G
+    return NormalSums(
+        float(w.sum()),
+        weighted.T @ Z,
+        G_weighted.T @ Z,
+        G_weighted.T @ G,
+        Z.T @ R_weighted,
+        G.T @ R_weighted,
+        R.T @ R_weighted,
+    )

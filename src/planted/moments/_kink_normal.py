@@ -1,0 +1,182 @@
+r"""Normal equations of a sum of absolute values as sums over rows.
+
+The function :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` with :math:`\tilde x = (x, 1)` bends along the same
+hyperplanes as a ReLU network and has no orientation to guess. With the signs :math:`s_i = \mathrm{sign}(v_i^\top \tilde x)`
+its Jacobian consists of rows :math:`\tilde x` multiplied by signs, so every product that Gauss–Newton needs is contained in
+
+.. math:: C_{(i,j),(a,b)} = \sum_{rows} (s_i s_j)\,(\tilde x_a \tilde x_b), \qquad s_0 = 1,                              \quad (1)
+
+which is symmetric in (i, j) and in (a, b): one matrix product of the pairs of signs with the pairs of inputs, a quarter
+of the multiplications of the plain product of masked rows, and no array of n × (number of unknowns). In the notation
+of `planted.moments._normal`, with Z = [s_1 ∘ x̃, ..., s_k ∘ x̃] and G = [|t|, x̃]:
+
+    ZZ = C_ij,   GZ = [v_i' C_ij ; C_0j],   GG = [v_i' C_ij v_j, v_i' C_i0 ; ., C_00] .
+
+Residuals are formed on every slice, never as differences of these sums. Measured at d = 50 with 75 units: 1.1 s
+against 3.0 s for the product of masked rows; with 30 units of 20 inputs 20 ms against 35 ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.moments._normal import NormalSums
+
+__all__ = ["LinearSums", "accumulate_kinks", "accumulate_linear", "masked_products"]
+
+_BLOCK_BYTES = 16_000_000  # pairs of signs and of inputs of one slice
+
+
+@dataclass(frozen=True, slots=True)
+class LinearSums:
+    """Products of the regressors G = [|t|, x̃] alone: enough for the cost, not for a step.
+
+    Parameters
+    ----------
+    GG : ndarray of shape (k + p, k + p)
+        Products of the regressors.
+    GR : ndarray of shape (k + p, m)
+        Their products with the residual.
+    RR : float
+        Sum of squared residuals.
+    """
+
+    GG: Array
+    GR: Array
+    RR: float
+
+
+def accumulate_kinks(
+    rows: Array, Y: Array, V: Array, *, coefficients: Array, weights: Array | None = None
+) -> NormalSums:
+    """Sum the normal equations of the absolute-value form.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Inputs with a column of ones, (x, 1).
+    Y : ndarray of shape (n, m)
+        Outputs.
+    V : ndarray of shape (k, p)
+        Hyperplanes (w, b).
+    coefficients : ndarray of shape (m, k + p)
+        Coefficients of |t| and of (x, 1).
+    weights : ndarray of shape (n,), optional
+        Weight of each row; one if omitted.
+
+    Returns
+    -------
+    NormalSums
+        The sums, with G = [|t|, (x, 1)].
+    """
+    k, p = V.shape
+    ZZ, ZR, RR = np.zeros(((k + 1) * p, (k + 1) * p)), np.zeros((k + 1, p, Y.shape[1])), 0.0
+    pairs = (k + 1) * (k + 2) // 2 + p * (p + 1) // 2
+    for part in _slices(len(rows), pairs):
+        inputs, w = rows[part], None if weights is None else weights[part]
+        t = inputs @ V.T
+        residual = Y[part] - np.hstack([np.abs(t), inputs]) @ coefficients.T
+        weighted = residual if w is None else residual * w[:, None]
+        S = np.hstack([np.ones((len(t), 1)), np.where(t >= 0, 1.0, -1.0)])
+        ZZ += masked_products(S, inputs, weights=w)
+        for output in range(Y.shape[1]):
+            ZR[:, :, output] += (S * weighted[:, output, None]).T @ inputs
+        RR = RR + residual.T @ weighted
+    count = float(len(rows)) if weights is None else float(weights.sum())
+    return _in_terms_of_regressors(V, ZZ.reshape(k + 1, p, k + 1, p), ZR, RR=RR, count=count)
+
+
+def accumulate_linear(
+    rows: Array, Y: Array, V: Array, *, coefficients: Array, weights: Array | None = None
+) -> LinearSums:
+    """Sum the products of the regressors alone; costs n (k + p)² instead of n (k p)² / 2.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Inputs with a column of ones, (x, 1).
+    Y : ndarray of shape (n, m)
+        Outputs.
+    V : ndarray of shape (k, p)
+        Hyperplanes (w, b).
+    coefficients : ndarray of shape (m, k + p)
+        Coefficients of |t| and of (x, 1).
+    weights : ndarray of shape (n,), optional
+        Weight of each row; one if omitted.
+
+    Returns
+    -------
+    LinearSums
+        The sums.
+    """
+    width = sum(V.shape)
+    GG, GR, RR = np.zeros((width, width)), np.zeros((width, Y.shape[1])), 0.0
+    for part in _slices(len(rows), width):
+        inputs = rows[part]
+        G = np.hstack([np.abs(inputs @ V.T), inputs])
+        residual = Y[part] - G @ coefficients.T
+        H = G if weights is None else G * weights[part, None]
+        GG += H.T @ G
+        GR += H.T @ residual
+        squares = residual**2 if weights is None else residual**2 * weights[part, None]
+        RR += float(squares.sum())
+    return LinearSums(GG, GR, RR)
+
+
+def masked_products(S: Array, rows: Array, *, weights: Array | None = None) -> Array:
+    """Return Z'Z for Z = [S_1 ∘ rows, ..., S_k ∘ rows] by the product (1) of pairs.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, k)
+        Signs, masks or slopes.
+    rows : ndarray of shape (n, p)
+        Inputs.
+    weights : ndarray of shape (n,), optional
+        Weight of each row.
+
+    Returns
+    -------
+    ndarray of shape (k*p, k*p)
+        The products.
+    """
+    k, p = S.shape[1], rows.shape[1]
+    unit_pairs, unit_index = _pairs(k)
+    input_pairs, input_index = _pairs(p)
+    signs, inputs = np.ascontiguousarray(S.T), np.ascontiguousarray(rows.T)
+    left = inputs if weights is None else inputs * weights
+    products = (signs[unit_pairs[0]] * signs[unit_pairs[1]]) @ (
+        left[input_pairs[0]] * inputs[input_pairs[1]]
+    ).T
+    return np.asarray(
+        products[unit_index[:, None, :, None], input_index[None, :, None, :]].reshape(k * p, k * p)
+    )
+
+
+def _pairs(size: int) -> tuple[tuple[IntArray, IntArray], IntArray]:
+    """Return the pairs i ≤ j and, for every (i, j), the place of its pair."""
+    first, second = np.triu_indices(size)
+    place = np.empty((size, size), dtype=np.intp)
+    place[first, second] = place[second, first] = np.arange(first.size)
+    return (first, second), place
+
+
+def _slices(n_rows: int, width: int) -> list[slice]:
+    step = max(64, _BLOCK_BYTES // (8 * width))
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
+
+
+def _in_terms_of_regressors(V: Array, C: Array, ZR: Array, *, RR: Array, count: float) -> NormalSums:
+    """Contract (1) with the hyperplanes: |t_i| = v_i'(s_i x̃)."""
+    k, p = V.shape
+    kinks = np.einsum("ia,iajb->ijb", V, C[1:, :, 1:])
+    plain = C[0, :, 1:].reshape(p, k * p)
+    GZ = np.vstack([kinks.reshape(k, k * p), plain])
+    across = np.einsum("ajb,jb->aj", C[0, :, 1:], V)
+    GG = np.block([[np.einsum("ijb,jb->ij", kinks, V), across.T], [across, C[0, :, 0]]])
+    GR = np.vstack([np.einsum("ia,ial->il", V, ZR[1:]), ZR[0]])
+    ZZ = np.ascontiguousarray(C[1:, :, 1:]).reshape(k * p, k * p)
+    return NormalSums(count, ZZ, GZ, (GG + GG.T) / 2, ZR[1:].reshape(k * p, -1), GR, RR)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import planted
-from planted.cli import app
+from planted.cli import _console, app
 from planted.io import load_network, read_table
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import DataWarning, Guarantee, Outcome, RecoveryError
@@ -340,3 +343,28 @@ def test_the_demo_does_not_overwrite_what_is_not_its_own(tmp_path: Path) -> None
     result = invoke("demo", "--out", str(page))
     assert result.exit_code == 2 and "Choose another name" in result.stderr
     assert "My notes" in page.read_text()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_drawn_for_a_terminal_alone(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=is_terminal, width=80)
+    monkeypatch.setattr(_console, "_err_console", lambda: console)
+    monkeypatch.setattr(_console, "PATIENCE_SECONDS", 0.0)
+    with _console.progress_bar("starting [b]") as report:
+        report("counting [odd]", 0.25)
+        deadline = time.monotonic() + 20
+        while is_terminal and "counting [odd]" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        report("no end in sight", float("nan"))
+    assert ("counting [odd]" in stream.getvalue()) == is_terminal
+    assert is_terminal or stream.getvalue() == ""
+
+
+def test_short_work_draws_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80)
+    monkeypatch.setattr(_console, "_err_console", lambda: console)
+    with _console.progress_bar("starting") as report:
+        report("counting", 0.25)
+    assert "counting" not in stream.getvalue()

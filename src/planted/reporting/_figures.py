@@ -125,8 +125,8 @@ def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
     series = data["series"]
     colours = (_SECOND, _ACCENT, _MINUS) if len(series) > 1 else (_ACCENT,)
     for colour, marker, item in zip(colours, "^os", series, strict=False):
-        alpha = 0.85 if len(item["x"]) < 200 else 0.45
-        style = {"marker": marker, "linestyle": "none", "markersize": 3.4, "markeredgewidth": 0.0}
+        alpha = 0.9 if len(item["x"]) < 500 else 0.45
+        style = {"marker": marker, "linestyle": "none", "markersize": 3.8, "markeredgewidth": 0.0}
         axes.plot(item["x"], item["y"], color=colour, alpha=alpha, label=item["name"], **style)
     if data.get("log_y"):
         axes.set_yscale("log")

@@ -2,5 +2,14 @@
 
 from planted.tensors.joint_diagonalisation import JointDiagonalisation, diagonalise_by_congruence
 from planted.tensors.products import smat, svec, svec_outer
+from planted.tensors.symmetric_cp import SymmetricCP, decompose_symmetric
 
-__all__ = ["JointDiagonalisation", "diagonalise_by_congruence", "smat", "svec", "svec_outer"]
+__all__ = [
+    "JointDiagonalisation",
+    "SymmetricCP",
+    "decompose_symmetric",
+    "diagonalise_by_congruence",
+    "smat",
+    "svec",
+    "svec_outer",
+]

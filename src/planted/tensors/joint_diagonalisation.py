@@ -55,7 +55,12 @@ class JointDiagonalisation:
 
 
 def diagonalise_by_congruence(
-    matrices: Array, rng: np.random.Generator, *, n_restarts: int = 5, tol: float = 1e-20
+    matrices: Array,
+    rng: np.random.Generator,
+    *,
+    n_restarts: int = 5,
+    tol: float = 1e-20,
+    max_sweeps: int = MAX_SWEEPS,
 ) -> JointDiagonalisation:
     """Find Z with ``S_t = Z diag(d_t) Z'`` for all t.
 
@@ -69,6 +74,8 @@ def diagonalise_by_congruence(
         Largest number of random pairs.
     tol : float
         Stop as soon as the off-diagonal energy is below this fraction of the total.
+    max_sweeps : int
+        Largest number of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer.
 
     Returns
     -------
@@ -84,7 +91,7 @@ def diagonalise_by_congruence(
     """
     best: JointDiagonalisation | None = None
     for attempt in range(1, n_restarts + 1):
-        V, sweeps = _uwedge(matrices, _jennrich_start(matrices, rng))
+        V, sweeps = _uwedge(matrices, _jennrich_start(matrices, rng), max_sweeps)
         residual = _off_diagonal_energy(matrices, V)
         if best is None or residual < best.residual:
             Z = np.linalg.inv(V)
@@ -108,11 +115,12 @@ def _jennrich_start(matrices: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.linalg.inv(Z))
 
 
-def _uwedge(matrices: Array, V: Array) -> tuple[Array, int]:
+def _uwedge(matrices: Array, V: Array, max_sweeps: int) -> tuple[Array, int]:
     """Sweep until V stops moving or its energy stops falling (step 2); returns V and the number of sweeps."""
     V = V / np.linalg.norm(V, axis=1, keepdims=True)
     energy = _off_diagonal_energy(matrices, V)
-    for sweep in range(1, MAX_SWEEPS + 1):
+    sweep = 0
+    for sweep in range(1, max_sweeps + 1):
         candidate: Array = np.asarray(
             np.linalg.solve(_mixing_of_residual(V @ matrices @ V.T), V), dtype=np.float64
         )

@@ -26,9 +26,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 
 from planted._typing import Array
+from planted.algorithms._normal_algebra import damped_step, solve_symmetric, weigh_blocks
 from planted.moments import NormalSums, RowBlocks, RowWeights, accumulate_normal
 from planted.networks import TwoLayerNetwork
 
@@ -115,7 +115,7 @@ def refine(
         N, gradient, scales = _reduced_system(state, offset, biases)
         trial = None
         for _ in range(MAX_REJECTIONS):
-            step = _damped_step(N, gradient, damping * scales)
+            step = damped_step(N, gradient, damping * scales)
             if step is not None:
                 passes += 1
                 trial = _evaluate(blocks, _move(state, step, offset), offset, weights)
@@ -153,8 +153,8 @@ def reduced_normal_matrix(sums: NormalSums, network: TwoLayerNetwork, *, offset:
         The matrix.
     """
     GG, GZ = _outer_products(sums, offset)
-    inner = sums.ZZ - GZ.T @ _solve_symmetric(GG, GZ)
-    return _weigh_blocks(inner, network.A)
+    inner = sums.ZZ - GZ.T @ solve_symmetric(GG, GZ)
+    return weigh_blocks(inner, network.A)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _evaluate(
     sums = accumulate_normal(blocks, network, weights=weights)
     size = network.n_hidden + int(offset)
     change = np.zeros_like(sums.GR)
-    change[:size] = _solve_symmetric(sums.GG[:size, :size], sums.GR[:size])
+    change[:size] = solve_symmetric(sums.GG[:size, :size], sums.GR[:size])
     moved = sums.GG @ change
     corrected = replace(
         sums,
@@ -215,7 +215,7 @@ def _reduced_system(state: _State, offset: bool, biases: bool) -> tuple[Array, A
     net, p = state.network, state.network.n_features + 1
     N = reduced_normal_matrix(state.sums, net, offset=offset)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
-    scales = np.diag(_weigh_blocks(state.sums.ZZ, net.A)).copy()
+    scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
     for j, row in enumerate(np.hstack([net.W, net.b[:, None]])):
         block = slice(j * p, (j + 1) * p)
@@ -228,22 +228,13 @@ def _reduced_system(state: _State, offset: bool, biases: bool) -> tuple[Array, A
     return N, gradient, scales
 
 
-def _damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
-    """Solve (N + diag(damping)) step = gradient; None if the matrix is not positive definite to rounding."""
-    try:
-        factor = linalg.cho_factor(N + np.diag(damping), lower=True, check_finite=False)
-    except linalg.LinAlgError:
-        return None
-    return np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
-
-
 def _move(state: _State, step: Array, offset: bool) -> TwoLayerNetwork:
     """Move V by the step and (A, c) by its linear prediction, then renormalise the rows of W."""
     net, k = state.network, state.network.n_hidden
     moved = step.reshape(k, -1)
     GG, GZ = _outer_products(state.sums, offset)
     effect = np.einsum("gjp,jp->gj", GZ.reshape(len(GZ), k, -1), moved) @ net.A.T
-    change = -_solve_symmetric(GG, effect)
+    change = -solve_symmetric(GG, effect)
     A = net.A + change[:k].T
     c = net.c + change[k] if offset else net.c
     return _unit_rows(TwoLayerNetwork(net.W + moved[:, :-1], net.b + moved[:, -1], A, c, net.activation))
@@ -264,21 +255,3 @@ def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:
 def _outer_products(sums: NormalSums, offset: bool) -> tuple[Array, Array]:
     size = len(sums.GG) - (0 if offset else 1)
     return sums.GG[:size, :size], sums.GZ[:size]
-
-
-def _weigh_blocks(inner: Array, A: Array) -> Array:
-    """Multiply the p × p block (i, j) by a_i'a_j."""
-    k = A.shape[1]
-    p = len(inner) // k
-    weighed = inner.reshape(k, p, k, p) * (A.T @ A)[:, None, :, None]
-    return np.asarray(weighed.reshape(k * p, k * p))
-
-
-def _solve_symmetric(M: Array, right: Array) -> Array:
-    """Solve with a positive semi-definite matrix, directions below rounding left at zero."""
-    scale = np.sqrt(np.maximum(np.diag(M), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
-    keep = values > len(M) * np.finfo(float).eps * max(values[-1], 0.0)
-    solution = vectors[:, keep] @ ((vectors[:, keep].T @ (right / scale[:, None])) / values[keep, None])
-    return np.asarray(solution / scale[:, None])

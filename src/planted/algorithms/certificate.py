@@ -2,12 +2,12 @@ r"""When may a network be called *the* planted one?
 
 Problem     A small residual is not recovery: at few samples wrong networks fit exactly. Decide, from the rows, between
             RECOVERED, FITTED and the refusals, and put every number behind the decision into the evidence.
-Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the samples alone gives
-            more equations
-            than unknowns and a Jacobian of full rank, so that the network is locally determined by that part and the
-            *other* samples are a test it passed; (3) every unit was seen on at least d + 2 samples and off on at least
-            k + 1 samples: one more than its own linear system needs on each side; (4) a renewed search finds no further
-            ReLU unit in the column space of the outputs; (5) where there are enough samples, the uniqueness theorem of
+Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the distinct samples alone gives
+            more equations than unknowns and a Jacobian of full rank, so that the network is locally determined by that
+            part and the *other* samples are a test it passed (repeated rows would be no test); (3) every unit was seen on
+            at least d + 2 distinct samples and off on at least k + 1: one more than its own linear system needs on each
+            side; (4) a renewed search finds no further ReLU unit in the column space of the outputs; (5) where there are
+            enough samples, the uniqueness theorem of
             `complementarity` (null space of dimension k).
             *Noisy.* The residual must look like noise that ignores x. With instruments φ(x) the score statistic
 
@@ -182,7 +182,11 @@ def certify_noiseless(
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)
-    chosen = problem.rng.permutation(len(problem.X))[: int(np.ceil(FIT_PART * len(problem.X)))]
+    distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])  # repeated rows are no evidence
+    repeats = len(problem.X) - len(distinct)
+    unrepeated = RowBlocks.from_arrays(problem.X[distinct], problem.Y[distinct])
+    seen = check_rows_against(unrepeated, net) if repeats else rows
+    chosen = distinct[problem.rng.permutation(len(distinct))[: int(np.ceil(FIT_PART * len(distinct)))]]
     part = RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
     local = information(accumulate_normal(part, net), net, offset=offset, biases=biases)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
@@ -193,7 +197,7 @@ def certify_noiseless(
         "<=",
     )
     count = Evidence(
-        f"equations from {len(chosen)} of the samples",
+        f"equations from {len(chosen)} of the distinct samples",
         len(chosen) * net.n_outputs,
         unknowns + 1,
         ">=",
@@ -202,7 +206,7 @@ def certify_noiseless(
     rank = Evidence(
         "smallest relative singular value of the Jacobian on them", local.conditioning, CONDITIONING_TOL, ">="
     )
-    sides = _both_sides(net, rows)
+    sides = _both_sides(net, seen)
     search = Evidence("further units found in the column space of the outputs", rivals, 0, "==")
     evidence = (exact, count, rank, *sides, search, *uniqueness)
     doubt = _uncertainty(problem, fit, offset, biases)
@@ -211,9 +215,12 @@ def certify_noiseless(
         return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, text, doubt)
     if not count.passed:
         need = int(np.ceil((unknowns + 1) / net.n_outputs / FIT_PART))
-        text = f"{rows.n_samples} samples cannot determine {unknowns} unknowns with redundancy; at least {need} are needed."
+        text = (
+            f"{seen.n_samples} distinct samples cannot determine {unknowns} unknowns with redundancy; "
+            f"at least {need} are needed."
+        )
         return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
-    failure = _named_failure(net, rows, local, (rank, *sides, search))
+    failure = _named_failure(net, seen, local, (rank, *sides, search))
     if failure:
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
     proved = bool(uniqueness) and all(item.passed for item in uniqueness)
@@ -369,6 +376,8 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool, biases: bool) 
         cross += rows.T @ residual
         noise += residual.T @ residual
     statistic, freedom = _score_statistic(products, cross, noise, fit, offset, biases)
+    if freedom == 0:
+        return Evidence("functions of x left to test the residual with", 0, 1, ">=", "score test")
     p_value = float(stats.chi2.sf(statistic, freedom))
     return Evidence(
         "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test"

@@ -146,6 +146,9 @@ def _recover_exactly(
         fit, starts, verdict = _fit_exactly(problem, outputs, max_starts)
         last = _exact_record(problem, outputs, fit, starts, verdict, n_hidden, options)
         if last.outcome is not Outcome.STOPPED_EARLY:
+            if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden:
+                evidence = Evidence("rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k")
+                return _refusal(problem, options, evidence)
             break
     return last
 
@@ -295,7 +298,11 @@ def _exact_record(
     )
     provenance = problem.provenance(REQUIRES, options)
     rank = Evidence("rank of the outputs", outputs.n_hidden, comparison="info")
-    if fit is None or verdict is None or verdict.outcome is Outcome.FITTED:
+    is_wider = isinstance(n_hidden, int) and outputs.n_hidden > n_hidden
+    doubtful = (
+        {Outcome.FITTED, Outcome.TOO_FEW_SAMPLES, Outcome.NOT_IDENTIFIABLE} if is_wider else {Outcome.FITTED}
+    )
+    if fit is None or verdict is None or verdict.outcome in doubtful:
         text = "No ReLU network with this many units reproduces the samples to rounding."
         reason = Unavailable("There is no network.")
         return Recovery(None, Outcome.STOPPED_EARLY, Guarantee.NONE, (rank,), reason, stats, provenance, text)

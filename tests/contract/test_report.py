@@ -30,7 +30,7 @@ CHROMIUM_FLAGS = [
 ]
 HOSTILE = "<script>alert(1)</script>"
 ATTRIBUTE_BREAKER = '"><img src=x onerror=alert(2)>'
-MATHS = "$\\frac{"
+MATHS = "$\\frac{$"  # would break a parser of mathematics
 NAMES = (
     HOSTILE,
     ATTRIBUTE_BREAKER,
@@ -72,7 +72,7 @@ def make_record(**changes: object) -> Recovery:
         detail=f"All samples are reproduced {HOSTILE}.",
         trace=(
             {"candidate": HOSTILE, "held_out_residual": 2e-15},
-            {"candidate": "b", "held_out_residual": 0.5},
+            {"candidate": "b", "held_out_residual": 0.5, "costs": [9.0, 4.0, 1.0]},
         ),
     )
     return replace(record, **changes)  # type: ignore[arg-type]
@@ -170,6 +170,20 @@ def test_the_gap_of_the_spectrum_is_named() -> None:
     assert "after position 3, from 1 to 1e-16" in figure.alt
 
 
+def test_the_trace_shows_candidates_and_the_ends_of_lists() -> None:
+    score, table = section(make_report(), "search").blocks[1:]
+    assert isinstance(score, Figure) and isinstance(table, Table)
+    assert score.title == "Candidates by held out residual" and score.data["series"][0]["y"] == [2e-15, 0.5]
+    assert table.rows[1] == ("2", "b", "0.5", "9 → 1 in 3")
+
+
+def test_a_narrow_logarithmic_axis_is_labelled_in_plain_numbers() -> None:
+    report = make_report(stats={"spectrum": [400.0, 270.0, 135.0]})
+    drawing = re.findall(r"<svg.*?</svg>", report.html(), flags=re.DOTALL)[-2]
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+    assert "200" in labels and not [label for label in labels if "$" in label or "\\" in label]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -264,10 +278,9 @@ def test_notebook_forms_are_isolated_and_escaped() -> None:
 
 
 def test_a_comparison_shows_each_contender() -> None:
+    weights = {"best run": ((1.0, 2.0), (1.0, 2.5))}
     contenders = (
-        Contender(
-            "planted", (2e-14, 3e-14), (1e-28, 2e-28), 1.0, "this is the network", (1.0, 2.0), (1.0, 2.0)
-        ),
+        Contender("planted", (2e-14, 3e-14), (1e-28, 2e-28), 1.0, "this is the network", weights),
         Contender("rival", (float("inf"),), (0.2,), 9.0, "a fit", {}),
     )
     part = compare_section(contenders, title="The story", story=("Once.",))

@@ -123,15 +123,20 @@ def _paint_heatmap(axes: Any, data: Mapping[str, Any]) -> None:
 def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
     """Points, with the diagonal or the zero line when they are what is hoped for."""
     series = data["series"]
-    colours = (_SECOND, _ACCENT, _MINUS) if len(series) > 1 else (_ACCENT,)
-    for colour, marker, item in zip(colours, "^os", series, strict=False):
+    colours, markers = ((_SECOND, _ACCENT, _MINUS), "^os") if len(series) > 1 else ((_ACCENT,), "o")
+    for colour, marker, item in zip(colours, markers, series, strict=False):
         alpha = 0.9 if len(item["x"]) < 500 else 0.45
         style = {"marker": marker, "linestyle": "none", "markersize": 3.8, "markeredgewidth": 0.0}
         axes.plot(item["x"], item["y"], color=colour, alpha=alpha, label=item["name"], **style)
     if data.get("log_y"):
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("-", "−"))
         axes.xaxis.get_major_locator().set_params(integer=True)
+        low, high = axes.get_ylim()
+        is_narrow = high < 30 * low  # too few powers of ten to read from: label the ticks between them
+        axes.yaxis.set_major_formatter(
+            lambda value, _: f"{value:.0e}" if not is_narrow else format_number(value)
+        )
+        axes.yaxis.set_minor_formatter(lambda value, _: format_number(value, digits=2) if is_narrow else "")
     else:
         _tame_ticks(axes)
     if data.get("diagonal"):

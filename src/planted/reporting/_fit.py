@@ -20,7 +20,7 @@ MAX_TRACE = 40
 SMALLEST_DRAWN = 1e-280  # eighteen decades below it are still positive numbers
 MAX_TRACE_COLUMNS = 6
 _SPECTRUM_WORDS = ("singular", "eigenvalue", "spectrum")
-_SCORE_WORDS = ("held_out", "residual", "loss", "cost", "rmse", "mse", "error")
+_SCORE_WORDS = ("held_out", "score", "residual", "loss", "cost", "rmse", "mse", "error")
 
 
 def fit_section(
@@ -199,7 +199,7 @@ def _spectrum_figure(name: str, spectrum: Array) -> Figure:
         f"{len(drawn)} values in decreasing order. The largest drop is after position {drop + 1}, from "
         f"{format_number(ordered[drop], digits=3)} to {format_number(ordered[drop + 1], digits=3)}."
     )
-    return Figure("scatter", f"{name.replace('_', ' ').capitalize()}: the gap decides", alt, data)
+    return Figure("scatter", name.replace("_", " ").capitalize(), alt, data)
 
 
 def _score_figure(trace: tuple[Mapping[str, Any], ...]) -> Figure | None:
@@ -230,7 +230,7 @@ def _trace_table(trace: tuple[Mapping[str, Any], ...]) -> Table:
     """What happened to each candidate, in order."""
     keys = list(dict.fromkeys(key for item in trace for key in item))[:MAX_TRACE_COLUMNS]
     rows = tuple(
-        (str(i + 1), *(format_number(item[key])[:120] if key in item else "—" for key in keys))
+        (str(i + 1), *(_cell(item[key]) if key in item else "—" for key in keys))
         for i, item in enumerate(trace[:MAX_TRACE])
     )
     return Table(
@@ -240,3 +240,10 @@ def _trace_table(trace: tuple[Mapping[str, Any], ...]) -> Table:
         note="" if len(rows) == len(trace) else f"The first {len(rows)} of {len(trace):,} steps.",
         is_folded=len(rows) > 8,
     )
+
+
+def _cell(value: Any) -> str:
+    """A value of the trace as text; a list of numbers by its ends."""
+    if isinstance(value, list | tuple | np.ndarray) and len(value) > 1:
+        return f"{format_number(value[0])} → {format_number(value[-1])} in {len(value)}"
+    return format_number(value)[:120]

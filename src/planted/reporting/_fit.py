@@ -216,7 +216,7 @@ def _score_figure(trace: tuple[Mapping[str, Any], ...]) -> Figure | None:
                 "log_y": True,
             }
             words = key.replace("_", " ")
-            alt = f"{len(pairs)} candidates; the best {words} is {format_number(best, digits=3)}."
+            alt = f"{len(pairs)} candidates; the smallest {words} is {format_number(best, digits=3)}."
             return Figure("scatter", f"Candidates by {words}", alt, data)
     return None
 

@@ -24,6 +24,7 @@ from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.moments import RowBlocks, joint_moments, sample_rows
 from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError
 from planted.results import Provenance, Requirements
 
 __all__ = ["Problem", "Scaling", "prepare_problem"]
@@ -214,7 +215,12 @@ def prepare_problem(
     seed = seed_entropy(random_state)
     sampling, rng = solver_streams(random_state, 2)
     moments = joint_moments(blocks)
-    d = next(iter(blocks))[0].shape[1]
+    first = next(iter(blocks), None)
+    if first is None:
+        raise BadInputError(
+            "the rows could be read only once; `open` must return a fresh iterable every time"
+        )
+    d = first[0].shape[1]
     spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
     scaling = _scaling(moments.mean, spread, d) if centre else _plain_scaling(moments.mean, spread, d)
     standardised = blocks.map(scaling.apply)

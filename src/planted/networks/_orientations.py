@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, BoolArray, IntArray
 
-__all__ = ["LARGEST_BLOCK", "find_flips"]
+__all__ = ["LARGEST_BLOCK", "enumerate_flips", "find_flips"]
 
 LARGEST_BLOCK = 28  # two tables of 2**14 partial sums
 INDEPENDENT = 1e-10  # smallest eigenvalue of the Gram matrix of unit columns that settles independence
@@ -50,22 +50,64 @@ def find_flips(columns: Array, target: Array, *, preferred: BoolArray, tol: floa
     ndarray of bool, shape (h,), or None
         The chosen columns; None if there is no solution or the search is too large.
     """
-    count = columns.shape[1]
     if not target.any() and _are_independent(columns):
-        return np.zeros(count, dtype=np.bool_)
+        return np.zeros(columns.shape[1], dtype=np.bool_)
+    found = enumerate_flips(columns, target, preferred=preferred, tol=tol, limit=1)
+    return found[0] if found else None
+
+
+def enumerate_flips(
+    columns: Array,
+    target: Array,
+    *,
+    preferred: BoolArray,
+    tol: float,
+    limit: int,
+    largest_block: int = LARGEST_BLOCK,
+) -> list[BoolArray]:
+    """List choices of columns that sum to the target, the preferred one first.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (p, h)
+        The vectors ``q_i`` of (1).
+    target : ndarray of shape (p,)
+        The linear rest to take up.
+    preferred : ndarray of bool, shape (h,)
+        The order of the list, as in `find_flips`.
+    tol : float
+        The sum must agree with the target to this fraction of its terms.
+    limit : int
+        At most this many choices are listed.
+    largest_block : int
+        Largest number of dependent columns that are searched.
+
+    Returns
+    -------
+    list of ndarray of bool, shape (h,)
+        The choices; empty if there is none or the search is too large.
+    """
+    count = columns.shape[1]
     sizes = np.linalg.norm(columns, axis=0)
     unit = columns / np.where(sizes > 0, sizes, 1.0)
     solution, row_space = _least_squares(unit, target)
-    chosen = np.zeros(count, dtype=np.bool_)
+    choices = [np.zeros(count, dtype=np.bool_)]
     for block in _dependent_blocks(row_space):
         part = unit[:, block] @ solution[block]
         if np.linalg.norm(part) <= ROUNDING * np.linalg.norm(target):
             part = np.zeros_like(part)
-        answer = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol)
-        if answer is None:
-            return None
-        chosen[block] = answer
-    return chosen if _fits(columns[:, chosen], target, tol) else None
+        if len(block) > largest_block:
+            answers = _unsearched(columns[:, block], part, tol=tol)
+        else:
+            answers = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol, limit=limit)
+        choices = [_with_block(choice, block, answer) for choice in choices for answer in answers][:limit]
+    return [choice for choice in choices if _fits(columns[:, choice], target, tol)]
+
+
+def _with_block(choice: BoolArray, block: IntArray, answer: BoolArray) -> BoolArray:
+    extended = choice.copy()
+    extended[block] = answer
+    return extended
 
 
 def _are_independent(columns: Array) -> bool:
@@ -98,53 +140,70 @@ def _dependent_blocks(row_space: Array) -> list[IntArray]:
     return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if order.size else []
 
 
-def _solve_block(columns: Array, target: Array, *, preferred: BoolArray, tol: float) -> BoolArray | None:
-    count = columns.shape[1]
-    if count == 1 and columns.any():
+def _unsearched(columns: Array, target: Array, *, tol: float) -> list[BoolArray]:
+    """A block too large to search stays as it is, if that is a solution."""
+    is_met = np.abs(target).max(initial=0.0) <= tol * np.abs(columns).max(initial=0.0)
+    return [np.zeros(columns.shape[1], dtype=np.bool_)] if is_met else []
+
+
+def _solve_block(
+    columns: Array, target: Array, *, preferred: BoolArray, tol: float, limit: int
+) -> list[BoolArray]:
+    if columns.shape[1] == 1 and columns.any():
         share = float(columns[:, 0] @ target / (columns[:, 0] @ columns[:, 0]))
         # Rounding errors of other, larger units may blur the share; the whole sum is checked at the end.
         nearest = round(share)
-        return np.array([nearest == 1]) if nearest in (0, 1) and abs(share - nearest) < 0.1 else None
-    if count > LARGEST_BLOCK:
-        unchanged = np.zeros(count, dtype=np.bool_)
-        return (
-            unchanged if np.abs(target).max(initial=0.0) <= tol * np.abs(columns).max(initial=0.0) else None
-        )
-    return _meet_in_the_middle(columns, target, preferred=preferred, tol=tol)
+        return [np.array([nearest == 1])] if nearest in (0, 1) and abs(share - nearest) < 0.1 else []
+    return _meet_in_the_middle(columns, target, preferred=preferred, tol=tol, limit=limit)
 
 
 def _meet_in_the_middle(
-    columns: Array, target: Array, *, preferred: BoolArray, tol: float
-) -> BoolArray | None:
-    """First solution of (1) in the order "preferred first, earlier units first"."""
+    columns: Array, target: Array, *, preferred: BoolArray, tol: float, limit: int
+) -> list[BoolArray]:
+    """Solutions of (1) in the order "preferred first, earlier units first".
+
+    Only one number is kept for each of the partial sums, its component along a generic line; what agrees there is
+    checked in full.
+    """
     count = columns.shape[1]
     triangle = np.asarray(
         np.linalg.qr(np.column_stack([columns, target]), mode="r")
     )  # same geometry, few rows
     system, goal = triangle[:, :count], triangle[:, count]
     half = (count + 1) // 2
-    early, late = _all_choices(preferred[:half]), _all_choices(preferred[half:])
-    early_sums, late_sums = early @ system[:, :half].T, late @ system[:, half:].T
     line = 1.0 / np.sqrt(np.arange(len(goal)) + np.sqrt(2.0))
+    shares = line @ system
     reach = 2 * tol * np.abs(triangle).sum()
-    keys = late_sums @ line
+    keys = _all_sums(shares[half:], preferred[half:])
     order = np.argsort(keys, kind="stable")
-    wanted = goal @ line - early_sums @ line
+    wanted = goal @ line - _all_sums(shares[:half], preferred[:half])
     first = np.searchsorted(keys[order], wanted - reach, side="left")
     last = np.searchsorted(keys[order], wanted + reach, side="right")
+    found: list[BoolArray] = []
     for index in np.flatnonzero(last > first):
         for candidate in np.sort(order[first[index] : last[index]]):
-            choice = np.concatenate([early[index], late[candidate]])
+            choice = np.concatenate(
+                [_choice(int(index), preferred[:half]), _choice(int(candidate), preferred[half:])]
+            )
             if _fits(system[:, choice], goal, tol):
-                return choice
-    return None
+                found.append(choice)
+                if len(found) == limit:
+                    return found
+    return found
 
 
-def _all_choices(preferred: BoolArray) -> BoolArray:
-    """All choices as rows, the preferred one first, in lexicographic order of departures from it."""
-    count = preferred.size
-    codes = np.arange(2**count)[:, None]
-    departures = (codes >> np.arange(count)[::-1]) & 1
+def _all_sums(shares: Array, preferred: BoolArray) -> Array:
+    """The sums of the chosen shares for all choices, the preferred one first, departures in lexicographic order."""
+    sums = np.zeros(1)
+    for share, is_preferred in zip(shares, preferred, strict=True):
+        step = np.array([share, 0.0]) if is_preferred else np.array([0.0, share])
+        sums = (sums[:, None] + step).ravel()
+    return sums
+
+
+def _choice(code: int, preferred: BoolArray) -> BoolArray:
+    """The choice at a place of `_all_sums`."""
+    departures = (code >> np.arange(preferred.size)[::-1]) & 1
     return np.asarray(departures.astype(np.bool_) ^ preferred)
 
 

@@ -1,0 +1,314 @@
+r"""Fit a sum of absolute values and a linear part: the sign-free form of a ReLU network.
+
+Problem     Since a ReLU is half an absolute value and half a linear function, a network with k units is
+
+            .. math:: y = \sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x, \qquad \tilde x = (x, 1),            \quad (1)
+
+            with :math:`v_i = (w_i, b_i)`, :math:`\beta_i` the halves of the output weights and a linear part Λ. Replacing
+            v by -v changes nothing: a start cannot have the wrong orientation, which is where fits in the ReLU form
+            get stuck. Find v, β, Λ by least squares.
+Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem; eliminating it leaves the hyperplanes alone
+            (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`. Levenberg–Marquardt steps are
+            accepted when the sum of squares falls; a trial costs n (k + p)², only accepted steps pay for the
+            normal matrix. Then units are taken away one by one: leaving out unit i raises the cost by
+
+            .. math:: \delta_i = \|\beta_i\|^2 / [(G^\top G)^{-1}]_{ii}, \qquad G = [|t|, \tilde x],                   \quad (2)
+
+            which is zero for a unit that is dead *and* for one of two that coincide: one rule for both.
+Guarantee   A stationary point of (1). Kind: local.
+Departures  Joint steps in (v, β, Λ), as one would write them down first, needed more restarts; with elimination and half as many
+            extra units as units nearly every single start ends at rounding error (docs/theory/expand.md).
+Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, IntArray
+from planted.algorithms._normal_algebra import damped_step, solve_symmetric, weigh_blocks
+from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
+
+__all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
+
+INITIAL_DAMPING = 1e-2
+DAMPING_DOWN, DAMPING_UP = 0.1, 8.0
+DAMPING_AFTER_REJECTION = 0.5
+MAX_REJECTIONS = 14
+MIN_DAMPING = 1e-14
+BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
+
+Reweigh = Callable[[Array], Array]
+"""Called with the residual (n, m); returns one weight per row. The weights are held fixed during a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class KinkFit:
+    """A fit of the absolute-value form (1).
+
+    Parameters
+    ----------
+    V : ndarray of shape (k, p)
+        Hyperplanes (w, b), w of unit norm.
+    coefficients : ndarray of shape (m, k + p)
+        β and Λ.
+    cost : float
+        Weighted sum of squared residuals.
+    GG : ndarray of shape (k + p, k + p)
+        Products of the regressors [|t|, x̃].
+    costs : tuple of float
+        The cost after every accepted step.
+    converged : bool
+        Whether nothing was left to gain, in contrast to ``max_iter``.
+    """
+
+    V: Array
+    coefficients: Array
+    cost: float
+    GG: Array
+    costs: tuple[float, ...]
+    converged: bool
+
+    @property
+    def n_units(self) -> int:
+        """Number of hyperplanes."""
+        return len(self.V)
+
+    @property
+    def kinks(self) -> Array:
+        """The coefficients β, shape (m, k)."""
+        return self.coefficients[:, : len(self.V)]
+
+    @property
+    def linear(self) -> Array:
+        """The linear part Λ, shape (m, p)."""
+        return self.coefficients[:, len(self.V) :]
+
+    def __call__(self, rows: Array) -> Array:
+        """Evaluate (1) on rows (x, 1)."""
+        return np.abs(rows @ self.V.T) @ self.kinks.T + rows @ self.linear.T
+
+
+def random_hyperplanes(count: int, n_features: int, rng: np.random.Generator) -> Array:
+    """Draw hyperplanes that cut standardised inputs near their middle.
+
+    Parameters
+    ----------
+    count : int
+        Number of hyperplanes.
+    n_features : int
+        Number of inputs.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (count, n_features + 1)
+        Rows (w, b) with w of unit norm.
+    """
+    W = rng.standard_normal((count, n_features))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    return np.hstack([W, BIAS_SPREAD * rng.standard_normal((count, 1))])
+
+
+def fit_kinks(
+    rows: Array,
+    Y: Array,
+    V: Array,
+    *,
+    max_iter: int,
+    decrease_tol: float,
+    reweigh: Reweigh | None = None,
+) -> KinkFit:
+    """Fit (1) from given hyperplanes by variable-projection Levenberg–Marquardt.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Inputs with a column of ones.
+    Y : ndarray of shape (n, m)
+        Outputs.
+    V : ndarray of shape (k, p)
+        Hyperplanes to start from.
+    max_iter : int
+        Largest number of accepted steps.
+    decrease_tol : float
+        Stop when a step lowers the cost by less than this fraction of it.
+    reweigh : callable, optional
+        Weights of the rows given the residual; all one if omitted.
+
+    Returns
+    -------
+    KinkFit
+        The end point.
+    """
+    data = _Rows(rows, Y, reweigh)
+    energy = float((Y**2).sum())
+    floor = (8 * np.finfo(float).eps) ** 2 * energy
+    state = data.start(_unit_normals(V))
+    costs, damping = [state.cost], INITIAL_DAMPING
+    for _ in range(max_iter):
+        if state.cost <= floor:
+            return state.ended(costs, True)
+        system = _reduced_system(state)
+        trial, damping = _descend(data, state, system, damping)
+        if trial is None:
+            return state.ended(costs, True)
+        gained, state = state.cost - trial.cost, data.linearise(trial)
+        costs.append(trial.cost)
+        if gained <= decrease_tol * trial.cost:
+            return state.ended(costs, True)
+    return state.ended(costs, False)
+
+
+def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArray, Array]:
+    """Take units away in the order in which they are missed least (2).
+
+    Parameters
+    ----------
+    fit : KinkFit
+        The fit to thin out.
+    n_units : int
+        Number of units to keep at least.
+    tol : float
+        Beyond ``n_units``, units stay only if leaving them out raises the cost by more than this.
+
+    Returns
+    -------
+    kept : ndarray of int
+        Units that stay, in their order.
+    losses : ndarray of shape (dropped,)
+        Rise of the cost with each unit taken away, in order.
+    """
+    kept, losses = np.arange(fit.n_units), []
+    target = fit.GG @ fit.coefficients.T  # what the regressors must explain; the fit is optimal
+    linear = np.arange(fit.n_units, len(fit.GG))
+    while len(kept) > n_units:
+        rises = _removal_costs(fit.GG, target, np.concatenate([kept, linear]), len(kept))
+        least = int(np.argmin(rises))
+        if tol and rises[least] > tol:
+            break
+        losses.append(float(rises[least]))
+        kept = np.delete(kept, least)
+    return kept, np.asarray(losses)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    V: Array
+    coefficients: Array
+    cost: float
+    weights: Array | None
+    sums: NormalSums
+
+    def ended(self, costs: list[float], converged: bool) -> KinkFit:
+        return KinkFit(self.V, self.coefficients, self.cost, self.sums.GG, tuple(costs), converged)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    V: Array
+    coefficients: Array
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows in memory, and how they are weighted."""
+
+    rows: Array
+    Y: Array
+    reweigh: Reweigh | None
+
+    def start(self, V: Array) -> _State:
+        nothing = np.zeros((self.Y.shape[1], sum(V.shape)))
+        trial = self.try_out(V, nothing, None)
+        return self.linearise(self.try_out(V, trial.coefficients, None))
+
+    def try_out(self, V: Array, coefficients: Array, weights: Array | None) -> _Trial:
+        """Move (β, Λ) to its optimum for these hyperplanes; the cost is that of the move's end."""
+        sums = accumulate_linear(self.rows, self.Y, V, coefficients=coefficients, weights=weights)
+        change = solve_symmetric(sums.GG, sums.GR)
+        return _Trial(V, coefficients + change.T, max(_cost_after(sums, change), 0.0))
+
+    def linearise(self, trial: _Trial) -> _State:
+        """Take the normal equations at a trial, with fresh weights."""
+        weights = None
+        if self.reweigh is not None:
+            fitted = np.abs(self.rows @ trial.V.T)
+            G = np.hstack([fitted, self.rows])
+            weights = self.reweigh(self.Y - G @ trial.coefficients.T)
+            trial = self.try_out(trial.V, trial.coefficients, weights)
+        sums = accumulate_kinks(
+            self.rows, self.Y, trial.V, coefficients=trial.coefficients, weights=weights
+        )
+        return _State(trial.V, trial.coefficients, float(np.trace(sums.RR)), weights, sums)
+
+
+def _cost_after(sums: LinearSums, change: Array) -> float:
+    return sums.RR - 2 * float((change * sums.GR).sum()) + float((change * (sums.GG @ change)).sum())
+
+
+def _reduced_system(state: _State) -> tuple[Array, Array, Array]:
+    """Return the matrix, gradient and damping scales in the hyperplanes alone, scale of each unit pinned."""
+    k, p = state.V.shape
+    sums, kinks = state.sums, state.coefficients[:, :k]
+    N = weigh_blocks(sums.ZZ - sums.GZ.T @ solve_symmetric(sums.GG, sums.GZ), kinks)
+    gradient = np.einsum("jpl,lj->jp", sums.ZR.reshape(k, p, -1), kinks).ravel()
+    scales = np.repeat((kinks**2).sum(axis=0), p) * np.diag(sums.ZZ)
+    scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
+    for j, row in enumerate(state.V):
+        block = slice(j * p, (j + 1) * p)
+        N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
+    return N, gradient, scales
+
+
+def _descend(
+    data: _Rows, state: _State, system: tuple[Array, Array, Array], damping: float
+) -> tuple[_Trial | None, float]:
+    """Raise the damping until a step lowers the cost; None if no step does."""
+    N, gradient, scales = system
+    for rejections in range(MAX_REJECTIONS):
+        step = damped_step(N, gradient, damping * scales)
+        if step is not None:
+            V, coefficients = _move(state, step)
+            trial = data.try_out(V, coefficients, state.weights)
+            if trial.cost < state.cost:
+                factor = DAMPING_AFTER_REJECTION if rejections else DAMPING_DOWN
+                return trial, max(damping * factor, MIN_DAMPING)
+        damping *= DAMPING_UP
+    return None, damping
+
+
+def _move(state: _State, step: Array) -> tuple[Array, Array]:
+    """Move the hyperplanes by the step and (β, Λ) by its linear prediction, then renormalise."""
+    k, p = state.V.shape
+    moved = step.reshape(k, p)
+    sums, coefficients = state.sums, state.coefficients
+    effect = np.einsum("gjp,jp->gj", sums.GZ.reshape(-1, k, p), moved) @ coefficients[:, :k].T
+    predicted = coefficients - solve_symmetric(sums.GG, effect).T
+    V = state.V + moved
+    norms = np.linalg.norm(V[:, :-1], axis=1)
+    norms = np.where(norms > 0, norms, 1.0)
+    predicted[:, :k] *= norms
+    return V / norms[:, None], predicted
+
+
+def _unit_normals(V: Array) -> Array:
+    norms = np.linalg.norm(V[:, :-1], axis=1, keepdims=True)
+    return np.asarray(V / np.where(norms > 0, norms, 1.0))
+
+
+def _removal_costs(GG: Array, target: Array, used: IntArray, n_units: int) -> Array:
+    """The rises (2) when the regressors ``used`` remain, units first."""
+    M = GG[np.ix_(used, used)]
+    scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
+    values = np.maximum(values, len(M) * np.finfo(float).eps * values[-1])
+    inverse = (vectors / values) @ vectors.T
+    fitted = inverse @ (target[used] / scale[:, None])
+    return np.asarray((fitted[:n_units] ** 2).sum(axis=1) / np.diag(inverse)[:n_units])

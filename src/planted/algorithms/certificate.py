@@ -34,7 +34,7 @@ from planted._typing import Array, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowBlocks, accumulate_normal, augment
+from planted.moments import RowBlocks, RowWeights, accumulate_normal, augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
@@ -156,7 +156,8 @@ def certify_noiseless(
     offset: bool,
     biases: bool = True,
     uniqueness: Sequence[Evidence] = (),
-    rivals: int = 0,
+    rivals: int | None = 0,
+    further: Sequence[Evidence] = (),
 ) -> Verdict:
     """Judge a network that claims to reproduce noiseless data.
 
@@ -172,8 +173,11 @@ def certify_noiseless(
         Whether b was free; zero otherwise.
     uniqueness : sequence of Evidence
         Lines of the method's own uniqueness theorem; the guarantee is global when there are any and all hold.
-    rivals : int
-        Further units that a renewed search found in the column space of the outputs.
+    rivals : int or None
+        Further units that a renewed search found in the column space of the outputs; None when there was no such search.
+        The guarantee is then heuristic at best.
+    further : sequence of Evidence
+        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
 
     Returns
     -------
@@ -207,8 +211,8 @@ def certify_noiseless(
         "smallest relative singular value of the Jacobian on them", local.conditioning, CONDITIONING_TOL, ">="
     )
     sides = _both_sides(net, seen)
-    search = Evidence("further units found in the column space of the outputs", rivals, 0, "==")
-    evidence = (exact, count, rank, *sides, search, *uniqueness)
+    search = _search_evidence(rivals)
+    evidence = (exact, count, rank, *sides, *search, *further, *uniqueness)
     doubt = _uncertainty(problem, fit, offset, biases)
     if not exact.passed:
         text = f"The best network misses a sample by {rows.largest_residual:.2g} output standard deviations."
@@ -220,20 +224,28 @@ def certify_noiseless(
             f"at least {need} are needed."
         )
         return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
-    failure = _named_failure(net, seen, local, (rank, *sides, search))
+    failure = _named_failure(net, seen, local, (rank, *sides, *search)) or _first_failure(further)
     if failure:
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
     proved = bool(uniqueness) and all(item.passed for item in uniqueness)
+    searched = ", and a renewed search found no other" if rivals is not None else ""
     scope = (
-        "no other network of this width can produce these samples"
-        if proved
-        else "locally unique, and a renewed search found no other"
+        "no other network of this width can produce these samples" if proved else "locally unique" + searched
     )
     text = f"All {rows.n_samples} samples are reproduced to {rows.largest_residual:.1e} output standard deviations; {scope}."
-    return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
+    guarantee = Guarantee.EXACT if proved or rivals is not None else Guarantee.HEURISTIC
+    return Verdict(Outcome.RECOVERED, guarantee, evidence, text, doubt)
 
 
-def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool, biases: bool = True) -> Verdict:
+def certify_noisy(
+    problem: Problem,
+    fit: Refinement,
+    *,
+    offset: bool,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+    further: Sequence[Evidence] = (),
+) -> Verdict:
     """Judge a network fitted to noisy data.
 
     Parameters
@@ -246,6 +258,10 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool, biases: bo
         Whether c was free.
     biases : bool
         Whether b was free; zero otherwise.
+    weights : callable, optional
+        Weights with which the network was fitted: the noise of a row has variance inverse to its weight.
+    further : sequence of Evidence
+        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
 
     Returns
     -------
@@ -271,11 +287,13 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool, biases: bo
         )
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
-    fitting = _lack_of_fit(problem, fit, offset, biases)
+    fitting = _lack_of_fit(problem, fit, offset, biases, weights)
     kink, direction = _unit_strengths(net, info, noise)
     level = Evidence("residual standard deviation, in output standard deviations", noise)
-    evidence = (level, count, rank, *sides, fitting, kink, direction)
+    evidence = (level, count, rank, *sides, fitting, kink, direction, *further)
     failed = [item for item in (rank, *sides, fitting, kink, direction) if not item.passed]
+    if not failed and _first_failure(further):
+        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, _first_failure(further), doubt)
     if not failed:
         text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
         return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, evidence, text, doubt)
@@ -283,6 +301,20 @@ def certify_noisy(problem: Problem, fit: Refinement, *, offset: bool, biases: bo
         f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}" for item in failed
     )
     return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text + ".", doubt)
+
+
+def _search_evidence(rivals: int | None) -> tuple[Evidence, ...]:
+    if rivals is None:
+        return ()
+    return (Evidence("further units found in the column space of the outputs", rivals, 0, "=="),)
+
+
+def _first_failure(checks: Sequence[Evidence]) -> str:
+    """Return a sentence on the first check that fails, or nothing."""
+    for item in checks:
+        if not item.passed:
+            return f"{item.name}: {item.measured:.4g}, needed {item.comparison} {item.required:.4g}."
+    return ""
 
 
 def _both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:
@@ -355,7 +387,9 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
     )
 
 
-def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool, biases: bool) -> Evidence:
+def _lack_of_fit(
+    problem: Problem, fit: Refinement, offset: bool, biases: bool, weights: RowWeights | None
+) -> Evidence:
     """Return the p-value of the score test for traces of x in the residual."""
     net, k, m = fit.network, fit.network.n_hidden, fit.network.n_outputs
     directions = problem.rng.standard_normal((N_INSTRUMENTS, problem.n_features))
@@ -364,6 +398,7 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool, biases: bool) 
     p = net.n_features + int(biases)
     width = k * p + k + 1 + N_INSTRUMENTS
     products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
+    done = 0
     for X, Y in problem.blocks:
         t = net.preactivations(X)
         inputs = augment(X) if biases else X
@@ -372,6 +407,10 @@ def _lack_of_fit(problem: Problem, fit: Refinement, offset: bool, biases: bool) 
         Phi = np.maximum(X @ directions.T - thresholds, 0.0)
         residual = Y - G @ np.hstack([net.A, net.c[:, None]]).T
         rows = np.hstack([Z, G, Phi])
+        if weights is not None:
+            root = np.sqrt(weights(done, X, Y))[:, None]
+            rows, residual = rows * root, residual * root
+        done += len(X)
         products += rows.T @ rows
         cross += rows.T @ residual
         noise += residual.T @ residual

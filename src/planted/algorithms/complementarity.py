@@ -64,7 +64,8 @@ REQUIRES = Requirements(
 NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
 MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
 RIVAL_STARTS = 128  # of the renewed search for other explanations
-COMPLETIONS = 10
+COMPLETIONS = 3  # random fillings of missing units, tried when most are known
+COMPLETION_STEPS = 30
 LINEAR_TOL = 1e-8  # sine of the angle below which a vector of the column space is an affine function of x
 
 
@@ -130,6 +131,9 @@ def recover_complementarity(
     exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)
     if exact is not None and (exact.outcome is not Outcome.STOPPED_EARLY or noise == "none"):
         return exact
+    rank = exact.evidence[0].measured if exact is not None else problem.n_outputs
+    if rank < problem.n_outputs:  # exact rank deficiency: there is no noise, only a fit can be offered
+        n_hidden, n_restarts = (int(rank) or 1) if n_hidden == "auto" else n_hidden, min(n_restarts, 1)
     return recover_from_noise(problem, n_hidden, offset, n_restarts, requires=REQUIRES, options=options)
 
 
@@ -233,14 +237,13 @@ def _best_fit(problem: Problem, outputs: _Outputs, V: Array) -> Refinement | Non
         return refine(problem.blocks, _with_affine_rest(problem, outputs, V), offset=outputs.offset)
     if not missing:
         return refine(problem.blocks, _network_of(problem, outputs, V), offset=outputs.offset)
-    if len(V) < outputs.n_hidden // 2:
+    if 4 * missing > outputs.n_hidden:
         return None
     best: Refinement | None = None
     for _ in range(COMPLETIONS):
         rest = np.hstack([problem.rng.standard_normal((missing, problem.n_features)), np.zeros((missing, 1))])
-        fit = refine(
-            problem.blocks, _network_of(problem, outputs, np.vstack([V, rest])), offset=outputs.offset
-        )
+        start = _network_of(problem, outputs, np.vstack([V, rest]))
+        fit = refine(problem.blocks, start, offset=outputs.offset, max_iter=COMPLETION_STEPS)
         if best is None or fit.cost < best.cost:
             best = fit
         if best.cost < 1e-18 * problem.n_samples:

@@ -27,12 +27,12 @@ from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import Verdict, certify_noisy
 from planted.algorithms.instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowBlocks, augment
+from planted.moments import RowBlocks, RowWeights, augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
-__all__ = ["recover_from_noise"]
+__all__ = ["recover_from_noise", "refine_on_all_rows"]
 
 CANDIDATE_ROWS = 4000
 ROWS_PER_UNKNOWN = 6  # equations per unknown of the rows on which candidates are compared
@@ -81,7 +81,7 @@ def recover_from_noise(
     trace: list[dict[str, Any]] = []
     while True:
         best = _best_candidate(problem, k, offset is not False, n_restarts, stage, trace)
-        fit, has_offset = _refine_on_all_rows(problem, best, offset)
+        fit, has_offset = refine_on_all_rows(problem, best, offset)
         verdict = certify_noisy(problem, fit, offset=has_offset)
         if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
             break
@@ -161,16 +161,35 @@ def _with_outputs(rows: RowBlocks, V: Array, offset: bool) -> TwoLayerNetwork:
     return TwoLayerNetwork(V[:, :-1], V[:, -1], B[:, : len(V)], B[:, -1] if offset else None)
 
 
-def _refine_on_all_rows(
-    problem: Problem, network: TwoLayerNetwork, offset: bool | str
+def refine_on_all_rows(
+    problem: Problem, network: TwoLayerNetwork, offset: bool | str, *, weights: RowWeights | None = None
 ) -> tuple[Refinement, bool]:
-    """Refine the winner on all rows; drop c when an F-test says it is not needed (step 3)."""
+    """Refine the winner on all rows; drop c when an F-test says it is not needed (step 3).
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        The start.
+    offset : bool or "auto"
+        Whether c is free; "auto" decides by the test.
+    weights : callable, optional
+        Weights of the rows.
+
+    Returns
+    -------
+    fit : Refinement
+        The refined network.
+    has_offset : bool
+        Whether c was kept free.
+    """
     problem.progress("refining on all rows", float("nan"))
-    full = refine(problem.blocks, network, offset=offset is not False)
+    full = refine(problem.blocks, network, offset=offset is not False, weights=weights)
     if offset != "auto" or problem.scaling.y_shift.any():
         return full, offset is not False
     plain = TwoLayerNetwork(full.network.W, full.network.b, full.network.A, None, full.network.activation)
-    without = refine(problem.blocks, plain, offset=False)
+    without = refine(problem.blocks, plain, offset=False, weights=weights)
     m = problem.n_outputs
     freedom = problem.n_samples * m - full.network.n_parameters
     if freedom <= 0 or full.cost <= 0:

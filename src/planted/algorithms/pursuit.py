@@ -81,6 +81,7 @@ def pursue_units(
     max_starts: int = 4000,
     hopeless_after: int = 512,
     known: Array | None = None,
+    starts: Array | None = None,
     progress: Progress | None = None,
 ) -> Pursuit:
     """Search for ReLU units whose activations lie in the span of Q.
@@ -101,6 +102,8 @@ def pursue_units(
         Give up after so many starts without a single unit: the data are then hardly noiseless.
     known : ndarray of shape (units, d + 1), optional
         Units already found, on these or other rows.
+    starts : ndarray of shape (s, d + 1), optional
+        Approximate units (w, b) whose patterns are tried first.
     progress : callable, optional
         Told about units found.
 
@@ -112,12 +115,14 @@ def pursue_units(
     space = _build_space(X, Q)
     columns = _unit_columns(X, known)
     seen = {(column > 0).tobytes() for column in columns.T}
-    starts = 0
-    while columns.shape[1] < n_units and starts < max_starts:
-        if starts >= hopeless_after and columns.shape[1] == 0:
+    tried = 0
+    given = None if starts is None else np.asarray((augment(X) @ starts.T > 0).T)
+    while columns.shape[1] < n_units and tried < max_starts:
+        if tried >= hopeless_after and columns.shape[1] == 0:
             break
-        patterns = _start_patterns(space, columns, rng)
-        starts += len(patterns)
+        patterns = _start_patterns(space, columns, rng) if given is None else given
+        given = None
+        tried += len(patterns)
         for pattern in _run_batch(space, patterns):
             column = None if pattern.tobytes() in seen else _polished_column(space, pattern)
             seen.add(pattern.tobytes())
@@ -125,9 +130,9 @@ def pursue_units(
                 columns = np.column_stack([columns, column])
         if progress is not None:
             progress(
-                f"pursuit: {columns.shape[1]} of {n_units} units, {starts} starts", columns.shape[1] / n_units
+                f"pursuit: {columns.shape[1]} of {n_units} units, {tried} starts", columns.shape[1] / n_units
             )
-    return Pursuit(_read_units(space, columns), starts)
+    return Pursuit(_read_units(space, columns), tried)
 
 
 def _build_space(X: Array, Q: Array) -> _Space:

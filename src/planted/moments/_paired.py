@@ -44,9 +44,13 @@ __all__ = [
     "triangle_weights",
 ]
 
-_BUFFER_BYTES = 4_000_000  # features of one slice: large enough for the matrix product, small enough for the cache
+_BUFFER_BYTES = (
+    4_000_000  # features of one slice: large enough for the matrix product, small enough for the cache
+)
 _MIN_SLICE = 64
-_RANK_TOL = 1e-11  # relative eigenvalue of a Gram matrix below which features are collinear (a sphere: |x|² = 1)
+_RANK_TOL = (
+    1e-11  # relative eigenvalue of a Gram matrix below which features are collinear (a sphere: |x|² = 1)
+)
 
 
 @dataclass(frozen=True, slots=True)

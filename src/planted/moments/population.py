@@ -138,9 +138,7 @@ def fourth_moments(left: Array, right: Array, covariance: Array) -> Array:
     """
     rows, columns = left @ covariance, right @ covariance
     mixed = np.einsum("ia,jb->ijab", rows, columns)
-    return np.asarray(
-        (rows @ right.T)[:, :, None, None] * covariance + mixed + mixed.transpose(0, 1, 3, 2)
-    )
+    return np.asarray((rows @ right.T)[:, :, None, None] * covariance + mixed + mixed.transpose(0, 1, 3, 2))
 
 
 def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:

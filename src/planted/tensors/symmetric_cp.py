@@ -3,8 +3,9 @@ r"""Canonical polyadic decomposition of a stack of symmetric matrices by alterna
 Problem     Given symmetric :math:`S_t = \sum_r d_{tr} z_r z_r^\top`, find the :math:`z_r`: the same problem as joint
             diagonalisation by congruence, in the form in which Section 4 of [GKLW19]_ solves it.
 Idea        Fit the three-way tensor :math:`S_{tab} \approx \sum_r d_{tr} u_{ar} v_{br}` by least squares in one factor at a
-            time [Comon2009]_; each is a linear problem with the matrix :math:`(U^\top U) \circ (V^\top V)`. Several random starts,
-            the smallest residual wins. At the end u and v agree up to scale; their normalised mean is returned.
+            time [Comon2009]_; each is a linear problem with the matrix :math:`(U^\top U) \circ (V^\top V)`. After a sweep the
+            step is tried again at s^(1/3) times its length (s counts sweeps) and kept if the residual is smaller. Several random
+            starts run for a tenth of the sweeps each; the one with the smallest residual goes on. At the end u and v agree up to scale; their normalised mean is returned.
 Guarantee   None: alternating least squares may stall ("swamps"), which is why restarts are needed and why
             `joint_diagonalisation` is the default of this package. The relative residual is returned.
 Departures  The stack is first rotated to its min(T, k²) principal matrices. Orthogonal rotations of the first mode commute with every
@@ -24,8 +25,10 @@ from planted._typing import Array
 
 __all__ = ["SymmetricCP", "decompose_symmetric"]
 
-STALL = 1e-15  # relative change of the residual's energy at which a run ends
-RIDGE = 1e-14  # relative; keeps the normal equations of nearly parallel factors solvable
+_Factors = tuple[Array, Array, Array]  # D (T, rank), U and V (k, rank)
+
+STALL = 1e-12  # relative fall of the residual's energy at which a run ends
+RIDGE = 1e-13  # relative; keeps the normal equations of nearly parallel factors solvable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class SymmetricCP:
     residual : float
         Energy left over, divided by the total.
     sweeps : int
-        Sweeps of the winning start.
+        Sweeps that led to it.
     restarts : int
         Starts made.
     """
@@ -56,7 +59,7 @@ def decompose_symmetric(
     *,
     rng: np.random.Generator,
     n_restarts: int = 10,
-    max_sweeps: int = 1000,
+    max_sweeps: int = 3000,
     tol: float = 1e-26,
 ) -> SymmetricCP:
     """Write symmetric matrices as combinations of the same rank-one matrices.
@@ -72,7 +75,7 @@ def decompose_symmetric(
     n_restarts : int
         Number of starts; the best is kept.
     max_sweeps : int
-        Largest number of sweeps of a start.
+        Largest number of sweeps of the winning start.
     tol : float
         End as soon as the residual's energy is below this fraction of the total.
 
@@ -89,15 +92,18 @@ def decompose_symmetric(
     True
     """
     core = _principal_matrices(matrices)
-    best: SymmetricCP | None = None
+    best, least, sweeps = None, np.inf, 0
     for attempt in range(1, n_restarts + 1):
-        U, V, residual, sweeps = _alternate(core, rank, rng, max_sweeps, tol)
-        if best is None or residual < best.residual:
-            best = SymmetricCP(_common_factor(U, V), residual, sweeps, attempt)
-        if best.residual <= tol:
+        factors, residual, made = _alternate(core, _random_factors(core, rank, rng), max_sweeps // 10, tol)
+        if residual < least:
+            best, least, sweeps = factors, residual, made
+        if least <= tol:
             break
     assert best is not None
-    return SymmetricCP(best.Z, best.residual, best.sweeps, attempt)
+    if least > tol:
+        best, least, more = _alternate(core, best, max_sweeps, tol)
+        sweeps += more
+    return SymmetricCP(_common_factor(*best[1:]), least, sweeps, attempt)
 
 
 def _principal_matrices(matrices: Array) -> Array:
@@ -108,33 +114,52 @@ def _principal_matrices(matrices: Array) -> Array:
     return np.asarray((values[keep, None] * right[keep]).reshape(-1, *matrices.shape[1:]))
 
 
-def _alternate(
-    core: Array, rank: int, rng: np.random.Generator, max_sweeps: int, tol: float
-) -> tuple[Array, Array, float, int]:
-    """Run one start; return both factors, the relative residual energy and the sweeps."""
+def _random_factors(core: Array, rank: int, rng: np.random.Generator) -> _Factors:
+    U, V = (rng.standard_normal((size, rank)) for size in core.shape[1:])
+    return np.zeros((len(core), rank)), U, V
+
+
+def _alternate(core: Array, start: _Factors, max_sweeps: int, tol: float) -> tuple[_Factors, float, int]:
+    """Sweep from a start; return the factors, the relative residual energy and the sweeps made."""
     total = float((core**2).sum())
-    U = rng.standard_normal((core.shape[1], rank))
-    V = rng.standard_normal((core.shape[2], rank))
-    previous, residual = np.inf, 1.0
+    factors, residual = start, np.inf
     for sweep in range(1, max_sweeps + 1):
-        D = _solve_mode(np.einsum("tab,ar,br->tr", core, U, V, optimize=True), U, V)
-        U = _unit_columns(_solve_mode(np.einsum("tab,tr,br->ar", core, D, V, optimize=True), D, V))
-        products = np.einsum("tab,tr,ar->br", core, D, U, optimize=True)
-        V = _solve_mode(products, D, U)
-        gram = (D.T @ D) * (U.T @ U)
-        energy = total - 2 * float((products * V).sum()) + float(((V.T @ V) * gram).sum())
-        residual = max(energy, 0.0) / total
-        if residual <= tol or abs(previous - residual) <= STALL + 1e-9 * residual:
-            break
-        previous = residual
-    return U, _unit_columns(V), residual, sweep
+        swept = _sweep(core, factors)
+        left = _residual_energy(core, swept) / total
+        if left <= tol or residual - left <= STALL * left:
+            return swept, left, sweep
+        ahead = _extrapolated(factors, swept, sweep ** (1 / 3))
+        left_ahead = _residual_energy(core, ahead) / total
+        factors, residual = (ahead, left_ahead) if left_ahead < left else (swept, left)
+    return factors, residual, max_sweeps
+
+
+def _sweep(core: Array, factors: _Factors) -> _Factors:
+    """Solve for each factor in turn."""
+    _, U, V = factors
+    D = _solve_mode(((core @ V) * U).sum(axis=1), U, V)
+    weighed = np.tensordot(D, core, axes=(0, 0))
+    U = _unit_columns(_solve_mode(np.einsum("rab,br->ar", weighed, V), D, V))
+    V = _unit_columns(_solve_mode(np.einsum("rab,ar->br", weighed, U), D, U))
+    return _solve_mode(((core @ V) * U).sum(axis=1), U, V), U, V
+
+
+def _extrapolated(old: _Factors, new: _Factors, length: float) -> _Factors:
+    D, U, V = (after + length * (after - before) for before, after in zip(old, new, strict=True))
+    return D, U, V
+
+
+def _residual_energy(core: Array, factors: _Factors) -> float:
+    D, U, V = factors
+    model = (D[:, None, :] * U) @ V.T
+    return float(((core - model) ** 2).sum())
 
 
 def _solve_mode(products: Array, left: Array, right: Array) -> Array:
     """Solve one linear least-squares step with the matrix (left'left) ∘ (right'right)."""
     gram = (left.T @ left) * (right.T @ right)
     gram[np.diag_indices_from(gram)] *= 1 + RIDGE
-    return np.asarray(linalg.lstsq(gram, products.T, cond=1e-14, check_finite=False)[0].T)
+    return np.asarray(np.linalg.solve(gram, products.T).T)
 
 
 def _unit_columns(factor: Array) -> Array:

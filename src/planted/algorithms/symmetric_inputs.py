@@ -1,0 +1,387 @@
+r"""Recover a two-layer ReLU network without biases when the inputs are symmetric.
+
+Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d, k ≤ m, A and W of full rank, ξ of mean zero
+            and independent of x. Sought: W and A up to order and scale of units.
+Idea        `symmetric_moments` holds the algorithms: symmetry turns moments of the outputs into moments without the ReLU; a linear
+            map T of symmetric matrices U vanishes exactly on the span of z_i z_i', z_i rows of A⁻¹, and joint diagonalisation
+            reads them off. Around it, this module
+            1. tests the assumptions it can test (symmetry of x, k ≤ d, k ≤ m, rank of A W);
+            2. finds k as the rank of A W above noise, or of Y when Y is exactly of low rank;
+            3. runs the variant asked for; with few rows the detector uses the samples themselves (`_symmetric_rows`);
+            4. refines on all rows with b = 0 held (`efficient`; on request for the others), on noiseless rows after
+               bootstrapping units exactly (Corollary 5 of [BJW18]_);
+            5. certifies (`certificate`), with random restarts when the certificate fails.
+Guarantee   The moments' theorems (see `symmetric_moments`) for the start, and the certificate's for the answer:
+            exact on noiseless rows, asymptotic on noisy ones. Unrefined answers are consistent (Theorem 7) and never certified.
+Notation    paper W, A, x, y, ξ, k, d as here | paper l -> m | paper T, M, N -> detector, augmented and distinguishing matrix
+Departures  Listed in `symmetric_moments` for each variant. Refinement, certificates and finding k are ours. Data are
+            scaled, never shifted: a shift would create biases.
+Cost        Four passes for the sums, O(n k⁴/4), then a few refinement passes, O(n (k d)²). Fewest rows, noiseless, orthonormal weights:
+            about max(3d + 2k, k(k-1)/2).
+References  [GKLW19]_, [BJW18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms._symmetric_rows import (
+    KERNEL_ROWS,
+    bootstrap_exactly,
+    kernel_slope,
+    network_of_rows,
+    recover_from_rows,
+)
+from planted.algorithms._symmetric_theory import symmetry_test, theorem_evidence
+from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
+from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence
+from planted.algorithms.pursuit import pursue_units
+from planted.algorithms.refine import Refinement, refine
+from planted.algorithms.symmetric_moments import (
+    VARIANTS,
+    Slope,
+    Spectral,
+    controlled_slope,
+    recover_from_moments,
+)
+from planted.moments import RowBlocks, SampleMoments
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.programs import column_space, numerical_rank
+from planted.results import Evidence, Recovery, Requirements, Unavailable
+
+__all__ = ["REQUIRES", "recover_symmetric_inputs"]
+
+REQUIRES = Requirements(
+    method="symmetric-inputs",
+    summary="moments of symmetric inputs, no biases, when there are as many outputs as units",
+    input_law="symmetric",
+    n_outputs="m >= k",
+    activations=("relu",),
+    biases=False,
+    noise="mean-zero",
+    samples="noiseless about max(3d + 2k, k(k-1)/2), k <= d; noisy some 20 d",
+    guarantee=Guarantee.EXACT,
+    reference="GKLW19",
+)
+
+SYMMETRY_LEVEL = 1e-6  # p-value below which the inputs are called asymmetric
+EXACT_RESIDUAL = (
+    1e-9  # root mean square, in standard deviations of the outputs: candidates for the exact certificate
+)
+MAX_NULL_COLUMNS = 1000  # of the uniqueness theorem's linear system; beyond, it costs more than the rest
+BOOTSTRAP_STARTS = 2000
+RIVAL_STARTS = 128
+RESTART_ROWS = 4000
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is known on the way: the data, the options and every candidate so far."""
+
+    problem: Problem
+    moments: SampleMoments
+    n_hidden: int
+    output_rank: int
+    options: dict[str, Any]
+    evidence: tuple[Evidence, ...]
+    best: Refinement | None = None
+    gap: float = float("nan")
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_low_rank(self) -> bool:
+        """Whether the outputs span fewer dimensions than there are: noise would fill them all."""
+        return self.output_rank < min(self.problem.Y.shape)
+
+    def consider(self, name: str, network: TwoLayerNetwork) -> bool:
+        """Refine a candidate on all rows, keep it if it is the best; return whether it reproduces the samples."""
+        self.problem.progress(f"refining the {name} candidate", float("nan"))
+        fit = refine(self.problem.blocks, network, offset=False, biases=False)
+        self.trace.append({"start": name, "k": network.n_hidden, "cost": fit.cost, "passes": fit.passes})
+        if self.best is None or fit.cost < self.best.cost:
+            self.best = fit
+        return self.is_exact
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the best candidate reproduces the samples."""
+        size = self.problem.n_samples * self.problem.n_outputs
+        return self.best is not None and self.best.cost <= EXACT_RESIDUAL**2 * size
+
+
+def recover_symmetric_inputs(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    variant: str = "efficient",
+    noise: str = "auto",
+    refined: bool | None = None,
+    n_restarts: int = 6,
+    precision: str = "double",
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network without biases from symmetric inputs.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; the rank of A W if "auto".
+    variant : {"efficient", "practical", "paper"}
+        Our pipeline, that of the paper's experiments, or its algorithm boxes.
+    noise : {"auto", "none", "present"}
+        Whether the outputs carry noise: Algorithm 2 or 3 in the paper's variants, which take "auto" for "present"; ours tries
+        to reproduce the samples first.
+    refined : bool, optional
+        Whether the answer is refined on all rows and certified; by default only that of the efficient variant.
+    n_restarts : int
+        Random starts when the certificate fails.
+    precision : {"double", "single"}
+        Number format of the features that are summed; sums are double always.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence.
+    """
+    _check_choice("variant", variant, VARIANTS)
+    _check_choice("noise", noise, ("auto", "none", "present"))
+    _check_choice("precision", precision, ("double", "single"))
+    options = {
+        "n_hidden": n_hidden,
+        "variant": variant,
+        "noise": noise,
+        "refined": refined,
+        "n_restarts": n_restarts,
+        "precision": precision,
+    }
+    problem = prepare_problem(blocks, random_state=random_state, progress=progress, centre=False)
+    moments = SampleMoments(problem.blocks, precision)
+    slope = controlled_slope(moments, n_hidden if isinstance(n_hidden, int) else None)
+    search = _begin(problem, moments, slope, n_hidden, options)
+    failed = [item for item in search.evidence if not item.passed]
+    if failed:
+        return _refusal(search, failed[0])
+    if variant == "efficient" and refined is not False:
+        return _recover_efficiently(search, slope)
+    noisy = noise != "none"
+    spectral = recover_from_moments(moments, search.n_hidden, variant=variant, noisy=noisy, rng=problem.rng)
+    search.gap = spectral.gap
+    if not refined:
+        return _unrefined_record(search, spectral)
+    search.consider(variant, spectral.network)
+    return _certified_record(search)
+
+
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
+
+
+def _begin(
+    problem: Problem, moments: SampleMoments, slope: Slope, n_hidden: int | str, options: dict[str, Any]
+) -> _Search:
+    """Decide k and check the assumptions (steps 1 and 2)."""
+    rank = numerical_rank(column_space(problem.Y)[1])
+    if isinstance(n_hidden, int):
+        k = n_hidden
+    else:
+        k = rank if rank < min(problem.Y.shape) else slope.rank
+    test = symmetry_test(problem.blocks)
+    symmetry = Evidence(
+        "p-value of the test for symmetry of x", test.p_value, SYMMETRY_LEVEL, ">=", "Hotelling"
+    )
+    if np.isnan(test.p_value):
+        symmetry = Evidence("samples too few to test symmetry of x", problem.n_samples)
+    evidence = (
+        symmetry,
+        Evidence("hidden units", k, 1, ">=", "rank of A W above noise"),
+        Evidence("inputs", problem.n_features, k, ">=", "k <= d"),
+        Evidence("outputs", problem.n_outputs, k, ">=", "k <= m"),
+    )
+    return _Search(problem, moments, k, rank, options, evidence)
+
+
+def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
+    """Find, refine and certify (steps 3 to 5)."""
+    problem, asked = search.problem, search.options["n_hidden"]
+    k = search.n_hidden = min(search.n_hidden, search.output_rank)
+    few = problem.holds_all_rows and len(problem.X) <= KERNEL_ROWS
+    if search.options["noise"] != "present" and few:
+        may_fill = asked == "auto" and not search.is_low_rank and problem.n_outputs <= problem.n_features
+        _try_rows(search, search.output_rank if may_fill else k)
+    if not search.is_exact:
+        slope = kernel_slope(problem.X, problem.Y) if few else slope
+        spectral = recover_from_moments(search.moments, k, noisy=True, rng=problem.rng, slope=slope)
+        search.gap = spectral.gap
+        search.best = search.best if search.best and search.best.network.n_hidden == k else None
+        search.consider("spectral", spectral.network)
+        if not search.is_exact and search.is_low_rank:
+            _bootstrap(search, spectral.network)
+    return _certified_record(search)
+
+
+def _try_rows(search: _Search, k: int) -> None:
+    """Look for a network that reproduces few rows."""
+    problem = search.problem
+    if len(problem.X) <= max(problem.n_features, k):
+        return
+    slope = kernel_slope(problem.X, problem.Y)
+    if (slope.values[:k] <= 0).any():
+        return
+    spectral = recover_from_rows(problem.X, problem.Y, k, slope=slope, rng=problem.rng)
+    search.gap = spectral.gap
+    if not search.consider("samplewise", spectral.network):
+        _bootstrap(search, spectral.network)
+
+
+def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
+    problem, rows = search.problem, min(len(search.problem.X), KERNEL_ROWS)
+    problem.progress("bootstrapping exact units", float("nan"))
+    exact = bootstrap_exactly(
+        problem.X[:rows], problem.Y[:rows], network, rng=problem.rng, max_starts=BOOTSTRAP_STARTS
+    )
+    if exact is not None:
+        search.consider("bootstrap", exact)
+
+
+def _certified_record(search: _Search) -> Recovery:
+    """Certify the best candidate; look for better ones at random while the certificate fails."""
+    verdict = _judge(search)
+    for index in range(search.options["n_restarts"]):
+        if verdict.outcome is not Outcome.FITTED:
+            break
+        assert search.best is not None
+        before = search.best.cost
+        search.consider(f"random {index}", _random_start(search))
+        if search.best.cost < before * (1 - 1e-9):
+            verdict = _judge(search)
+    return _record(search, verdict)
+
+
+def _judge(search: _Search) -> Verdict:
+    assert search.best is not None
+    problem, fit = search.problem, search.best
+    if search.is_exact:
+        verdict = certify_noiseless(
+            problem,
+            fit,
+            offset=False,
+            biases=False,
+            uniqueness=_uniqueness(problem, fit.network),
+            rivals=_count_rivals(problem, fit.network),
+        )
+        if verdict.outcome is not Outcome.FITTED:
+            return verdict
+    return certify_noisy(problem, fit, offset=False, biases=False)
+
+
+def _uniqueness(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
+    """Return the lines of the uniqueness theorem of `complementarity` where its linear system is small enough."""
+    k, d = network.n_hidden, problem.n_features
+    q = k * (k + 1) // 2 + k * (d + 1)
+    if q > MAX_NULL_COLUMNS or len(problem.X) < q - k:
+        return ()
+    rows = min(len(problem.X), 2 * q + 50)
+    y = problem.Y[:rows] @ linalg.pinv(network.A).T
+    space = complementarity_null_space(problem.X[:rows], y)
+    return uniqueness_evidence(space, k) if space.dimension <= k else ()
+
+
+def _count_rivals(problem: Problem, network: TwoLayerNetwork) -> int:
+    """Search, with the found units known, for any further ReLU unit in the column space of the outputs."""
+    k = network.n_hidden
+    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + k)))
+    known = np.hstack([network.W, network.b[:, None]])
+    Q = linalg.orth(np.maximum(problem.X[:rows] @ network.W.T, 0.0))
+    found = pursue_units(problem.X[:rows], Q, k + 1, rng=problem.rng, max_starts=RIVAL_STARTS, known=known)
+    return max(len(found.V) - k, 0)
+
+
+def _random_start(search: _Search) -> TwoLayerNetwork:
+    """Refine a random network on some rows."""
+    problem, k = search.problem, search.n_hidden
+    rows = problem.rng.permutation(len(problem.X))[:RESTART_ROWS]
+    X, Y = problem.X[np.sort(rows)], problem.Y[np.sort(rows)]
+    start = network_of_rows(X, Y, problem.rng.standard_normal((k, problem.n_features)))
+    return refine(RowBlocks.from_arrays(X, Y), start, offset=False, biases=False, max_iter=60).network
+
+
+def _record(search: _Search, verdict: Verdict) -> Recovery:
+    problem, fit = search.problem, search.best
+    assert fit is not None
+    outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail
+    k, asked = fit.network.n_hidden, search.options["n_hidden"]
+    if outcome is Outcome.RECOVERED and not fit.converged:
+        outcome, guarantee = Outcome.STOPPED_EARLY, Guarantee.NONE
+        detail = "The refinement did not converge."
+    elif isinstance(asked, int) and asked > k and search.is_exact:
+        outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
+        detail = f"{k} units reproduce all samples; {asked} were asked for, and the others leave no trace."
+    elif outcome is Outcome.FITTED and search.is_low_rank:
+        outcome, guarantee = Outcome.ASSUMPTION_FAILED, Guarantee.NONE
+        detail = (
+            f"The outputs span exactly {search.output_rank} dimensions, so they carry no noise, yet {k} units do not reproduce "
+            "them: the columns of A are linearly dependent, or this is not such a network."
+        )
+    theorem = theorem_evidence(problem, fit.network, gap=search.gap)
+    stats = problem.stats(starts=len(search.trace), iterations=fit.iterations, passes=fit.passes)
+    return Recovery(
+        problem.scaling.restore(fit.network),
+        outcome,
+        guarantee,
+        (*search.evidence, *verdict.evidence, *theorem),
+        verdict.uncertainty,
+        stats,
+        problem.provenance(REQUIRES, search.options),
+        detail,
+        tuple(search.trace),
+    )
+
+
+def _unrefined_record(search: _Search, spectral: Spectral) -> Recovery:
+    problem = search.problem
+    theorem = theorem_evidence(problem, spectral.network, gap=spectral.gap)
+    text = (
+        "The moments' own answer, consistent as samples grow; it was not refined, so nothing was certified."
+    )
+    return Recovery(
+        problem.scaling.restore(spectral.network),
+        Outcome.FITTED,
+        Guarantee.ASYMPTOTIC,
+        (*search.evidence, *theorem),
+        Unavailable("Standard errors belong to the refined answer."),
+        problem.stats(diagonalisation_residual=spectral.residual),
+        problem.provenance(REQUIRES, search.options),
+        text,
+    )
+
+
+def _refusal(search: _Search, failed: Evidence) -> Recovery:
+    text = (
+        f"{failed.name}: {failed.measured:.3g}; the method needs {failed.comparison} {failed.required:.3g} "
+        f"({failed.equation})."
+    )
+    return Recovery(
+        None,
+        Outcome.ASSUMPTION_FAILED,
+        Guarantee.NONE,
+        search.evidence,
+        Unavailable("There is no network."),
+        search.problem.stats(),
+        search.problem.provenance(REQUIRES, search.options),
+        text,
+    )

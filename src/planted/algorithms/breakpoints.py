@@ -1,0 +1,315 @@
+r"""Find every breakpoint of a continuous piecewise-linear function of one variable by asking for its values.
+
+Problem     A function t -> y in R^m is linear between unknown breakpoints. It can be evaluated anywhere on an interval, with a
+            known rounding error. Find the breakpoints and the linear pieces between them with few evaluations.
+Idea        Keep the answered points sorted. Read them from left to right and take up as many as lie on one line: three or
+            more in a row are a *piece*. Two neighbouring pieces with nothing between them predict where they meet,
+
+            .. math:: t^* = -\frac{\langle \Delta s, \Delta y_0 \rangle}{\langle \Delta s, \Delta s \rangle},     \quad (1)
+
+            with Δs the difference of slopes and Δy₀ that of intercepts. Two values close to t* are asked, one on each side: if
+            each lies on its line, the breakpoint is found to rounding. If not there are several, and the gap is split. All
+            gaps are treated in one batch per round.
+Guarantee   Exact up to rounding when no two breakpoints are closer than rounding can resolve and no three answered points on
+            different pieces happen to lie on a line (probability zero for random lines). Gaps that cannot be resolved, and
+            jumps of a discontinuous function, are reported as such. Kind: exact.
+Cost        About ten evaluations for a breakpoint, plus two for each halving that separates it from its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array, BoolArray
+
+__all__ = ["LineScan", "Piece", "find_breakpoints"]
+
+SPLIT = 0.45  # not the middle: symmetric functions would meet their own reflection
+MAX_ROUNDS = 80  # halvings of a gap; 2**-52 is rounding
+RESOLUTION = 64.0  # a step of this many rounding errors across a gap that cannot be split is a jump
+NEARNESS = 8.0  # witnesses of a breakpoint stand this many times its own uncertainty away from it
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A linear piece ``y = value + slope (t - centre)`` and the answered points that support it.
+
+    Parameters
+    ----------
+    left, right : float
+        First and last answered point on the piece.
+    centre : float
+        Mean of its answered points.
+    value, slope : ndarray of shape (m,)
+        The line.
+    """
+
+    left: float
+    right: float
+    centre: float
+    value: Array
+    slope: Array
+
+    def at(self, t: float) -> Array:
+        """Evaluate the line.
+
+        Parameters
+        ----------
+        t : float
+            Where.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Its value.
+        """
+        return np.asarray(self.value + self.slope * (t - self.centre))
+
+
+@dataclass(frozen=True, slots=True)
+class LineScan:
+    """What was found along a line.
+
+    Parameters
+    ----------
+    pieces : tuple of Piece
+        The linear pieces from left to right.
+    breakpoints : ndarray of shape (len(pieces) - 1,)
+        Where each piece meets the next; NaN where the gap holds several breakpoints that could not be separated.
+    jumps : tuple of float
+        Places where the function is discontinuous.
+    is_complete : bool
+        False if the search ended at ``max_points`` with gaps left.
+    n_points : int
+        Evaluations.
+    """
+
+    pieces: tuple[Piece, ...]
+    breakpoints: Array
+    jumps: tuple[float, ...]
+    is_complete: bool
+    n_points: int
+
+
+def find_breakpoints(
+    ask: Callable[[Array], Array],
+    start: Array,
+    *,
+    noise: Callable[[Array], Array],
+    max_points: int = 20_000,
+) -> LineScan:
+    """Find the pieces and breakpoints of a piecewise-linear function between two points.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes points of shape (n,) and returns values of shape (n, m).
+    start : ndarray of shape (n,)
+        First points, ascending; the search stays between the first and the last.
+    noise : callable
+        Takes points of shape (n,) and returns the largest rounding error to be expected there, shape (n, m).
+    max_points : int
+        The search ends, incomplete, before it asks for more.
+
+    Returns
+    -------
+    LineScan
+        Pieces and breakpoints.
+
+    Examples
+    --------
+    >>> scan = find_breakpoints(lambda t: np.abs(t - 0.3)[:, None], np.linspace(-1.0, 1.0, 5),
+    ...                         noise=lambda t: np.full((len(t), 1), 1e-15))
+    >>> [round(float(t), 12) for t in scan.breakpoints]
+    [0.3]
+    """
+    points = _Points(start, ask(start), noise(start))
+    for _ in range(MAX_ROUNDS):
+        pieces = _read_pieces(points)
+        wanted, settled = _next_questions(points, pieces)
+        if wanted.size == 0:
+            return _report(points, pieces, settled, is_complete=True)
+        if points.t.size + wanted.size > max_points:
+            break
+        points = points.with_more(wanted, ask(wanted), noise(wanted))
+    pieces = _read_pieces(points)
+    return _report(points, pieces, _next_questions(points, pieces)[1], is_complete=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Answered points in ascending order."""
+
+    t: Array
+    y: Array
+    noise: Array
+
+    def with_more(self, t: Array, y: Array, noise: Array) -> _Points:
+        """Merge further points in."""
+        places, first = np.unique(np.concatenate([self.t, t]), return_index=True)
+        return _Points(places, np.concatenate([self.y, y])[first], np.concatenate([self.noise, noise])[first])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A piece with the range of points, both ends included, that it takes up."""
+
+    first: int
+    last: int
+    piece: Piece
+
+
+def _read_pieces(points: _Points) -> list[_Run]:
+    """Take up as many points as lie on one line, from left to right; three or more are a piece."""
+    runs: list[_Run] = []
+    first, count = 0, points.t.size
+    while first <= count - 3:
+        last = _farthest_on_line(points, first)
+        # A point just before a breakpoint may lie on the next line for a short way: the longer way is the piece.
+        later = _farthest_on_line(points, first + 1) if runs and first <= count - 4 else None
+        if later is not None and (last is None or later > last):
+            first, last = first + 1, later
+        if last is None:
+            first += 1
+            continue
+        runs.append(_Run(first, last, _fit_piece(points, first, last)))
+        first = last
+    return runs
+
+
+def _farthest_on_line(points: _Points, first: int) -> int | None:
+    """Last point that lies on one line with all since ``first``; None if not even three do."""
+    count = points.t.size
+    if not _is_straight(points, first, first + 2):
+        return None
+    good, step = first + 2, 1
+    while good + step < count and _is_straight(points, first, good + step):
+        good, step = good + step, 2 * step
+    bad = min(good + step, count)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if _is_straight(points, first, middle) else (good, middle)
+    return good
+
+
+def _is_straight(points: _Points, first: int, last: int) -> bool:
+    """Whether the points of a range lie on the chord between its ends, to rounding."""
+    t, y, noise = (array[first : last + 1] for array in (points.t, points.y, points.noise))
+    share = ((t - t[0]) / (t[-1] - t[0]))[:, None]
+    slope = (y[-1] - y[0]) / (t[-1] - t[0])
+    anchor = 0 if noise[0].max() <= noise[-1].max() else -1  # from the far end the chord itself would be rounded
+    gap = np.abs(y - y[anchor] - slope * (t - t[anchor])[:, None])
+    return bool((gap <= noise + (1 - share) * noise[0] + share * noise[-1]).all())
+
+
+def _fit_piece(points: _Points, first: int, last: int) -> Piece:
+    """Fit a line to the points of a range, weighted by their rounding errors."""
+    t, y = points.t[first : last + 1], points.y[first : last + 1]
+    weights = 1.0 / np.maximum(points.noise[first : last + 1].max(axis=1), np.finfo(float).tiny)
+    weights = (weights / weights.max()) ** 2
+    weights /= weights.sum()
+    centre = float(weights @ t)
+    offsets = t - centre
+    value = weights @ y
+    slope = (weights * offsets) @ (y - value) / ((weights * offsets) @ offsets)
+    return Piece(float(t[0]), float(t[-1]), centre, value, slope)
+
+
+def _next_questions(points: _Points, runs: list[_Run]) -> tuple[Array, list[tuple[float, bool]]]:
+    """Return the points to ask next, and for each pair of neighbouring pieces (meeting point, is it a jump)."""
+    wanted: list[float] = []
+    settled: list[tuple[float, bool]] = []
+    count = points.t.size
+    edges = [(0, runs[0].first if runs else count - 1)]
+    for before, after in zip(runs[:-1], runs[1:], strict=True):
+        questions, answer = _settle_gap(points, before, after)
+        wanted += questions
+        settled.append(answer)
+    if runs:
+        edges.append((runs[-1].last, count - 1))
+    for low, high in edges:
+        wanted += [_split(points, i) for i in range(low, high) if not _is_tiny(points, i)]
+    return np.unique(np.asarray(wanted, dtype=np.float64)), settled
+
+
+def _settle_gap(points: _Points, before: _Run, after: _Run) -> tuple[list[float], tuple[float, bool]]:
+    """Decide what lies between two neighbouring pieces: questions to ask, and the answer if there are none."""
+    low, high = before.last, after.first
+    meeting, spread = _meeting_point(points, before, after)
+    if points.t[low] - spread <= meeting <= points.t[high] + spread:
+        questions = _witnesses(points, before, after, (meeting, spread))
+        if questions is not None:
+            return questions, (float("nan") if questions else meeting, False)
+    # The pieces themselves may be three points on a line by chance: ask within them too.
+    last = points.t.size - 2
+    open_places = [i for i in range(max(low - 1, 0), min(high, last) + 1) if not _is_tiny(points, i)]
+    if open_places:
+        widths = points.t[np.array(open_places) + 1] - points.t[open_places]
+        wide = [i for i, width in zip(open_places, widths, strict=True) if width >= widths.max() / 100]
+        return [_split(points, i) for i in wide], (float("nan"), False)
+    step = np.abs(before.piece.at(points.t[low]) - after.piece.at(points.t[high]))
+    width = points.t[high] - points.t[low]
+    steepest = np.maximum(np.abs(before.piece.slope), np.abs(after.piece.slope))
+    is_jump = bool((step > RESOLUTION * points.noise[low] + 1e3 * width * steepest).any())
+    return [], (float(points.t[low]) if is_jump else float("nan"), is_jump)
+
+
+def _witnesses(
+    points: _Points, before: _Run, after: _Run, place: tuple[float, float]
+) -> list[float] | None:
+    """Return what to ask beside a supposed breakpoint; nothing if both lines are seen right up to it.
+
+    The value at the meeting point itself proves nothing: it lies on both lines as soon as it lies on one. None if
+    a witness contradicts.
+    """
+    meeting, spread = place
+    reach = max(NEARNESS * spread, 64 * np.finfo(float).eps * abs(meeting))
+    index = np.arange(points.t.size)
+    questions = []
+    for side, belongs in ((-1.0, index <= before.last), (1.0, index >= after.first)):
+        distance = side * (points.t - meeting)
+        near = (distance >= reach / 2) & (distance <= 2 * reach)
+        if near.any() and not (near & belongs).any():
+            return None
+        if not near.any():
+            questions.append(float(np.clip(meeting + side * reach, points.t[0], points.t[-1])))
+    return questions
+
+
+def _meeting_point(points: _Points, before: _Run, after: _Run) -> tuple[float, float]:
+    """Where two lines meet, eq. (1), and how far rounding can move that place."""
+    weights = 1.0 / np.maximum(points.noise[before.last], np.finfo(float).tiny)
+    bend = (after.piece.slope - before.piece.slope) * weights
+    at = float(points.t[before.last])
+    step = (after.piece.at(at) - before.piece.at(at)) * weights
+    size = float(bend @ bend)
+    if size == 0.0:
+        return float("inf"), 0.0
+    return at - float(bend @ step) / size, 4.0 / np.sqrt(size)
+
+
+def _is_tiny(points: _Points, i: int) -> bool:
+    """Whether the interval after point i cannot be split any further."""
+    low, high = points.t[i], points.t[i + 1]
+    return bool(high - low <= 16 * np.finfo(float).eps * max(abs(low), abs(high)))
+
+
+def _split(points: _Points, i: int) -> float:
+    return float(points.t[i] + SPLIT * (points.t[i + 1] - points.t[i]))
+
+
+def _report(
+    points: _Points, runs: list[_Run], settled: list[tuple[float, bool]], *, is_complete: bool
+) -> LineScan:
+    places = np.array([place for place, _ in settled], dtype=np.float64)
+    is_jump: BoolArray = np.array([jump for _, jump in settled], dtype=np.bool_)
+    return LineScan(
+        pieces=tuple(run.piece for run in runs),
+        breakpoints=np.where(is_jump, np.nan, places),
+        jumps=tuple(float(place) for place in places[is_jump]),
+        is_complete=is_complete,
+        n_points=points.t.size,
+    )

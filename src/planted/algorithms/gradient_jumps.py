@@ -1,0 +1,464 @@
+r"""Read the units of a ReLU network off the jumps of its gradient.
+
+Problem     A black box is piecewise linear. Points on its breaks are known, found along lines. For each break find the
+            hyperplane n'x + o = 0 and the strength α (one number per output) of the unit a σ(±(n'x + o)) behind it.
+Idea        On one side of a break the function is g₊x + e₊, on the other g₋x + e₋. Their difference is the unit itself,
+
+            .. math:: J(x) = (g_+ - g_-)\,x + (e_+ - e_-) = \alpha\,(n^\top x + o),                         \quad (1)
+
+            a matrix of rank one: its singular vectors are α and (n, o). Gradients are central differences; on a linear
+            piece they are exact for *any* step, so the step is taken as long as the region allows and only rounding is left,
+            ε / step. The mean of a pair of answers must be the same for every coordinate: this checks, without a further
+            question, that no other break was crossed.
+            First pass (`rough_units`): gradients in the regions along a line, each used by both its neighbours; steps are
+            shortened where a pair disagrees. Second pass (`measure_units`): all hyperplanes are known by now, so for each a
+            place is chosen on it that is far from all others, and the jump is measured there with long steps. A break that is
+            not there any more, or has another jump, does not belong to a two-layer network.
+Guarantee   Exact up to rounding; the error of each unit is returned with it. Kind: exact.
+Cost        (2d + 1) questions per region in the first pass, 4d per unit in the second.
+References  [Carlini2020]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planted._typing import Array, BoolArray, IntArray
+from planted.algorithms.breakpoints import LineScan
+from planted.algorithms.rounding import Rounding
+
+__all__ = ["Jumps", "Line", "Measurement", "measure_units", "rough_units"]
+
+MAX_SHORTENINGS = 14  # of a step, by four each time: down to 4e-9 of a region's width
+N_CANDIDATES = 400  # places on a hyperplane among which the best is chosen
+N_FINALISTS = 12
+MARGIN = 0.9  # of the distance to the next hyperplane
+DOUBT = 4.0  # how many standard errors a hyperplane may be off its place
+
+Ask = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The points ``origin + t direction``.
+
+    Parameters
+    ----------
+    origin, direction : ndarray of shape (d,)
+        A point and a unit vector.
+    """
+
+    origin: Array
+    direction: Array
+
+    def at(self, t: Array) -> Array:
+        """Return the points of shape (n, d) for parameters of shape (n,).
+
+        Parameters
+        ----------
+        t : ndarray of shape (n,)
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Points.
+        """
+        return np.asarray(self.origin + np.asarray(t)[:, None] * self.direction)
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """Units up to orientation: ``strengths (normals x + offsets)`` is what the function gains across each break.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (k, d)
+        Unit normals.
+    offsets : ndarray of shape (k,)
+        Offsets.
+    strengths : ndarray of shape (m, k)
+        Output weights.
+    errors : ndarray of shape (k,)
+        Standard error of a normal, and of the offset at the anchor.
+    anchors : ndarray of shape (k, d)
+        Where each was measured.
+    """
+
+    normals: Array
+    offsets: Array
+    strengths: Array
+    errors: Array
+    anchors: Array
+
+    @classmethod
+    def none(cls, d: int, m: int) -> Jumps:
+        """Return no units.
+
+        Parameters
+        ----------
+        d, m : int
+            Inputs and outputs.
+
+        Returns
+        -------
+        Jumps
+            Empty arrays.
+        """
+        return cls(np.zeros((0, d)), np.zeros(0), np.zeros((m, 0)), np.zeros(0), np.zeros((0, d)))
+
+    def select(self, which: BoolArray | IntArray) -> Jumps:
+        """Return some of the units.
+
+        Parameters
+        ----------
+        which : ndarray of bool or int
+            A mask or indices.
+
+        Returns
+        -------
+        Jumps
+            Those units.
+        """
+        return Jumps(
+            self.normals[which],
+            self.offsets[which],
+            self.strengths[:, which],
+            self.errors[which],
+            self.anchors[which],
+        )
+
+    def replace(self, which: IntArray, other: Jumps) -> Jumps:
+        """Return the units with some of them replaced.
+
+        Parameters
+        ----------
+        which : ndarray of int
+            Those to replace.
+        other : Jumps
+            Their replacements.
+
+        Returns
+        -------
+        Jumps
+            All units.
+        """
+        arrays = [array.copy() for array in (self.normals, self.offsets, self.strengths.T, self.errors, self.anchors)]
+        news = (other.normals, other.offsets, other.strengths.T, other.errors, other.anchors)
+        for array, new in zip(arrays, news, strict=True):
+            array[which] = new
+        return Jumps(arrays[0], arrays[1], arrays[2].T, arrays[3], arrays[4])
+
+    def join(self, other: Jumps) -> Jumps:
+        """Return the units of both.
+
+        Parameters
+        ----------
+        other : Jumps
+            Further units.
+
+        Returns
+        -------
+        Jumps
+            All of them.
+        """
+        return Jumps(
+            np.concatenate([self.normals, other.normals]),
+            np.concatenate([self.offsets, other.offsets]),
+            np.concatenate([self.strengths, other.strengths], axis=1),
+            np.concatenate([self.errors, other.errors]),
+            np.concatenate([self.anchors, other.anchors]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The second pass: better units, and what else was seen at the places where they were measured.
+
+    Parameters
+    ----------
+    jumps : Jumps
+        The units.
+    is_confirmed : ndarray of bool, shape (k,)
+        Whether the jump was found again, at another place of the same hyperplane.
+    places : ndarray of shape (p, d)
+        On either side of each hyperplane.
+    values : ndarray of shape (p, m)
+        The function there.
+    gradients : ndarray of shape (p, m, d)
+        Its gradients there.
+    errors : ndarray of shape (p,)
+        Standard errors of the gradients; infinite where another break was crossed.
+    """
+
+    jumps: Jumps
+    is_confirmed: BoolArray
+    places: Array
+    values: Array
+    gradients: Array
+    errors: Array
+
+
+def rough_units(
+    ask: Ask, line: Line, scan: LineScan, *, wanted: IntArray, rounding: Rounding, room: float
+) -> Jumps:
+    """Read units off the jumps of the gradient between neighbouring regions of a line.
+
+    Parameters
+    ----------
+    ask : callable
+        The black box.
+    line : Line
+        The line.
+    scan : LineScan
+        Its breakpoints.
+    wanted : ndarray of int
+        Which breakpoints to read.
+    rounding : Rounding
+        Its rounding error.
+    room : float
+        How far a step may leave the line.
+
+    Returns
+    -------
+    Jumps
+        The units whose jump has rank one, to rounding.
+    """
+    m = scan.pieces[0].value.size
+    if wanted.size == 0:
+        return Jumps.none(line.origin.size, m)
+    regions = np.unique(np.concatenate([wanted, wanted + 1]))
+    low, high = _region_bounds(scan, regions, room)
+    bases = line.at((low + high) / 2)
+    gradients, errors = _gradients_with_short_steps(ask, bases, (high - low) / 8, rounding=rounding, room=room)
+    place = np.searchsorted(regions, wanted)
+    jump = gradients[place + 1] - gradients[place]
+    spread = np.hypot(errors[place + 1], errors[place])
+    found = _rank_one(jump, spread, line.at(scan.breakpoints[wanted]), np.zeros((len(wanted), m)))
+    facing = np.where(found.normals @ line.direction >= 0, 1.0, -1.0)
+    found = _turn(found, facing)
+    bend = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in wanted], axis=1)
+    misfit = np.linalg.norm(found.strengths * (found.normals @ line.direction) - bend, axis=0)
+    size = np.linalg.norm(found.strengths, axis=0)
+    return found.select(misfit <= (0.01 + 10 * found.errors) * size)
+
+
+def measure_units(
+    ask: Ask,
+    jumps: Jumps,
+    which: IntArray,
+    *,
+    rounding: Rounding,
+    rng: np.random.Generator,
+    room: float,
+    snap: Ask,
+) -> Measurement:
+    """Measure units again where their hyperplanes are far from all others.
+
+    Parameters
+    ----------
+    ask : callable
+        The black box.
+    jumps : Jumps
+        All known units.
+    which : ndarray of int, shape (s,)
+        Those to measure, at least one.
+    rounding : Rounding
+        Its rounding error.
+    rng : numpy.random.Generator
+        Draws the places to choose from.
+    room : float
+        Half the side of the box to stay in; infinite without one.
+    snap : callable
+        Rounds rows to numbers that the black box takes as they are.
+
+    Returns
+    -------
+    Measurement
+        The units measured again.
+    """
+    s = which.size
+    plans = [_plan_measurement(jumps, int(i), rounding=rounding, rng=rng, room=room) for i in which]
+    bases, steps, usable = (np.array(part) for part in zip(*plans, strict=True))
+    base, step = np.concatenate([bases[:, 0], bases[:, 1]]), np.concatenate([steps, steps])
+    values, gradients, errors, agree = _gradients_with_long_steps(ask, base, step, rounding=rounding, snap=snap)
+    middle = bases.mean(axis=1)
+    lift = values + np.einsum("pmd,pd->pm", gradients, np.concatenate([middle, middle]) - base)
+    spread = np.hypot(errors[:s], errors[s:])
+    found = _rank_one(gradients[:s] - gradients[s:], spread, middle, lift[:s] - lift[s:])
+    before = jumps.select(which)
+    found = _turn(found, np.where(np.einsum("kd,kd->k", found.normals, before.normals) >= 0, 1.0, -1.0))
+    near = _same_units(found, before) & agree[:s] & agree[s:] & usable
+    is_better = near & (found.errors < before.errors)
+    is_confirmed = np.zeros(jumps.offsets.size, dtype=np.bool_)
+    is_confirmed[which] = near
+    good = np.concatenate([agree[:s] & usable, agree[s:] & usable])
+    scalar = np.where(good, np.sqrt((errors**2).mean(axis=(1, 2))), np.inf)
+    better = jumps.replace(which[is_better], found.select(is_better))
+    return Measurement(better, is_confirmed, base, values, gradients, scalar)
+
+
+def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Array, Array]:
+    """Ends of regions on the line; outermost ones and very wide ones are cut to a moderate width."""
+    pieces = [scan.pieces[i] for i in regions]
+    edges = np.concatenate([[-np.inf], scan.breakpoints, [np.inf]])
+    low = np.array([edges[i] if np.isfinite(edges[i]) else piece.left for i, piece in zip(regions, pieces, strict=True)])
+    high = np.array(
+        [edges[i + 1] if np.isfinite(edges[i + 1]) else piece.right for i, piece in zip(regions, pieces, strict=True)]
+    )
+    nearest = np.where(np.abs(low) <= np.abs(high), low, high)
+    cap = 2 * np.maximum(np.abs(nearest), room)
+    return np.where(nearest == low, low, np.maximum(low, high - cap)), np.where(
+        nearest == low, np.minimum(high, low + cap), high
+    )
+
+
+def _gradients_with_short_steps(
+    ask: Ask, bases: Array, steps: Array, *, rounding: Rounding, room: float
+) -> tuple[Array, Array]:
+    """Central differences whose steps are shortened until both sides of each pair agree with the middle."""
+    r, d = bases.shape
+    middle = ask(bases)
+    m = middle.shape[1]
+    gradients, errors = np.zeros((r, m, d)), np.full((r, m, d), np.inf)
+    step = np.repeat(np.minimum(steps, room)[:, None], d, axis=1)
+    open_pairs = np.ones((r, d), dtype=np.bool_)
+    noise = rounding.at(bases)
+    for _ in range(MAX_SHORTENINGS):
+        region, axis = np.nonzero(open_pairs)
+        if region.size == 0:
+            break
+        ahead, behind = _ask_pairs(ask, bases[region], axis, step[region, axis])
+        bend = np.abs(ahead + behind - 2 * middle[region])
+        good = (bend <= 4 * noise[region]).all(axis=1)
+        inverse = 1.0 / (2 * step[region, axis][good, None])
+        gradients[region[good], :, axis[good]] = (ahead - behind)[good] * inverse
+        errors[region[good], :, axis[good]] = noise[region[good]] * inverse
+        open_pairs[region[good], axis[good]] = False
+        step[region, axis] /= 4
+    return gradients, errors
+
+
+def _ask_pairs(ask: Ask, bases: Array, axis: IntArray, step: Array) -> tuple[Array, Array]:
+    """Ask one step ahead and one behind each base, along one coordinate."""
+    rows = np.concatenate([bases, bases])
+    count = len(bases)
+    rows[np.arange(count), axis] += step
+    rows[np.arange(count, 2 * count), axis] -= step
+    answers = ask(rows)
+    return answers[:count], answers[count:]
+
+
+def _plan_measurement(
+    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float
+) -> tuple[Array, Array, bool]:
+    """Choose a place on a hyperplane far from all others: two bases (2, d), steps (d,), and whether there is one."""
+    n, d = jumps.normals[unit], jumps.normals.shape[1]
+    candidates = _candidate_places(jumps, unit, rounding=rounding, rng=rng, room=room)
+    others = np.arange(len(jumps.normals)) != unit
+    distance = np.abs(candidates @ jumps.normals[others].T + jumps.offsets[others])
+    moved = np.linalg.norm(candidates[:, None, :] - jumps.anchors[None, others, :], axis=2)
+    distance = distance - DOUBT * jumps.errors[others] * (1 + moved)
+    across = np.abs(jumps.normals[others] @ n)
+    lift = np.minimum((distance / (2 * across + 1e-3)).min(axis=1, initial=np.inf), rounding.radius)
+    own_doubt = DOUBT * jumps.errors[unit] * (1 + np.linalg.norm(candidates - jumps.anchors[unit], axis=1))
+    if np.isfinite(room):
+        lift = np.minimum(lift, (room - np.abs(candidates)).min(axis=1) / 2)
+    lift_score = np.where(lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1)
+    best_score, best = -np.inf, (np.stack([candidates[0]] * 2), np.full(d, rounding.radius * 1e-6), False)
+    for c in np.argsort(-lift_score, kind="stable")[:N_FINALISTS]:
+        if lift_score[c] <= 0:
+            break
+        left = distance[c] - lift[c] * across
+        reach = (left[:, None] / (np.abs(jumps.normals[others]) + 1e-3)).min(axis=0, initial=np.inf)
+        step = np.minimum(reach, (lift[c] - own_doubt[c]) / (np.abs(n) + 1e-3))
+        step = np.minimum(MARGIN * step, rounding.radius)
+        if np.isfinite(room):
+            step = np.minimum(step, room - np.abs(candidates[c]) - lift[c] * np.abs(n))
+        noise = 1 + np.linalg.norm(candidates[c]) / rounding.radius
+        score = 1.0 / (noise * np.sqrt(np.mean(1.0 / np.maximum(step, 1e-300) ** 2)))
+        if score > best_score and (step > 0).all():
+            base = np.stack([candidates[c] + lift[c] * n, candidates[c] - lift[c] * n])
+            best_score, best = score, (base, step, True)
+    return best
+
+
+def _candidate_places(
+    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float
+) -> Array:
+    """Random places on a hyperplane: all over the typical inputs, and closer to where it was seen."""
+    n, o, d = jumps.normals[unit], jumps.offsets[unit], jumps.normals.shape[1]
+    anchor = jumps.anchors[unit]
+    if np.isfinite(room):
+        wide = room * rng.uniform(-1.0, 1.0, (N_CANDIDATES, d))
+    else:
+        wide = rounding.radius / np.sqrt(d) * rng.standard_normal((N_CANDIDATES, d))
+    shares = 2.0 ** -np.arange(12)
+    share = np.where(np.arange(N_CANDIDATES) % 2 == 0, 1.0, shares[np.arange(N_CANDIDATES) % 12])[:, None]
+    places = anchor + share * (wide - anchor)
+    places -= (places @ n + o)[:, None] * n
+    if np.isfinite(room):
+        inside = (np.abs(places) < room).all(axis=1)
+        return places[inside] if inside.any() else anchor[None, :]
+    return places
+
+
+def _gradients_with_long_steps(
+    ask: Ask, base: Array, step: Array, *, rounding: Rounding, snap: Ask
+) -> tuple[Array, Array, Array, BoolArray]:
+    """Central differences with given steps: values, gradients, their errors, and whether every pair agrees."""
+    count, d = base.shape
+    base = snap(base)
+    rows = np.repeat(base, d, axis=0)
+    axis = np.tile(np.arange(d), count)
+    height = np.abs(snap(rows[np.arange(len(rows)), axis] + step.ravel()) - rows[np.arange(len(rows)), axis])
+    ahead, behind = _ask_pairs(ask, rows, axis, height)
+    m = ahead.shape[1]
+    middle = ((ahead + behind) / 2).reshape(count, d, m)
+    noise = rounding.at(base)
+    value = np.median(middle, axis=1)
+    agree = (np.abs(middle - value[:, None, :]) <= 4 * noise[:, None, :]).all(axis=(1, 2))
+    value = middle.mean(axis=1)
+    inverse = 1.0 / (2 * height.reshape(count, d))
+    gradients = ((ahead - behind).reshape(count, d, m) * inverse[:, :, None]).transpose(0, 2, 1)
+    errors = noise[:, :, None] * inverse[:, None, :]
+    return value, gradients, errors, agree
+
+
+def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:
+    """Split jumps (k, m, d) into strength and normal, eq. (1); ``lift`` (k, m) is J at the places."""
+    left, values, right = np.linalg.svd(jump, full_matrices=False)
+    size = np.where(values[:, 0] > 0, values[:, 0], 1.0)
+    strengths = (left[:, :, 0] * values[:, :1]).T
+    normals = right[:, 0]
+    shift = np.einsum("km,mk->k", lift, strengths) / size**2
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.sqrt(np.einsum("kmd,mk->k", spread**2, strengths**2)) / size**2
+        if values.shape[1] > 1:
+            rest = np.sqrt((values[:, 1:] ** 2).sum(axis=1))
+            errors = np.maximum(errors, rest / size)
+    errors = np.where(np.isfinite(errors) & (values[:, 0] > 0), errors, 1.0)
+    offsets = shift - np.einsum("kd,kd->k", normals, places)
+    return Jumps(normals, offsets, strengths, errors, places)
+
+
+def _turn(jumps: Jumps, signs: Array) -> Jumps:
+    """Turn normals round and keep J."""
+    return replace(
+        jumps,
+        normals=jumps.normals * signs[:, None],
+        offsets=jumps.offsets * signs,
+        strengths=jumps.strengths * signs,
+    )
+
+
+def _same_units(found: Jumps, known: Jumps) -> BoolArray:
+    """Whether measured units agree with known ones, within the errors of both."""
+    size = np.linalg.norm(known.strengths, axis=0)
+    errors = 10 * (found.errors + known.errors) + 1e-3
+    direction = np.linalg.norm(found.normals - known.normals, axis=1) <= errors
+    strength = np.linalg.norm(found.strengths - known.strengths, axis=0) <= errors * size
+    return np.asarray(direction & strength)

@@ -1,0 +1,331 @@
+r"""Read a two-layer ReLU network back from a black box by choosing what to ask.
+
+Problem     A function x -> y can be evaluated anywhere (or within a box). It is a two-layer ReLU network with an unknown number
+            of units. Find all its parameters with few questions.
+Idea        1. `rounding`: how exactly does it answer, and is it piecewise linear?
+            2. `breakpoints`: along a random line every hyperplane is met once; find where.
+            3. `gradient_jumps`: the jump of the gradient at a breakpoint is a_i w_i. Measure roughly beside the line, then
+               again, with long steps, where the hyperplane is far from all others.
+            4. `orientation`: the linear rest decides which side of each hyperplane is on.
+            5. Ask fresh random questions. Where the network is wrong a further line is drawn through that place, and only
+               breakpoints that are not yet known are measured. Repeat until all answers are foretold.
+Guarantee   If the black box is a two-layer ReLU network, a random line without end meets every hyperplane with probability one;
+            step 5 is a test that does not rely on it: if N fresh random inputs are all foretold, then with confidence
+            1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such inputs. A function of
+            another kind is refused: curvature (step 1), jumps (step 2), breaks that are not hyperplanes (step 3), a linear
+            part that the units do not explain (step 4). Kind: exact.
+Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, whose neighbours
+            limit the step; and they estimate slopes along the line by small differences. Here slopes come from chords, a
+            region's gradient serves both its neighbours, and the final measurement is made where steps can be long.
+Cost        About 8 questions per breakpoint, 3d per region and 4d per unit; a matrix of size (m d) × k for step 4.
+References  [Carlini2020]_, [ATV21]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array, IntArray, Progress
+from planted.algorithms.breakpoints import LineScan, find_breakpoints
+from planted.algorithms.gradient_jumps import Jumps, Line, Measurement, measure_units, rough_units
+from planted.algorithms.orientation import Orientation, build_network, estimate_rest, orient_units
+from planted.algorithms.rounding import N_SEGMENTS, Rounding, calibrate_rounding
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["BlackBox", "Identification", "Refusal", "identify_network"]
+
+FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
+NEAREST = -3
+BOX_POINTS = 33
+MAX_POINTS = 16_000  # on one line; a network of 1000 units needs about half
+MAX_LINES = 12
+MAX_BOX_LINES = 60
+MEASUREMENTS = 3  # of a unit, at most, after the rough one
+ENOUGH = 2e3  # a unit is measured again while its error exceeds this many relative rounding errors
+COARSE = 1e-10  # relative rounding error above which answers are not in double precision
+FORETOLD = 16.0  # errors that a foretold answer may be off
+N_CHECKS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class BlackBox:
+    """What the search needs to know about the function.
+
+    Parameters
+    ----------
+    ask : callable
+        Rows of shape (n, d) in, answers of shape (n, m) out.
+    n_features : int
+        Number of inputs, d.
+    has_box : bool
+        Whether inputs must stay within [-1, 1] in every coordinate.
+    snap : callable
+        Rounds numbers to those that the function takes as they are.
+    """
+
+    ask: Callable[[Array], Array]
+    n_features: int
+    has_box: bool
+    snap: Callable[[Array], Array]
+
+    @property
+    def room(self) -> float:
+        """Half the side of the box, or infinity."""
+        return 1.0 if self.has_box else float("inf")
+
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """Draw typical inputs.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (count, d)
+            Standard normal rows, or uniform ones in the box.
+        """
+        shape = (count, self.n_features)
+        return rng.uniform(-1.0, 1.0, shape) if self.has_box else rng.standard_normal(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the black box is not a two-layer ReLU network.
+
+    Parameters
+    ----------
+    reason : str
+        A sentence with the numbers.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """What was found.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    jumps : Jumps
+        Its units up to orientation.
+    orientation : Orientation
+        How they look.
+    rounding : Rounding
+        How exactly the black box answers.
+    n_lines : int
+        Lines that were searched.
+    unresolved : int
+        Gaps between breakpoints on the last line that were too narrow.
+    misfits : int
+        Fresh questions that were not foretold, of `N_CHECKS`.
+    largest_misfit : float
+        Largest error of a fresh question, relative to the outputs' spread.
+    """
+
+    network: TwoLayerNetwork
+    jumps: Jumps
+    orientation: Orientation
+    rounding: Rounding
+    n_lines: int
+    unresolved: int
+    misfits: int
+    largest_misfit: float
+
+
+def identify_network(
+    box: BlackBox, *, rng: np.random.Generator, progress: Progress
+) -> Identification | Refusal:
+    """Find the network behind a black box.
+
+    Parameters
+    ----------
+    box : BlackBox
+        The function.
+    rng : numpy.random.Generator
+        Draws lines, places and checks.
+    progress : callable
+        Told what is being done.
+
+    Returns
+    -------
+    Identification or Refusal
+        The network, or why there is none.
+    """
+    progress("measuring the rounding error", 0.0)
+    rounding = _calibrate(box, rng)
+    if rounding.is_curved:
+        return Refusal("it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units")
+    jumps: Jumps | None = None
+    through, n_broken = box.draw(1, rng)[0], 0
+    for number in range(MAX_BOX_LINES if box.has_box else MAX_LINES):
+        progress(f"searching line {number + 1}", float("nan"))
+        line = _draw_line(box, through, rng)
+        scan = _scan_line(box, line, rounding)
+        refusal = _refuse_scan(scan)
+        if refusal is not None:
+            return refusal
+        known = jumps if jumps is not None else Jumps.none(box.n_features, rounding.level.size)
+        fresh = _unknown_breakpoints(scan, line, known, rounding)
+        rough = rough_units(box.ask, line, scan, wanted=fresh, rounding=rounding, room=min(box.room, rounding.radius))
+        progress(f"measuring {rough.offsets.size} units", float("nan"))
+        measured = _measure(box, known.join(rough), rounding, rng)
+        n_lost = int((~measured.is_confirmed).sum())
+        n_broken += n_lost
+        jumps = measured.jumps.select(measured.is_confirmed)
+        if n_lost > 2 and n_lost > jumps.offsets.size / 2 and number >= 1:
+            return Refusal(_not_hyperplanes(n_lost, measured.is_confirmed.size))
+        found = _assemble(box, jumps, measured, rounding=rounding)
+        checks = _check(box, found, rounding, rng)
+        unresolved = int(np.isnan(scan.breakpoints).sum())
+        if checks.misfits == 0:
+            break
+        through = checks.worst
+    network, orientation = found
+    return Identification(
+        network, jumps, orientation, rounding, number + 1, unresolved, checks.misfits, checks.largest
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    misfits: int
+    largest: float
+    worst: Array
+
+
+def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
+    centres = box.draw(N_SEGMENTS, rng) * (0.5 if box.has_box else 1.0)
+    far = np.zeros((0, box.n_features)) if box.has_box else box.draw(2, rng) * 2.0**FARTHEST
+    return calibrate_rounding(box.ask, centres, far=far, rng=rng)
+
+
+def _draw_line(box: BlackBox, through: Array, rng: np.random.Generator) -> Line:
+    direction = rng.standard_normal(box.n_features)
+    return Line(through, direction / np.linalg.norm(direction))
+
+
+def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> LineScan:
+    """Search a line: geometric steps out to `FARTHEST` radii, or even steps within the box."""
+    if box.has_box:
+        with np.errstate(divide="ignore"):
+            ends = np.stack([(-1 - line.origin) / line.direction, (1 - line.origin) / line.direction])
+        start = np.linspace(ends.min(axis=0).max(), ends.max(axis=0).min(), BOX_POINTS)
+    else:
+        outward = rounding.radius * 2.0 ** np.arange(NEAREST, FARTHEST + 1)
+        start = np.concatenate([-outward[::-1], [0.0], outward])
+    return find_breakpoints(
+        lambda t: box.ask(line.at(t)), start, noise=lambda t: rounding.at(line.at(t)), max_points=MAX_POINTS
+    )
+
+
+def _refuse_scan(scan: LineScan) -> Refusal | None:
+    if scan.jumps:
+        return Refusal(
+            f"it jumps: {len(scan.jumps)} discontinuities on one line, as of a tree or a forest; a network is continuous"
+        )
+    if not scan.is_complete:
+        return Refusal(
+            f"{scan.n_points} questions on one line found {len(scan.pieces)} linear pieces and no end: it is not "
+            "piecewise linear, or has more units than can be told apart"
+        )
+    return None
+
+
+def _unknown_breakpoints(scan: LineScan, line: Line, known: Jumps, rounding: Rounding) -> IntArray:
+    """Indices of breakpoints that no known hyperplane explains."""
+    usable = np.flatnonzero(np.isfinite(scan.breakpoints))
+    if known.offsets.size == 0:
+        return usable
+    along = known.normals @ line.direction
+    with np.errstate(divide="ignore"):
+        expected = -(known.normals @ line.origin + known.offsets) / along
+    places = line.at(scan.breakpoints[usable])
+    distance = np.abs(places @ known.normals.T + known.offsets)
+    bends = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in usable]) if usable.size else np.zeros((0, 1))
+    foretold = (known.strengths * np.abs(along)).T
+    misfit = np.linalg.norm(bends[:, None, :] - foretold[None], axis=2)
+    moved = 1 + np.linalg.norm(places[:, None, :] - known.anchors[None], axis=2)
+    size = np.linalg.norm(foretold, axis=1)
+    near = distance <= 10 * known.errors * moved + 1e-6 * np.abs(along) * (1 + np.abs(expected))
+    return usable[~(near & (misfit <= 0.05 * size)).any(axis=1)]
+
+
+def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator) -> Measurement:
+    """Measure units, those with large errors a few times; a unit is confirmed if it was found again once."""
+    if jumps.offsets.size == 0:
+        return _measure_nothing(box, jumps, rounding, rng)
+    confirmed = np.zeros(jumps.offsets.size, dtype=np.bool_)
+    parts: list[Measurement] = []
+    for _ in range(MEASUREMENTS):
+        which = np.flatnonzero(~confirmed | (jumps.errors > ENOUGH * rounding.relative))
+        if which.size == 0:
+            break
+        part = measure_units(
+            box.ask, jumps, which, rounding=rounding, rng=rng, room=box.room, snap=box.snap
+        )
+        jumps, confirmed = part.jumps, confirmed | part.is_confirmed
+        parts.append(part)
+    return Measurement(
+        jumps,
+        confirmed,
+        np.concatenate([part.places for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.gradients for part in parts]),
+        np.concatenate([part.errors for part in parts]),
+    )
+
+
+def _measure_nothing(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator) -> Measurement:
+    """No break was seen: the gradient at one place is all there is."""
+    base = box.snap(box.draw(1, rng) / 2)
+    steps = np.eye(box.n_features) * rounding.radius / 4
+    ahead, behind = box.ask(base + steps), box.ask(base - steps)
+    gradient = ((ahead - behind) / (rounding.radius / 2)).T
+    error = float(rounding.at(base).max() / rounding.radius)
+    return Measurement(
+        jumps, np.zeros(0, dtype=np.bool_), base, box.ask(base), gradient[None], np.array([error])
+    )
+
+
+def _not_hyperplanes(n_lost: int, n_all: int) -> str:
+    return (
+        f"{n_lost} of {n_all} breaks were not found again elsewhere on their hyperplanes: it has more than two layers, "
+        "or is a piecewise-linear function of another kind"
+    )
+
+
+def _assemble(
+    box: BlackBox, jumps: Jumps, measured: Measurement, *, rounding: Rounding
+) -> tuple[TwoLayerNetwork, Orientation]:
+    rest, error = estimate_rest(measured, jumps)
+    orientation = orient_units(jumps, rest, error=error)
+    return build_network(jumps, orientation, rest=rest, measured=measured), orientation
+
+
+def _check(
+    box: BlackBox, found: tuple[TwoLayerNetwork, Orientation], rounding: Rounding, rng: np.random.Generator
+) -> _Checks:
+    """Ask fresh questions at several distances and compare."""
+    rows = box.draw(N_CHECKS, rng)
+    if not box.has_box:
+        rows *= 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1))
+    rows = box.snap(rows)
+    truth = box.ask(rows)
+    gap = np.abs(truth - found[0](rows))
+    spread = truth.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    allowed = FORETOLD * rounding.at(rows) + 1e-9 * scale * (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    if rounding.relative > COARSE:
+        allowed = allowed * 16
+    over = (gap / allowed).max(axis=1)
+    return _Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))])

@@ -1,0 +1,205 @@
+r"""Which way does each unit look? The linear rest of the function decides.
+
+Problem     The breaks of a function give hyperplanes n_i'x + o_i = 0 and strengths α_i, but a σ(t) and a σ(-t) break alike. Find
+            the orientations.
+Idea        The two differ by the linear function a t. Let z_i = 1 if unit i looks along n_i and 0 if it looks against it. At a
+            place x the gradient of the function is the sum of α_i n_i' over z_i minus the same over the units on whose negative
+            side x lies, so
+
+            .. math:: \sum_i z_i\, \alpha_i n_i^\top = R, \qquad R = g(x) + \sum_{i:\, n_i^\top x + o_i < 0} \alpha_i n_i^\top  \quad (1)
+
+            which is m·d linear equations for the k unknowns. If the columns are independent, z follows by least
+            squares: 0 or 1 for a ReLU unit, anything else for two units that share a hyperplane and look opposite ways (z and
+            1 - z are their shares). If there are more units than equations, z is searched among the corners of the cube: the
+            linear relaxation has a single point once m·d exceeds about k/2 [Mangasarian2011]_; below that, branch and bound
+            gets a limited number of nodes.
+Guarantee   Independent columns: unique. Otherwise the solution found satisfies (1) to the stated tolerance; another corner of
+            the cube does so by accident with probability about 2^k tol^(m d), which is returned. Kind: exact.
+Cost        One least-squares problem, or a mixed-integer program with k binary unknowns.
+References  [Mangasarian2011]_, [ATV21]_ Claim 4.8
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from planted._typing import Array, BoolArray
+from planted.algorithms.gradient_jumps import Jumps, Measurement
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]
+
+INDEPENDENT = 1e-7  # smallest relative singular value of unit columns that makes least squares decisive
+SHARE_TOL = 1e-4  # distance of a share from 0 or 1 that is put down to rounding, at least
+SEARCH_SECONDS = 20.0
+MOST_UNITS_SEARCHED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Orientation:
+    """How the units look.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (k,) or None
+        1 for a unit that looks along its normal, 0 against it, other numbers for two units on one hyperplane; None if no
+        answer was found.
+    is_unique : bool
+        Whether the equations have no other solution.
+    residual : float
+        What is left of (1), relative to its terms: a linear part that no unit explains.
+    log10_chance : float
+        Logarithm of the probability that another choice fits as well by accident; minus infinity if none can.
+    """
+
+    shares: Array | None
+    is_unique: bool
+    residual: float
+    log10_chance: float
+
+    @property
+    def doubled(self) -> BoolArray:
+        """Hyperplanes on which two units look opposite ways."""
+        if self.shares is None:
+            return np.zeros(0, dtype=np.bool_)
+        return np.asarray((self.shares != 0) & (self.shares != 1))
+
+
+def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
+    """Return R of (1), shape (m, d), averaged over all measured gradients, and its standard error.
+
+    Parameters
+    ----------
+    measured : Measurement
+        Gradients and where they were taken.
+    jumps : Jumps
+        All units.
+
+    Returns
+    -------
+    tuple of ndarray and float
+        R and its error.
+    """
+    behind = measured.places @ jumps.normals.T + jumps.offsets < 0
+    columns = np.einsum("mk,kd->kmd", jumps.strengths, jumps.normals)
+    estimates = measured.gradients + np.einsum("pk,kmd->pmd", behind, columns, optimize=True)
+    size = np.linalg.norm(jumps.strengths, axis=0)
+    carried = np.sqrt(behind @ (size * jumps.errors) ** 2)
+    errors = np.hypot(measured.errors, carried)
+    best = np.argsort(errors)[: max(1, len(errors) // 2)]
+    weights = 1.0 / np.maximum(errors[best], np.finfo(float).tiny) ** 2
+    weights /= weights.sum()
+    return np.einsum("p,pmd->md", weights, estimates[best]), float(np.median(errors[best]))
+
+
+def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
+    """Solve (1) for the orientations.
+
+    Parameters
+    ----------
+    jumps : Jumps
+        The units.
+    rest : ndarray of shape (m, d)
+        R of (1).
+    error : float
+        Its standard error.
+
+    Returns
+    -------
+    Orientation
+        The shares, and how sure they are.
+    """
+    k = jumps.offsets.size
+    columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(-1, k)
+    target = rest.ravel()
+    sizes = np.linalg.norm(columns, axis=0)
+    scale = float(np.linalg.norm(target) + sizes.sum()) or 1.0
+    allowed = 1e2 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
+    if k == 0:
+        left = float(np.linalg.norm(target))
+        return Orientation(np.zeros(0), left <= allowed, left / scale if left > allowed else 0.0, -np.inf)
+    singular = np.linalg.svd(columns / sizes, compute_uv=False)
+    if len(columns) >= k and singular[-1] > max(INDEPENDENT, 10 * float(jumps.errors.max())):
+        return _solve_shares(columns, target, scale=scale, allowed=allowed)
+    return _search_corners(columns, target, scale=scale, allowed=allowed)
+
+
+def build_network(jumps: Jumps, orientation: Orientation, *, rest: Array, measured: Measurement) -> TwoLayerNetwork:
+    """Write the function as a ReLU network; a linear part that no unit explains becomes pairs of units.
+
+    Parameters
+    ----------
+    jumps : Jumps
+        The units.
+    orientation : Orientation
+        Their shares; None counts as all ones.
+    rest : ndarray of shape (m, d)
+        R of (1).
+    measured : Measurement
+        Values that give the offset c.
+
+    Returns
+    -------
+    TwoLayerNetwork
+        Units with rows of W of unit norm.
+    """
+    shares = np.ones(jumps.offsets.size) if orientation.shares is None else orientation.shares
+    ahead, against = shares != 0, shares != 1
+    W = [jumps.normals[ahead], -jumps.normals[against]]
+    b = [jumps.offsets[ahead], -jumps.offsets[against]]
+    A = [(jumps.strengths * shares)[:, ahead], (jumps.strengths * (1 - shares))[:, against]]
+    if orientation.shares is None or orientation.residual > 0:
+        left = rest - np.einsum("k,mk,kd->md", shares, jumps.strengths, jumps.normals)
+        vectors, values, rows = np.linalg.svd(left, full_matrices=False)
+        kept = values > 1e-12 * values.max(initial=0.0)
+        W += [rows[kept], -rows[kept]]
+        b += [np.zeros(2 * int(kept.sum()))]
+        A += [vectors[:, kept] * values[kept], -vectors[:, kept] * values[kept]]
+    net = TwoLayerNetwork(np.concatenate(W), np.concatenate(b), np.concatenate(A, axis=1))
+    finite = np.isfinite(measured.errors)
+    residual = measured.values[finite] - net(measured.places[finite])
+    return TwoLayerNetwork(net.W, net.b, net.A, np.median(residual, axis=0) if finite.any() else net.c)
+
+
+def _solve_shares(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation:
+    """Independent columns: least squares, then rounding to 0 and 1 where that is within the error."""
+    sizes = np.linalg.norm(columns, axis=0)
+    unit = columns / sizes
+    inverse = np.linalg.pinv(unit)
+    shares = (inverse @ target) / sizes
+    doubt = np.maximum(SHARE_TOL, allowed * np.linalg.norm(inverse, axis=1) / sizes)
+    nearest = np.round(shares)
+    is_whole = (np.abs(shares - nearest) <= np.minimum(doubt, 0.25)) & ((nearest == 0) | (nearest == 1))
+    shares = np.where(is_whole, nearest, shares)
+    left = float(np.linalg.norm(columns @ shares - target))
+    return Orientation(shares, True, left / scale if left > allowed else 0.0, -np.inf)
+
+
+def _search_corners(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation:
+    """More units than equations: look for a corner of the cube that satisfies (1)."""
+    k = columns.shape[1]
+    none = Orientation(None, False, 0.0, 0.0)
+    if k > MOST_UNITS_SEARCHED:
+        return none
+    triangle = np.linalg.qr(np.column_stack([columns, target]), mode="r")
+    rows = triangle[: min(len(columns), k)] / scale
+    rows = rows * (1.0 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+    slack = np.full(len(rows), 1e-6)
+    answer = milp(
+        np.zeros(k),
+        integrality=np.ones(k),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(rows[:, :k], rows[:, k] - slack, rows[:, k] + slack),
+        options={"time_limit": SEARCH_SECONDS},
+    )
+    if answer.x is None:
+        return none
+    shares = np.round(answer.x)
+    left = float(np.linalg.norm(columns @ shares - target))
+    if left > allowed:
+        return none
+    chance = k * np.log10(2.0) + len(rows) * np.log10(max(allowed / scale, 1e-16) * np.sqrt(k))
+    return Orientation(shares, chance < -6, 0.0, float(chance))

@@ -1,0 +1,120 @@
+r"""How exactly does a black box answer, and is it piecewise linear at all?
+
+Problem     Everything that is read off a black box rests on differences of its answers. Before the first one is taken, the
+            size of their rounding error must be known: 1e-16 of the answer in double precision, 1e-7 in single, more for
+            a noisy instrument.
+Idea        Within one linear region, six points on a short segment lie on a line; what they leave over is rounding. The
+            error grows with the input, so it is modelled as
+
+            .. math:: \varepsilon(x) = \ell\,(1 + |x| / r)                                          \quad (1)
+
+            with r the radius of typical inputs and ℓ the larger of what is seen near r and far out. The same is asked on
+            segments a quarter as long: rounding stays as it is, curvature falls by sixteen. So a smooth function is told
+            from a piecewise-linear one with a few dozen questions.
+Guarantee   The level is an estimate; a breakpoint within one of the segments only affects that segment, and the middle of
+            three decides. Kind: heuristic.
+Cost        `N_SEGMENTS` (six questions each) times two, and two segments far out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array
+
+__all__ = ["Rounding", "calibrate_rounding"]
+
+N_SEGMENTS = 3
+SEGMENT = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])  # points of a segment, in steps
+STEP = 2.0**-14  # of the radius: hundreds of hyperplanes leave a segment uncut
+SAFETY = 4.0  # largest error against the largest of a few residuals
+CURVED_RATIO = 8.0  # between no change (rounding) and sixteen (curvature)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """The rounding error of a black box, eq. (1).
+
+    Parameters
+    ----------
+    level : ndarray of shape (m,)
+        Largest error to be expected near the origin, output by output.
+    radius : float
+        Norm of typical inputs.
+    is_curved : bool
+        Whether the function bends between breakpoints.
+    relative : float
+        The level relative to the size of the answers.
+    """
+
+    level: Array
+    radius: float
+    is_curved: bool
+    relative: float
+
+    def at(self, X: Array) -> Array:
+        """Return the error to be expected at each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Errors.
+        """
+        norms = np.linalg.norm(X, axis=1)
+        return np.asarray((1.0 + norms / self.radius)[:, None] * self.level)
+
+
+def calibrate_rounding(
+    ask: Callable[[Array], Array], centres: Array, *, far: Array, rng: np.random.Generator
+) -> Rounding:
+    """Measure the rounding error of a black box.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes rows of shape (n, d) and returns answers of shape (n, m).
+    centres : ndarray of shape (N_SEGMENTS, d)
+        Typical inputs.
+    far : ndarray of shape (f, d)
+        Inputs far out; may be empty.
+    rng : numpy.random.Generator
+        Draws the directions of the segments.
+
+    Returns
+    -------
+    Rounding
+        The model.
+    """
+    count, d = centres.shape
+    radius = float(np.linalg.norm(centres, axis=1).mean())
+    directions = rng.standard_normal((count + len(far), d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    long, sizes = _residuals(ask, centres, directions[:count] * STEP * radius)
+    short, _ = _residuals(ask, centres, directions[:count] * STEP * radius / 4)
+    floor = 2 * np.finfo(float).eps * sizes.max(axis=0)
+    level = np.maximum(np.median(short, axis=0), floor)
+    if len(far):
+        distance = np.linalg.norm(far, axis=1, keepdims=True)
+        apart, far_sizes = _residuals(ask, far, directions[count:] * STEP * distance)
+        growth = 1.0 + distance / radius
+        level = np.maximum(level, np.min(np.maximum(apart, np.finfo(float).eps * far_sizes) / growth, axis=0))
+    is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * SAFETY * level).any())
+    scale = np.where(sizes.max(axis=0) > 0, sizes.max(axis=0), 1.0)
+    return Rounding(SAFETY * level, radius, is_curved, float((level / scale).max()))
+
+
+def _residuals(ask: Callable[[Array], Array], centres: Array, steps: Array) -> tuple[Array, Array]:
+    """Largest distance from a line on each segment, shape (s, m), and the sizes of the answers."""
+    rows = (centres[:, None, :] + SEGMENT[:, None] * steps[:, None, :]).reshape(-1, centres.shape[1])
+    answers = ask(rows).reshape(len(centres), SEGMENT.size, -1)
+    basis = np.linalg.qr(np.column_stack([np.ones_like(SEGMENT), SEGMENT]))[0]
+    left = answers - np.einsum("ij,kj,skm->sim", basis, basis, answers)
+    return np.abs(left).max(axis=1), np.abs(answers).max(axis=1)

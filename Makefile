@@ -42,7 +42,7 @@ docs: $(FULL)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(FULL)
-	$(BIN)/planted bench
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/recovery.py --quick
 
 clean:
 	rm -rf build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst mutants

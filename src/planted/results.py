@@ -338,10 +338,7 @@ class Recovery:
             network=None if net is None else TwoLayerNetwork(**net),
             outcome=Outcome[record["outcome"]],
             guarantee=Guarantee[record["guarantee"]],
-            evidence=tuple(
-                Evidence(**{key: v for key, v in item.items() if key != "passed"})
-                for item in record["evidence"]
-            ),
+            evidence=tuple(_evidence_from(item) for item in record["evidence"]),
             uncertainty=(
                 Unavailable(doubt["reason"])
                 if "reason" in doubt
@@ -356,3 +353,9 @@ class Recovery:
             detail=record["detail"],
             trace=tuple(record["trace"]),
         )
+
+
+def _evidence_from(item: Mapping[str, Any]) -> Evidence:
+    """Rebuild a line of evidence; strict JSON writes a missing number as null."""
+    fields = {key: value for key, value in item.items() if key != "passed"}
+    return Evidence(**{key: float("nan") if value is None else value for key, value in fields.items()})

@@ -1,16 +1,17 @@
 r"""Symmetric inputs with few rows: the same equations on the samples themselves.
 
-Slope       With exact B = A W and no noise the detector's h_U vanishes on *every* sample for a pure neuron, so all error comes from
-            B. The even part A |W x| / 2 of y is a nuisance that a regression on x should hold fixed; with few rows it is modelled
-            as a random even function with the covariance of random |w'x|,
+Slope       With exact B = A W and no noise the detector's h_U vanishes on *every* sample for a pure neuron, so all error
+            comes from B. The even part A |W x| / 2 of y is a nuisance that a regression on x should hold fixed; with few
+            rows it is modelled as a random even function with the covariance of random |w'x|,
 
-            .. math:: K_{st} = |x_s| |x_t| \tfrac{2}{\pi} (\sqrt{1 - \rho^2} + \rho \arcsin \rho), \quad \rho = \cos\angle(x_s, x_t),
+            .. math:: K_{st} = |x_s| |x_t| \tfrac{2}{\pi} (\sqrt{1 - \rho^2} + \rho \arcsin \rho), \quad \rho =
+            \cos\angle(x_s, x_t),
 
             and B is the generalised least-squares slope, :math:`B^\top = 2 (X^\top K^{-1} X)^{-1} X^\top K^{-1} Y`.
 Detector    Its rows are the h of the samples, uncentred, instead of their averages against x ⊗ x.
-Bootstrap   An approximate A gives approximate activation patterns, and exact units follow from linear systems on them: Corollary 5
-            of [BJW18]_. Its threshold rule is replaced by row-space pursuit started from these patterns, which corrects
-            patterns that are wrong.
+Bootstrap   An approximate A gives approximate activation patterns, and exact units follow from linear systems on them:
+            Corollary 5 of [BJW18]_. Its threshold rule is replaced by row-space pursuit started from these patterns,
+            which corrects patterns that are wrong.
 Cost        O(n³) for the kernel: only up to `KERNEL_ROWS` rows.
 """
 

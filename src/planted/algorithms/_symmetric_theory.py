@@ -1,12 +1,13 @@
 r"""The numbers in the theorems of [GKLW19]_, measured: is x symmetric, and how well conditioned is the problem?
 
 Symmetry    If x and -x are equally likely, odd functions of x have mean zero. Hotelling's test on [x, x |x|²/d]: with mean μ
-            and covariance S of these r features, :math:`T^2 = n \mu^\top S^{-1} \mu` and :math:`T^2 (n-r) / (r(n-1))` follows F(r, n-r).
-            T²/r is near 1 for symmetric inputs; exponential inputs gave 7 and more, a shift by half a standard deviation 37.
-Theorem 7   names γ = σ_min(C), β = σ_min(A), α = σ_min(M), Γ = max |x|, P₁ = |A|, P₂ = max |ξ|. Lemma 14 bounds the gap of the
-            detector: its k(k-1)/2-th singular value is at least α β². All are taken in standardised units, on rows in memory,
-            with M by averages over those rows; when d exceeds `MAX_INPUTS` inputs are projected to the span of W, which
-            lowers α.
+            and covariance S of these r features, :math:`T^2 = n \mu^\top S^{-1} \mu` and :math:`T^2 (n-r) / (r(n-1))`
+            follows F(r, n-r). T²/r is near 1 for symmetric inputs; exponential inputs gave 7 and more, a shift by half a
+            standard deviation 37.
+Theorem 7   names γ = σ_min(C), β = σ_min(A), α = σ_min(M), Γ = max |x|, P₁ = |A|, P₂ = max |ξ|. Lemma 14 bounds the
+            gap of the detector: its k(k-1)/2-th singular value is at least α β². All are taken in standardised units, on
+            rows in memory, with M by averages over those rows; when d exceeds `MAX_INPUTS`, inputs are projected to the
+            span of W, which lowers α.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 r"""Recover a two-layer ReLU network without biases when the inputs are symmetric.
 
-Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d, k ≤ m, A and W of full rank, ξ of mean zero
-            and independent of x. Sought: W and A up to order and scale of units.
-Idea        `symmetric_moments` holds the algorithms: symmetry turns moments of the outputs into moments without the ReLU; a linear
-            map T of symmetric matrices U vanishes exactly on the span of z_i z_i', z_i rows of A⁻¹, and joint diagonalisation
-            reads them off. Around it, this module
+Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d, k ≤ m, A and W of full rank, ξ of
+            mean zero and independent of x. Sought: W and A up to order and scale of units.
+Idea        `symmetric_moments` holds the algorithms: symmetry turns moments of the outputs into moments without the
+            ReLU; a linear map T of symmetric matrices U vanishes exactly on the span of z_i z_i', z_i rows of A⁻¹, and
+            joint diagonalisation reads them off. Around it, this module
             1. tests the assumptions it can test (symmetry of x, k ≤ d, k ≤ m, rank of A W);
             2. finds k as the rank of A W above noise, or of Y when Y is exactly of low rank;
             3. runs the variant asked for; with few rows the detector uses the samples themselves (`_symmetric_rows`);
@@ -12,12 +12,13 @@ Idea        `symmetric_moments` holds the algorithms: symmetry turns moments of 
                bootstrapping units exactly (Corollary 5 of [BJW18]_);
             5. certifies (`certificate`), with random restarts when the certificate fails.
 Guarantee   The moments' theorems (see `symmetric_moments`) for the start, and the certificate's for the answer:
-            exact on noiseless rows, asymptotic on noisy ones. Unrefined answers are consistent (Theorem 7) and never certified.
+            exact on noiseless rows, asymptotic on noisy ones. Unrefined answers are consistent (Theorem 7) and never
+            certified.
 Notation    paper W, A, x, y, ξ, k, d as here | paper l -> m | paper T, M, N -> detector, augmented and distinguishing matrix
 Departures  Listed in `symmetric_moments` for each variant. Refinement, certificates and finding k are ours. Data are
             scaled, never shifted: a shift would create biases.
-Cost        Four passes for the sums, O(n k⁴/4), then a few refinement passes, O(n (k d)²). Fewest rows, noiseless, orthonormal weights:
-            about max(3d + 2k, k(k-1)/2).
+Cost        Four passes for the sums, O(n k⁴/4), then a few refinement passes, O(n (k d)²). Fewest rows, noiseless,
+            orthonormal weights: about max(3d + 2k, k(k-1)/2).
 References  [GKLW19]_, [BJW18]_
 """
 
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array, Progress, Seed
+from planted._typing import Progress, Seed
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms._symmetric_rows import (
     KERNEL_ROWS,
@@ -98,7 +99,7 @@ class _Search:
     @property
     def is_low_rank(self) -> bool:
         """Whether the outputs span fewer dimensions than there are: noise would fill them all."""
-        return self.output_rank < min(self.problem.Y.shape)
+        return bool(self.output_rank < min(self.problem.Y.shape))
 
     def consider(self, name: str, network: TwoLayerNetwork) -> bool:
         """Refine a candidate on all rows, keep it if it is the best; return whether it reproduces the samples."""
@@ -139,8 +140,8 @@ def recover_symmetric_inputs(
     variant : {"efficient", "practical", "paper"}
         Our pipeline, that of the paper's experiments, or its algorithm boxes.
     noise : {"auto", "none", "present"}
-        Whether the outputs carry noise: Algorithm 2 or 3 in the paper's variants, which take "auto" for "present"; ours tries
-        to reproduce the samples first.
+        Whether the outputs carry noise: Algorithm 2 or 3 in the paper's variants, which take "auto" for "present";
+        ours tries to reproduce the samples first.
     refined : bool, optional
         Whether the answer is refined on all rows and certified; by default only that of the efficient variant.
     n_restarts : int
@@ -196,10 +197,8 @@ def _begin(
 ) -> _Search:
     """Decide k and check the assumptions (steps 1 and 2)."""
     rank = numerical_rank(column_space(problem.Y)[1])
-    if isinstance(n_hidden, int):
-        k = n_hidden
-    else:
-        k = rank if rank < min(problem.Y.shape) else slope.rank
+    found = rank if rank < min(problem.Y.shape) else slope.rank
+    k = n_hidden if isinstance(n_hidden, int) else found
     test = symmetry_test(problem.blocks)
     symmetry = Evidence(
         "p-value of the test for symmetry of x", test.p_value, SYMMETRY_LEVEL, ">=", "Hotelling"
@@ -334,8 +333,8 @@ def _record(search: _Search, verdict: Verdict) -> Recovery:
     elif outcome is Outcome.FITTED and search.is_low_rank:
         outcome, guarantee = Outcome.ASSUMPTION_FAILED, Guarantee.NONE
         detail = (
-            f"The outputs span exactly {search.output_rank} dimensions, so they carry no noise, yet {k} units do not reproduce "
-            "them: the columns of A are linearly dependent, or this is not such a network."
+            f"The outputs span exactly {search.output_rank} dimensions, so they carry no noise, yet {k} units do not "
+            "reproduce them: the columns of A are linearly dependent, or this is not such a network."
         )
     theorem = theorem_evidence(problem, fit.network, gap=search.gap)
     stats = problem.stats(starts=len(search.trace), iterations=fit.iterations, passes=fit.passes)

@@ -6,23 +6,27 @@ Idea        1. Symmetry removes the ReLU from odd moments (Lemma 6): E[y x'] = �
                regression of y on x is B = A W. For a single unit this is the whole answer (Algorithm 1).
             2. Let :math:`q = \tfrac12 B x` and, for symmetric U, :math:`h_U = 2 y^\top U q - y^\top U y`. The detector
 
-               .. math:: T(U) = \mathrm{Cov}(h_U, x \otimes x)     \quad\text{(noiseless: } E[h_U\, x \otimes x])      \quad (1)
+               .. math:: T(U) = \mathrm{Cov}(h_U, x \otimes x) \quad\text{(noiseless: } E[h_U\, x \otimes x]) \quad (1)
 
-               vanishes for U = z z' whenever z'y is one unit, a "pure neuron": A'z has one entry. If the augmented distinguishing
-               matrix M has full rank, its null space is spanned by the k matrices z_i z_i'. (1) equals the corrected
-               formula of Algorithm 3, step 3, because E[y'U q] = tr(U R C⁻¹ R').
-            3. Joint diagonalisation by congruence of a basis of the null space gives the z_i; E[z_i'y] > 0 fixes their signs.
+               vanishes for U = z z' whenever z'y is one unit, a "pure neuron": A'z has one entry. If the augmented
+               distinguishing matrix M has full rank, its null space is spanned by the k matrices z_i z_i'. (1) equals
+               the corrected formula of Algorithm 3, step 3, because E[y'U q] = tr(U R C⁻¹ R').
+            3. Joint diagonalisation by congruence of a basis of the null space gives the z_i; E[z_i'y] > 0 fixes their
+               signs.
             4. W = Z B (Algorithm 1 for each z_i'y) and A = Z⁻¹. With m > k the outputs are first projected to the k left
                singular vectors of E[y x'] (Algorithm 4).
-Guarantee   Theorems 4-6: exact moments give the exact network when C, A, W and M (N without noise) have full rank. Theorem 7:
-            polynomially many samples suffice, in 1/σ_min(C), 1/σ_min(A), 1/σ_min(M). Not promised: k > d, m < k, biases.
-Notation    paper X, Y -> P, Q matrices of step 3 | paper l -> m | paper N, M -> `distinguishing_sums` | paper V, Z -> W, rows of Z
-Departures  `paper`: none, except that complex eigenvectors give their real and imaginary parts. `practical` (Section 4): 10 k random
-            matrices of the null space, alternating least squares, best of 10, then W by accelerated gradient steps with A fixed.
+Guarantee   Theorems 4-6: exact moments give the exact network when C, A, W and M (N without noise) have full rank.
+            Theorem 7: polynomially many samples suffice, in 1/σ_min(C), 1/σ_min(A), 1/σ_min(M). Not promised: k > d, m <
+            k, biases.
+Notation    paper X, Y -> P, Q matrices of step 3 | paper l -> m | paper N, M -> `distinguishing_sums` | paper V, Z -> W,
+            rows of Z
+Departures  `paper`: none, except that complex eigenvectors give their real and imaginary parts. `practical` (Section 4):
+            10 k random matrices of the null space, alternating least squares, best of 10, then W by accelerated gradient
+            steps with A fixed.
             `efficient`: B from a regression with even controls [x, 1, products of V'x], since with exact B and no noise
-            h_U vanishes on every *sample* and all error comes from B; x projected to the row space of B, y whitened by B C B'; T
-            weighted by Cov(x ⊗ x)^-½; UWEDGE instead of one pair; no sample splitting. Mean squared error of A at d = k = 10,
-            n = 10,000, noise 0.1, over Cramér-Rao: 1100 (paper), 20 (+ UWEDGE), 3.9 (+ controls and weights).
+            h_U vanishes on every *sample* and all error comes from B; x projected to the row space of B, y whitened by B
+            C B'; T weighted by Cov(x ⊗ x)^-½; UWEDGE instead of one pair; no sample splitting. Mean squared error of A
+            at d = k = 10, n = 10,000, noise 0.1, over Cramér-Rao: 1100 (paper), 20 (+ UWEDGE), 3.9 (+ controls and weights).
 Cost        O(n p (p + q)) for the sums, p = r(r+1)/2, q = k(k+1)/2, r = d (paper) or k (efficient); O(p q²) algebra.
 References  [GKLW19]_, [Tichavsky2009]_, [Comon2009]_
 """
@@ -219,7 +223,7 @@ def learn_single_unit(C: Array, v: Array) -> Array:
     ndarray of shape (d,) or (k, d)
         The weights; of least norm when inputs are collinear.
     """
-    root, inverse = _roots(C)
+    inverse = _roots(C)[1]
     return np.asarray(2.0 * v @ inverse @ inverse)
 
 

@@ -1,8 +1,9 @@
 r"""Moments of normal inputs in closed form: what the sums of this package tend to as n grows.
 
-For x ~ N(0, Σ) the expectations behind the moment methods are elementary. They feed the *same* algebra as sums over rows, so that
-"exact moments give the exact network" is a test, and they give the conditions of theorems without sampling error.
-With z standard normal, x = L z for Σ = L L', :math:`u_i = L^\top w_i`, :math:`\theta_{ij}` the angle of :math:`u_i, u_j`:
+For x ~ N(0, Σ) the expectations behind the moment methods are elementary. They feed the *same* algebra as sums over
+rows, so that "exact moments give the exact network" is a test, and they give the conditions of theorems without sampling
+error. With z standard normal, x = L z for Σ = L L', :math:`u_i = L^\top w_i`, :math:`\theta_{ij}` the angle of
+:math:`u_i, u_j`:
 
 .. math::
     E[\sigma(t_i)\sigma(t_j)] &= \tfrac{|u_i||u_j|}{2\pi} (\sin\theta + (\pi - \theta)\cos\theta)              \quad (1) \\
@@ -60,7 +61,7 @@ def relu_products(W: Array, U: Array, covariance: Array) -> Array:
 
     Examples
     --------
-    >>> relu_products(np.array([[2.0]]), np.array([[3.0], [-3.0]]), np.eye(1))
+    >>> relu_products(np.array([[2.0]]), np.array([[3.0], [-3.0]]), np.eye(1)).round(12)
     array([[3., 0.]])
     """
     sizes, angles = _sizes_and_angles(W, U, covariance)

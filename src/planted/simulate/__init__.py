@@ -32,6 +32,7 @@ from planted.simulate._noises import (
     SparseNoise,
     StudentTNoise,
 )
+from planted.simulate._symmetrise import symmetrise
 from planted.simulate._teachers import perturb_teacher, teacher
 from planted.simulate._weights import (
     Conditioned,
@@ -73,5 +74,6 @@ __all__ = [
     "input_law",
     "inputs",
     "perturb_teacher",
+    "symmetrise",
     "teacher",
 ]

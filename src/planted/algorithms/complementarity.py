@@ -126,6 +126,8 @@ def recover_complementarity(
         "n_restarts": n_restarts,
         "max_starts": max_starts,
     }
+    if problem.n_samples > 1 and not np.ptp(problem.Y, axis=0).any():
+        return _refusal(problem, options, Evidence("outputs that vary", 0, 1, ">=", "rank Y >= 1"))
     if isinstance(n_hidden, int) and n_hidden > problem.n_outputs:
         return _refusal(problem, options, Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k"))
     exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)

@@ -243,9 +243,7 @@ class _Rows:
             G = np.hstack([fitted, self.rows])
             weights = self.reweigh(self.Y - G @ trial.coefficients.T)
             trial = self.try_out(trial.V, trial.coefficients, weights)
-        sums = accumulate_kinks(
-            self.rows, self.Y, trial.V, coefficients=trial.coefficients, weights=weights
-        )
+        sums = accumulate_kinks(self.rows, self.Y, trial.V, coefficients=trial.coefficients, weights=weights)
         return _State(trial.V, trial.coefficients, float(np.trace(sums.RR)), weights, sums)
 
 

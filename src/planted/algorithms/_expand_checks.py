@@ -1,0 +1,153 @@
+"""What a network with few outputs must show beyond a small residual, and the weights of samples.
+
+With fewer outputs than units there is no column space to search again. A unit that few rows see on one side is told from a
+linear part by those rows alone: below `SIDE_ROWS` (d+1) of them it is not identifiable. On inputs that take two values
+every function is piecewise linear in many ways: a unit must depend on an input with more values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.algorithms._problem import Problem
+from planted.algorithms.certificate import RESIDUAL_TOL
+from planted.moments import RowBlocks, sample_rows
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError
+from planted.results import Evidence
+
+__all__ = [
+    "ORIENTATION_GAP",
+    "SIDE_ROWS",
+    "check_sample_weight",
+    "count_missed_rows",
+    "few_outputs_evidence",
+    "weights_in_memory",
+]
+
+SIDE_ROWS = 2  # times d + 1: rows on the rarer side of a unit
+MANY_VALUED = 1e-6  # smallest weight of a unit on inputs with more than two values
+ORIENTATION_GAP = 25.0  # five standard errors, squared
+
+
+def few_outputs_evidence(
+    problem: Problem, network: TwoLayerNetwork, active: IntArray
+) -> tuple[Evidence, Evidence]:
+    """Return the conditions on sides and values of the inputs, each naming its weakest unit.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        The network.
+    active : ndarray of int, shape (k,)
+        Rows on which each unit is on.
+
+    Returns
+    -------
+    tuple of Evidence
+        Rows on the rarer side; weight on inputs with more than two values.
+    """
+    rarer = np.minimum(active, problem.n_samples - active)
+    unit = int(np.argmin(rarer))
+    sides = Evidence(
+        f"samples on the rarer side of unit {unit} (active in {active[unit]} of {problem.n_samples})",
+        int(rarer[unit]),
+        SIDE_ROWS * (problem.n_features + 1),
+        ">=",
+        "2(d + 1)",
+    )
+    is_many_valued = np.array([np.unique(column).size > 2 for column in problem.X.T])
+    weight = np.linalg.norm(network.W[:, is_many_valued], axis=1)
+    least = int(np.argmin(weight))
+    values = Evidence(
+        f"weight of unit {least} on inputs with more than two values", float(weight[least]), MANY_VALUED, ">="
+    )
+    return sides, values
+
+
+def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, IntArray]:
+    """Return how many rows an exact network misses, and on how many each unit is on; one pass.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        The network.
+
+    Returns
+    -------
+    missed : int
+        Rows not reproduced to rounding.
+    active : ndarray of int, shape (k,)
+        Activity of the units.
+    """
+    missed, active = 0, np.zeros(network.n_hidden, dtype=np.intp)
+    for X, Y in problem.blocks:
+        t = network.preactivations(X)
+        active += (t > 0).sum(axis=0)
+        residual = Y - network.activation(t) @ network.A.T - network.c
+        missed += int((np.abs(residual).max(axis=1) > RESIDUAL_TOL).sum())
+    return missed, active
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> Array | None:
+    """Validate weights and scale them to mean one.
+
+    Parameters
+    ----------
+    sample_weight : array_like of shape (n,) or None
+        The user's weights.
+    n_samples : int
+        Number of samples.
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+        The weights.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise BadInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},)")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise BadInputError("sample_weight must be finite and non-negative, and not all zero")
+    return np.asarray(weights / weights.mean())
+
+
+def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, Array | None]:
+    """Return the weights of the rows in memory; rows are sampled anew with their weights if not all are held.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    omega : ndarray of shape (n,) or None
+        Weights of all rows.
+
+    Returns
+    -------
+    problem : Problem
+        The problem, with rows that belong to the weights.
+    local : ndarray of shape (rows,) or None
+        Their weights.
+    """
+    if omega is None or problem.holds_all_rows:
+        return problem, omega
+    weights = omega
+
+    def with_weights() -> Any:
+        start = 0
+        for X, Y in problem.blocks:
+            yield X, np.hstack([Y, weights[start : start + len(X), None]])
+            start += len(X)
+
+    X, Y = sample_rows(RowBlocks(with_weights), len(problem.X), problem.rng)
+    return replace(problem, X=X, Y=np.ascontiguousarray(Y[:, :-1])), np.ascontiguousarray(Y[:, -1])

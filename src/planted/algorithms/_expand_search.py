@@ -1,0 +1,272 @@
+r"""Restarts of expand, fit, prune, polish on samples of the rows in memory.
+
+Problem     Find hyperplanes of a k-unit network in the absolute-value form, by attempts that cost little and are judged on rows
+            that no attempt has seen.
+Idea        One attempt: (1) k + extra random hyperplanes, fitted until the cost stalls; (2) units taken away, least missed first,
+            until k are left; (3) fitted to convergence; (4) scored on the rows held out. An attempt is *exact* when
+            all of its rows and all held-out rows are reproduced to rounding, *settled* when k units predict held-out rows as
+            well as k + extra did: nothing was lost by pruning, what is left is noise.
+            Attempts use fresh rows; every second one starts from the best units so far with fresh ones added.
+Choices     Measured on noiseless Gaussian inputs, see docs/theory/expand.md: extra units k/2 (at least 4), 4 equations
+            per unknown of the expanded network, twice as many rows at each new attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.algorithms._absolute_form import KinkFit, fit_kinks, prune_units, random_hyperplanes
+from planted.algorithms._problem import Problem
+from planted.algorithms._robust_loss import search_weights
+from planted.moments import augment
+
+__all__ = ["Attempt", "SearchRows", "attempts", "extra_units", "split_rows"]
+
+EXTRA_FRACTION = 0.5
+MIN_EXTRA = 4
+EQUATIONS_PER_UNKNOWN = 4
+HELD_OUT = 0.1
+MAX_HELD_OUT = 4000
+WIDE_ITER, WIDE_TOL = 60, 1e-4
+POLISH_ITER, POLISH_TOL = 100, 1e-6
+EXACT_RMS = 1e-9  # residuals in output standard deviations; noiseless fits end near 1e-15
+SETTLED = 1.03**2  # held-out mean square of k units over that of k + extra units
+FULLEST = 0.8  # largest number of unknowns of the expanded network per equation
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRows:
+    """Rows in memory, split into those attempts may use and those that judge them.
+
+    Parameters
+    ----------
+    rows, Y : ndarray of shapes (n, p) and (n, m)
+        Standardised inputs with a column of ones, and outputs.
+    pool, held_out : ndarray of int
+        Numbers of the rows for fitting and for judging.
+    varies : ndarray of shape (p,)
+        One for inputs that vary (and for the constant), zero for constant inputs.
+    loss : str
+        Loss of the fit.
+    omega : ndarray of shape (n,) or None
+        Weights of the rows.
+    """
+
+    rows: Array
+    Y: Array
+    pool: IntArray
+    held_out: IntArray
+    varies: Array
+    loss: str
+    omega: Array | None
+
+    def fit(self, chosen: IntArray, V: Array, *, max_iter: int, decrease_tol: float) -> KinkFit:
+        """Fit hyperplanes to some of the rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Numbers of the rows.
+        V : ndarray of shape (k, p)
+            Start.
+        max_iter : int
+            Largest number of steps.
+        decrease_tol : float
+            Relative decrease at which to stop.
+
+        Returns
+        -------
+        KinkFit
+            The fit.
+        """
+        reweigh = search_weights(self.loss, None if self.omega is None else self.omega[chosen])
+        return fit_kinks(
+            self.rows[chosen],
+            self.Y[chosen],
+            V * self.varies,
+            max_iter=max_iter,
+            decrease_tol=decrease_tol,
+            reweigh=reweigh,
+        )
+
+    def judge(self, fit: KinkFit) -> tuple[float, int]:
+        """Return the mean squared residual on the rows held out, and how many of them are missed.
+
+        Parameters
+        ----------
+        fit : KinkFit
+            The fit.
+
+        Returns
+        -------
+        score : float
+            Mean squared residual (for robust losses the median of the squares).
+        missed : int
+            Rows with a residual above rounding.
+        """
+        residual = self.Y[self.held_out] - fit(self.rows[self.held_out])
+        squares = (residual**2).mean(axis=1)
+        centre = squares.mean() if self.loss == "squared" else np.median(squares)
+        return float(centre), int((squares > EXACT_RMS**2).sum())
+
+    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Draw rows for fitting.
+
+        Parameters
+        ----------
+        count : int
+            How many, if there are as many.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of int
+            Their numbers, ascending.
+        """
+        return np.sort(rng.permutation(self.pool)[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt and how it ended.
+
+    Parameters
+    ----------
+    fit : KinkFit
+        The polished fit with k units.
+    score : float
+        Held-out mean square.
+    is_exact : bool
+        Whether the rows used are reproduced to rounding.
+    missed : int
+        Held-out rows that are not.
+    is_settled : bool
+        Whether pruning lost nothing.
+    record : dict
+        Its line of the trace.
+    """
+
+    fit: KinkFit
+    score: float
+    is_exact: bool
+    missed: int
+    is_settled: bool
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def split_rows(problem: Problem, *, loss: str, omega: Array | None) -> SearchRows:
+    """Set rows aside for judging.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    loss : str
+        Loss of the fit.
+    omega : ndarray of shape (rows,) or None
+        Weights of the rows in memory.
+
+    Returns
+    -------
+    SearchRows
+        The rows, split.
+    """
+    n = len(problem.X)
+    order = problem.rng.permutation(n)
+    cut = min(max(int(HELD_OUT * n), 1), MAX_HELD_OUT)
+    varies = np.append((np.abs(problem.X).max(axis=0) > 0).astype(np.float64), 1.0)
+    return SearchRows(
+        augment(problem.X), problem.Y, np.sort(order[cut:]), np.sort(order[:cut]), varies, loss, omega
+    )
+
+
+def extra_units(n_hidden: int, extra: int | str) -> int:
+    """Return the number of units beyond the wanted ones.
+
+    Parameters
+    ----------
+    n_hidden : int
+        Units wanted.
+    extra : int or "auto"
+        The user's choice.
+
+    Returns
+    -------
+    int
+        Half as many again, at least four, if "auto".
+    """
+    if isinstance(extra, int):
+        return extra
+    return max(MIN_EXTRA, int(np.ceil(EXTRA_FRACTION * n_hidden)))
+
+
+def attempts(
+    problem: Problem, search: SearchRows, n_hidden: int, *, extra: int | str, n_restarts: int
+) -> Iterator[Attempt]:
+    """Make attempts, one by one, until the caller is content.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    search : SearchRows
+        Its rows, split.
+    n_hidden : int
+        Units wanted.
+    extra : int or "auto"
+        Units beyond them in the expanded network.
+    n_restarts : int
+        Largest number of attempts.
+
+    Yields
+    ------
+    Attempt
+        In order.
+    """
+    p, m = search.rows.shape[1], search.Y.shape[1]
+    best: Attempt | None = None
+    for number in range(n_restarts):
+        width = n_hidden + extra_units(n_hidden, extra)
+        wanted = EQUATIONS_PER_UNKNOWN * (width * p // m + width + p) * 2 ** min(number, 3)
+        chosen = search.draw(wanted, problem.rng)
+        width = max(min(width, int(FULLEST * len(chosen) * m / (p + m))), n_hidden)
+        is_warm = number % 2 == 1 and best is not None
+        known = best.fit.V if best is not None and is_warm else np.zeros((0, p))
+        fresh = random_hyperplanes(width - len(known), p - 1, problem.rng)
+        attempt = _attempt(
+            search, chosen, np.vstack([known, fresh]), n_hidden, "warm" if is_warm else "random"
+        )
+        if best is None or attempt.score < best.score:
+            best = attempt
+        problem.progress(
+            f"restart {number + 1}, best residual {np.sqrt(best.score):.1e}", (number + 1) / n_restarts
+        )
+        yield attempt
+
+
+def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, start: str) -> Attempt:
+    """Fit, prune, polish, score."""
+    wide = search.fit(chosen, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
+    kept, losses = prune_units(wide, n_hidden)
+    fit = search.fit(chosen, wide.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    score, missed = search.judge(fit)
+    wide_score = search.judge(wide)[0]
+    cells = len(chosen) * search.Y.shape[1]
+    is_exact = search.loss == "squared" and fit.cost <= EXACT_RMS**2 * cells
+    record = {
+        "start": start,
+        "k": n_hidden,
+        "residual": float(np.sqrt(score)),
+        "residual_before_pruning": float(np.sqrt(wide_score)),
+        "rows": len(chosen),
+        "units_dropped": int(len(losses)),
+        "dead_units": int((losses <= EXACT_RMS**2 * cells).sum()),
+        "costs": [*wide.costs, *fit.costs],
+    }
+    return Attempt(fit, score, is_exact, missed, score <= SETTLED * wide_score, record)

@@ -1,0 +1,204 @@
+r"""From absolute values back to ReLU units: which way does each unit look?
+
+Problem     A fit :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` is a ReLU network with output weights
+            :math:`a_i = 2 \beta_i` exactly if its linear part is made of halves of the units:
+
+            .. math:: \sum_i \xi_i\, \beta_i w_i^\top = \Lambda_w, \qquad \xi_i \in \{-1, 1\};                          \quad (1)
+
+            unit i is then :math:`a_i \sigma(\xi_i v_i^\top \tilde x)`, and the constants go into c.
+Idea        Exact fits: all solutions of (1) by `planted.networks._orientations` (least squares and rounding for units in no linear
+            dependence, meeting in the middle for the others). Several solutions are the ambiguity of Claim 4.8 of [ATV21]_;
+            the one with the smallest offset is returned and their number reported. No solution: the linear part needs
+            units of its own, added by `TwoLayerNetwork.simplify`.
+            Noisy fits: the least-squares rounding of (1), or for dependent units the nearest points of two sets of half
+            sums, in the metric of the residual; then units are turned one by one while the residual of the ReLU form,
+            known from the products of the regressors, falls.
+References  [ATV21]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, BoolArray
+from planted.algorithms._absolute_form import KinkFit
+from planted.algorithms._normal_algebra import solve_symmetric
+from planted.networks import TwoLayerNetwork
+from planted.networks._orientations import enumerate_flips
+
+__all__ = ["Oriented", "orient_exactly", "orient_noisily"]
+
+TOLERANCES = (1e-12, 1e-10, 1e-8)  # of (1), relative to its terms; the first that has a solution
+LARGEST_BLOCK = 46  # two tables of 2**23 numbers
+MAX_PATTERNS = 16
+SIMPLIFY_TOL = 1e-8
+LARGEST_TREE = 26  # units whose half sums are compared point by point on noisy data
+N_NEAREST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Oriented:
+    """A ReLU network made from a fit of absolute values.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    n_patterns : int
+        Sign patterns that give the same function; 0 if none does and the linear part got units of its own.
+    gap : float
+        Rise of the sum of squares when the least certain unit is turned round, hyperplanes kept; infinite for exact fits.
+    """
+
+    network: TwoLayerNetwork
+    n_patterns: int
+    gap: float
+
+
+def orient_exactly(fit: KinkFit) -> Oriented:
+    """Orient the units of an exact fit.
+
+    Parameters
+    ----------
+    fit : KinkFit
+        A fit with zero residual.
+
+    Returns
+    -------
+    Oriented
+        The network.
+    """
+    kinks, normals = fit.kinks, fit.V[:, :-1]
+    terms = np.einsum("li,ia->lai", kinks, normals).reshape(-1, fit.n_units)
+    rest = fit.linear[:, :-1].ravel() - terms.sum(axis=1)
+    nowhere = np.zeros(fit.n_units, dtype=np.bool_)
+    for tol in TOLERANCES:
+        patterns = enumerate_flips(
+            -2 * terms, rest, preferred=nowhere, tol=tol, limit=MAX_PATTERNS, largest_block=LARGEST_BLOCK
+        )
+        if patterns:
+            networks = [_as_network(fit, flips) for flips in patterns]
+            simplest = min(networks, key=lambda net: float(np.abs(net.c).max()))
+            return Oriented(simplest, len(patterns), np.inf)
+    return Oriented(_with_linear_units(fit, rest.reshape(kinks.shape[0], -1)), 0, np.inf)
+
+
+def orient_noisily(fit: KinkFit) -> Oriented:
+    """Orient the units of a fit with noise by the residual of the ReLU form.
+
+    Parameters
+    ----------
+    fit : KinkFit
+        A least-squares fit.
+
+    Returns
+    -------
+    Oriented
+        The network, its output weights re-fitted, with the gap to the next best orientation.
+    """
+    candidates = _nearest_patterns(fit)
+    flips = min(candidates, key=lambda pattern: _rise(fit, pattern)[0])
+    rise, turned = _rise(fit, flips)[0], np.zeros(fit.n_units)
+    while True:
+        turned = np.array([_rise(fit, _turn(flips, unit))[0] for unit in range(fit.n_units)])
+        unit = int(np.argmin(turned))
+        if not turned[unit] < rise:
+            break
+        flips, rise = _turn(flips, unit), float(turned[unit])
+    coefficients = _rise(fit, flips)[1]
+    signs = np.where(flips, -1.0, 1.0)
+    network = TwoLayerNetwork(
+        fit.V[:, :-1] * signs[:, None], fit.V[:, -1] * signs, coefficients[:-1].T, coefficients[-1]
+    )
+    return Oriented(network, 1, float(turned.min() - rise))
+
+
+def _as_network(fit: KinkFit, flips: BoolArray) -> TwoLayerNetwork:
+    signs = np.where(flips, -1.0, 1.0)
+    b = fit.V[:, -1] * signs
+    return TwoLayerNetwork(
+        fit.V[:, :-1] * signs[:, None], b, 2 * fit.kinks, fit.linear[:, -1] - fit.kinks @ b
+    )
+
+
+def _with_linear_units(fit: KinkFit, rest: Array) -> TwoLayerNetwork:
+    """Add pairs f(u'x) - f(-u'x) for the linear rest, then look for fewer units."""
+    plain = _as_network(fit, np.zeros(fit.n_units, dtype=np.bool_))
+    left, values, right = linalg.svd(rest, full_matrices=False, check_finite=False)
+    kept = values > SIMPLIFY_TOL * max(values[0], 1.0)
+    rows, outputs = right[kept], left[:, kept] * values[kept]
+    wide = TwoLayerNetwork(
+        np.vstack([plain.W, rows, -rows]),
+        np.concatenate([plain.b, np.zeros(2 * len(rows))]),
+        np.hstack([plain.A, outputs, -outputs]),
+        plain.c,
+    )
+    return wide.simplify(tol=SIMPLIFY_TOL)
+
+
+def _nearest_patterns(fit: KinkFit) -> list[BoolArray]:
+    """Sign patterns near a solution of (1), in the metric in which the residual grows."""
+    columns, target = _in_residual_metric(fit)
+    k = fit.n_units
+    rounded = np.asarray(linalg.lstsq(columns, target, check_finite=False)[0] < 0)
+    if k <= columns.shape[0] or k > LARGEST_TREE:
+        return [rounded]
+    return [rounded, *_closest_half_sums(columns, target)]
+
+
+def _in_residual_metric(fit: KinkFit) -> tuple[Array, Array]:
+    """Columns β_i ⊗ w_i and target Λ_w, multiplied by a root of the curvature of the cost in Λ_w."""
+    k, d = fit.n_units, fit.V.shape[1] - 1
+    slopes = np.arange(k, k + d)
+    others = np.concatenate([np.arange(k), [k + d]])
+    cross = fit.GG[np.ix_(others, slopes)]
+    curvature = fit.GG[np.ix_(slopes, slopes)] - cross.T @ solve_symmetric(
+        fit.GG[np.ix_(others, others)], cross
+    )
+    values, vectors = linalg.eigh(curvature, check_finite=False)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    turned = fit.V[:, :-1] @ root.T
+    columns = np.einsum("li,ia->lai", fit.kinks, turned).reshape(-1, k)
+    return columns, (fit.linear[:, :-1] @ root.T).ravel()
+
+
+def _closest_half_sums(columns: Array, target: Array) -> list[BoolArray]:
+    """Meet in the middle: pairs of half sums that come nearest to the target."""
+    from scipy.spatial import KDTree  # loaded when it is needed
+
+    k = columns.shape[1]
+    half = k // 2
+    early, late = _all_signs(half), _all_signs(k - half)
+    tree = KDTree(late @ columns[:, half:].T)
+    distances, indices = tree.query(target - early @ columns[:, :half].T)
+    best = np.argsort(distances, kind="stable")[:N_NEAREST]
+    return [np.concatenate([early[i], late[indices[i]]]) < 0 for i in best]
+
+
+def _all_signs(count: int) -> Array:
+    codes = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+    return np.asarray(1.0 - 2.0 * codes)
+
+
+def _turn(flips: BoolArray, unit: int) -> BoolArray:
+    turned = flips.copy()
+    turned[unit] = not turned[unit]
+    return turned
+
+
+def _rise(fit: KinkFit, flips: BoolArray) -> tuple[float, Array]:
+    """Rise of the cost when (1) is imposed with these signs, and the best output weights and offset (k + 1, m)."""
+    k, p = fit.V.shape
+    signs = np.where(flips, -1.0, 1.0)
+    basis = np.zeros((k + p, k + 1))  # ReLU features and one in terms of [|t|, x̃]
+    basis[:k, :k] = np.eye(k) / 2
+    basis[k:, :k] = (fit.V * signs[:, None]).T / 2
+    basis[-1, k] = 1.0
+    products = fit.GG @ basis
+    target = products.T @ fit.coefficients.T
+    solution = solve_symmetric(basis.T @ products, target)
+    miss = fit.coefficients.T - basis @ solution
+    return float((miss * (fit.GG @ miss)).sum()), solution

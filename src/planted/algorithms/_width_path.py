@@ -1,0 +1,149 @@
+r"""How many units? Follow the held-out error along a path of widths.
+
+Problem     Choose k for the absolute-value form from the rows alone.
+Idea        *Up:* widths 4, 8, 16, ...; each keeps the units of the one before and adds fresh ones, until the held-out error is at
+            rounding or no longer falls by `PLATEAU`. *Down:* from there, take the least missed unit away, polish, score, and so on
+            until the error has clearly left the plateau. The answer is the smallest k whose held-out error is within `PLATEAU` of the
+            best (for exact fits: at rounding). Spectral gaps of moment matrices say nothing here.
+Guarantee   None; the path is part of the record.
+Cost        About as much as two attempts at the largest width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planted._typing import IntArray
+from planted.algorithms._absolute_form import KinkFit, prune_units, random_hyperplanes
+from planted.algorithms._expand_search import (
+    EQUATIONS_PER_UNKNOWN,
+    EXACT_RMS,
+    FULLEST,
+    POLISH_ITER,
+    POLISH_TOL,
+    WIDE_ITER,
+    WIDE_TOL,
+    SearchRows,
+)
+from planted.algorithms._problem import Problem
+
+__all__ = ["WidthPath", "follow_widths"]
+
+FIRST_WIDTH = 8
+PLATEAU = 0.01
+LEFT_PLATEAU = 1.5  # times the best held-out mean square: no smaller width can come back below
+STEP_ITER, STEP_TOL = 25, 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class WidthPath:
+    """The chosen width and the path that led to it.
+
+    Parameters
+    ----------
+    n_hidden : int
+        The chosen width.
+    fit : KinkFit
+        A fit of that width.
+    scores : dict
+        Held-out mean square of every width on the way down.
+    records : list of dict
+        Lines for the trace.
+    """
+
+    n_hidden: int
+    fit: KinkFit
+    scores: dict[int, float]
+    records: list[dict[str, Any]]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the chosen width reproduces held-out rows to rounding."""
+        return self.scores[self.n_hidden] <= EXACT_RMS**2
+
+
+def follow_widths(problem: Problem, search: SearchRows) -> WidthPath:
+    """Choose the number of units.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    search : SearchRows
+        Its rows, split.
+
+    Returns
+    -------
+    WidthPath
+        The choice and the path.
+    """
+    records: list[dict[str, Any]] = []
+    wide, chosen = _widen(problem, search, records)
+    scores, fits = _narrow(problem, search, wide, chosen, records)
+    best = min(scores.values())
+    allowed = max((1 + PLATEAU) * best, EXACT_RMS**2)
+    k = min(width for width, score in scores.items() if score <= allowed)
+    return WidthPath(k, fits[k], scores, records)
+
+
+def _widen(problem: Problem, search: SearchRows, records: list[dict[str, Any]]) -> tuple[KinkFit, IntArray]:
+    """Double the width until the held-out error stops falling."""
+    p, m = search.rows.shape[1], search.Y.shape[1]
+    best: tuple[float, KinkFit, IntArray] | None = None
+    width, known = FIRST_WIDTH, np.zeros((0, p))
+    while True:
+        wanted = 2 * EQUATIONS_PER_UNKNOWN * (width * p // m + width + p)
+        chosen = search.draw(wanted, problem.rng)
+        affordable = max(int(FULLEST * len(chosen) * m / (p + m)), 1)
+        width = min(width, affordable)
+        fresh = random_hyperplanes(max(width - len(known), 0), p - 1, problem.rng)
+        fit = search.fit(chosen, np.vstack([known[:width], fresh]), max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
+        score = search.judge(fit)[0]
+        records.append(_record("widen", fit, score, chosen))
+        problem.progress(f"{width} units, held-out residual {np.sqrt(score):.1e}", float("nan"))
+        is_better = best is None or score < (1 - PLATEAU) * best[0]
+        if best is None or score < best[0]:
+            best = (score, fit, chosen)
+        if score <= EXACT_RMS**2 or not is_better or width == affordable:
+            return best[1], best[2]
+        width, known = 2 * width, fit.V
+
+
+def _narrow(
+    problem: Problem, search: SearchRows, wide: KinkFit, chosen: IntArray, records: list[dict[str, Any]]
+) -> tuple[dict[int, float], dict[int, KinkFit]]:
+    """Take units away one by one, polish and score, until the error has left the plateau."""
+    cells = len(chosen) * search.Y.shape[1]
+    kept, _ = prune_units(wide, 1, tol=1e-3 * EXACT_RMS**2 * cells)  # dead or coincident: no need to polish
+    fit = search.fit(chosen, wide.V[kept], max_iter=STEP_ITER, decrease_tol=STEP_TOL)
+    scores: dict[int, float] = {}
+    fits: dict[int, KinkFit] = {}
+    while True:
+        score = search.judge(fit)[0]
+        scores[fit.n_units], fits[fit.n_units] = score, fit
+        records.append(_record("narrow", fit, score, chosen))
+        problem.progress(f"{fit.n_units} units, held-out residual {np.sqrt(score):.1e}", float("nan"))
+        best = min(scores.values())
+        if fit.n_units == 1 or score > max(LEFT_PLATEAU * best, EXACT_RMS**2):
+            return scores, fits
+        kept, _ = prune_units(fit, fit.n_units - 1)
+        is_exact = best <= EXACT_RMS**2
+        fit = search.fit(
+            chosen,
+            fit.V[kept],
+            max_iter=POLISH_ITER if is_exact else STEP_ITER,
+            decrease_tol=POLISH_TOL if is_exact else STEP_TOL,
+        )
+
+
+def _record(start: str, fit: KinkFit, score: float, chosen: IntArray) -> dict[str, Any]:
+    return {
+        "start": start,
+        "k": fit.n_units,
+        "residual": float(np.sqrt(score)),
+        "rows": len(chosen),
+        "costs": list(fit.costs),
+    }

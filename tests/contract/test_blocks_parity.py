@@ -1,6 +1,7 @@
 """The same rows as arrays, blocks of any size, a memory map or a generator give the same answer in flat memory."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from planted import RowBlocks
 from planted.algorithms._problem import prepare_problem
 from planted.outcomes import BadInputError, Outcome
 from planted.simulate import dataset
+
+recover = partial(planted.recover, method="complementarity")
 
 
 def world(n, noise=0.0, seed=0):
@@ -29,9 +32,9 @@ def world(n, noise=0.0, seed=0):
 @pytest.mark.parametrize("block_rows", [7, 64, 5000])
 def test_blocks_of_any_size_give_the_network_of_the_arrays(noise, block_rows):
     data = world(400, noise)
-    whole = planted.recover(data.X, data.Y, random_state=0)
+    whole = recover(data.X, data.Y, random_state=0)
     blocks = RowBlocks.from_arrays(data.X, data.Y, block_rows=block_rows)
-    parts = planted.recover(blocks, random_state=0)
+    parts = recover(blocks, random_state=0)
     assert whole.outcome is parts.outcome is Outcome.RECOVERED
     assert planted.parameter_error(whole.network, parts.network) < 1e-12
     assert [item.name for item in whole.evidence] == [item.name for item in parts.evidence]
@@ -45,8 +48,8 @@ def test_a_memory_map_gives_the_bits_of_the_arrays(tmp_path):
     for name, array in (("X", data.X), ("Y", data.Y)):
         np.save(tmp_path / f"{name}.npy", array)
     X, Y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "XY")
-    mapped = planted.recover(RowBlocks.from_arrays(X, Y), random_state=0)
-    whole = planted.recover(data.X, data.Y, random_state=0)
+    mapped = recover(RowBlocks.from_arrays(X, Y), random_state=0)
+    whole = recover(data.X, data.Y, random_state=0)
     for name in "WbAc":
         np.testing.assert_array_equal(getattr(mapped.network, name), getattr(whole.network, name))
 
@@ -55,11 +58,11 @@ def test_rows_beyond_the_memory_of_the_search_still_count():
     """Only a sample is searched, but refinement and standard errors use all rows."""
     data = world(30_000, 0.1)
     blocks = RowBlocks.from_arrays(data.X, data.Y, block_rows=2500)
-    recovery = planted.recover(blocks, n_hidden=3, noise="present", random_state=0)
+    recovery = recover(blocks, n_hidden=3, noise="present", random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert recovery.provenance.shape == (30_000, 6, 4)
     assert next(e for e in recovery.evidence if e.name == "equations").measured == 120_000
-    start = planted.recover(data.X[:20_000], data.Y[:20_000], 3, noise="present", random_state=0)
+    start = recover(data.X[:20_000], data.Y[:20_000], 3, noise="present", random_state=0)
     ratio = recovery.uncertainty.standard_errors["W"] / start.uncertainty.standard_errors["W"]
     # Rows are exchangeable: standard errors fall like the root of their number, to some per cent.
     np.testing.assert_allclose(ratio.mean(), np.sqrt(2 / 3), rtol=0.03)
@@ -79,7 +82,7 @@ def generated_source(network, n, block_rows=500):
 
 def peak_memory(source):
     tracemalloc.start()
-    recovery = planted.recover(source, n_hidden=3, random_state=0, noise="present", n_restarts=1)
+    recovery = recover(source, n_hidden=3, random_state=0, noise="present", n_restarts=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert recovery.outcome is Outcome.RECOVERED
@@ -101,4 +104,4 @@ def test_a_nan_deep_in_a_stream_is_named_by_its_block():
     X = data.X.copy()
     X[450, 2] = np.nan
     with pytest.raises(BadInputError, match="block 4 contains NaN"):
-        planted.recover(RowBlocks.from_arrays(X, data.Y, block_rows=100), random_state=0)
+        recover(RowBlocks.from_arrays(X, data.Y, block_rows=100), random_state=0)

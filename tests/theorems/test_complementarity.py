@@ -4,6 +4,7 @@ Seeds of data and solver are separate streams by construction (`planted._streams
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from planted.networks import TwoLayerNetwork, match_units
 from planted.outcomes import DataWarning, Guarantee, Outcome
 from planted.simulate import dataset
 
+recover = partial(planted.recover, method="complementarity")
 LAWS = ["exponential", "uniform", "laplace", "student-t", "mixture", "correlated"]
 EXACT = 1e-12  # rounding of some hundred operations on numbers of order one, times a condition number of about a hundred
 
@@ -45,7 +47,7 @@ def null_lines(recovery):
 def test_any_law_at_four_times_the_information_limit(law, seed):
     n = 4 * int(planted.simulate.information_limit(10, 5, 5))
     data = world(n, law=law, seed=seed)
-    recovery = planted.recover(data.X, data.Y, random_state=seed)
+    recovery = recover(data.X, data.Y, random_state=seed)
     assert recovery.outcome is Outcome.RECOVERED
     assert recovery.guarantee is Guarantee.EXACT
     assert planted.parameter_error(recovery.network, data.network) < EXACT
@@ -55,7 +57,7 @@ def test_any_law_at_four_times_the_information_limit(law, seed):
 def test_the_null_space_certifies_globally_from_one_and_a_half_q(law):
     q = 5 * 6 // 2 + 5 * 11
     data = world(int(np.ceil(1.5 * q)), law=law, seed=3)
-    recovery = planted.recover(data.X, data.Y, random_state=0)
+    recovery = recover(data.X, data.Y, random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert recovery.guarantee is Guarantee.EXACT
     dimension, gap = null_lines(recovery)
@@ -69,7 +71,7 @@ def test_the_null_space_certifies_globally_from_one_and_a_half_q(law):
 
 def test_far_below_q_nothing_global_is_claimed():
     data = world(60)
-    recovery = planted.recover(data.X, data.Y, random_state=0)
+    recovery = recover(data.X, data.Y, random_state=0)
     assert null_lines(recovery) == []
     assert "locally unique" in recovery.detail
 
@@ -79,7 +81,7 @@ def test_far_below_q_nothing_global_is_claimed():
 )
 def test_more_units_than_inputs_and_more_outputs_than_units(d, k, m, n):
     data = world(n, d=d, k=k, m=m)
-    recovery = planted.recover(data.X, data.Y, random_state=0)
+    recovery = recover(data.X, data.Y, random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert recovery.network.n_hidden == k
     assert planted.parameter_error(recovery.network, data.network) < EXACT
@@ -91,7 +93,7 @@ def test_an_unknown_offset(m, n):
     data = world(n, m=m)
     c = np.arange(m) - 1.5
     truth = TwoLayerNetwork(data.network.W, data.network.b, data.network.A, c)
-    recovery = planted.recover(data.X, truth(data.X), random_state=0)
+    recovery = recover(data.X, truth(data.X), random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert planted.parameter_error(recovery.network, truth) < EXACT
 
@@ -104,8 +106,8 @@ def test_an_unknown_offset(m, n):
 )
 def test_extreme_units_change_only_the_units(x_scale, y_scale):
     data = world(60)
-    plain = planted.recover(data.X, data.Y, random_state=0)
-    scaled = planted.recover(data.X * x_scale, data.Y * y_scale, random_state=0)
+    plain = recover(data.X, data.Y, random_state=0)
+    scaled = recover(data.X * x_scale, data.Y * y_scale, random_state=0)
     assert scaled.outcome is Outcome.RECOVERED
     net = scaled.network
     back = TwoLayerNetwork(net.W, net.b / x_scale, net.A * x_scale / y_scale, net.c / y_scale)
@@ -118,7 +120,7 @@ def test_inputs_at_an_offset_of_1e8():
     data = world(60)
     X = np.round(data.X * 2**20) / 2**20
     Y = data.network(X)
-    recovery = planted.recover(X + 1e8, Y, random_state=0)
+    recovery = recover(X + 1e8, Y, random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     net = recovery.network
     matched = planted.parameter_error(
@@ -138,7 +140,7 @@ def test_inputs_at_an_offset_of_1e8():
 def test_outputs_at_an_offset_of_1e8_are_read_to_their_rounding():
     """Outputs are rounded at 1e-8, so they are no longer noiseless: the answer is as good as that rounding."""
     data = world(400)
-    recovery = planted.recover(data.X, data.Y + 1e8, random_state=0)
+    recovery = recover(data.X, data.Y + 1e8, random_state=0)
     net = recovery.network
     moved = TwoLayerNetwork(net.W, net.b, net.A, net.c - 1e8)
     assert planted.parameter_error(moved, data.network) < 1e-6
@@ -162,7 +164,7 @@ def test_equivariance_under_rotation_permutation_and_output_maps():
         (data.X, data.Y @ mixing.T, TwoLayerNetwork(truth.W, truth.b, mixing @ truth.A)),
     ]
     for X, Y, expected in cases:
-        recovery = planted.recover(X, Y, random_state=0)
+        recovery = recover(X, Y, random_state=0)
         assert recovery.outcome is Outcome.RECOVERED
         assert (
             planted.parameter_error(recovery.network, expected) < EXACT * 10
@@ -172,20 +174,20 @@ def test_equivariance_under_rotation_permutation_and_output_maps():
 def test_the_same_seed_gives_the_same_bits_and_other_seeds_the_same_network():
     for noise in (0.0, 0.05):
         data = world(300, noise=noise)
-        first = planted.recover(data.X, data.Y, random_state=7)
-        again = planted.recover(data.X, data.Y, random_state=7)
+        first = recover(data.X, data.Y, random_state=7)
+        again = recover(data.X, data.Y, random_state=7)
         for name in "WbAc":
             np.testing.assert_array_equal(getattr(first.network, name), getattr(again.network, name))
         assert [e.measured for e in first.evidence] == [e.measured for e in again.evidence]
         if not noise:
-            other = planted.recover(data.X, data.Y, random_state=8)
+            other = recover(data.X, data.Y, random_state=8)
             assert planted.parameter_error(first.network, other.network) < EXACT
 
 
 def test_a_result_is_made_again_from_its_recorded_seed():
     data = world(60)
-    first = planted.recover(data.X, data.Y)
-    again = planted.recover(data.X, data.Y, random_state=first.provenance.seed)
+    first = recover(data.X, data.Y)
+    again = recover(data.X, data.Y, random_state=first.provenance.seed)
     for name in "WbAc":
         np.testing.assert_array_equal(getattr(first.network, name), getattr(again.network, name))
 
@@ -201,7 +203,7 @@ def with_bias(network, unit, value):
 
 def test_a_unit_that_is_always_on_is_refused_by_name():
     data = world(60)
-    recovery = planted.recover(data.X, with_bias(data.network, 2, 50.0)(data.X), random_state=0)
+    recovery = recover(data.X, with_bias(data.network, 2, 50.0)(data.X), random_state=0)
     assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
     assert "was inactive in 0 of 60 samples" in recovery.detail
 
@@ -211,17 +213,17 @@ def test_a_unit_that_is_never_on_is_invisible_and_the_rest_is_recovered():
     truth = with_bias(data.network, 2, -50.0)
     kept = [0, 1, 3, 4]
     visible = TwoLayerNetwork(truth.W[kept], truth.b[kept], truth.A[:, kept])
-    recovery = planted.recover(data.X, truth(data.X), random_state=0)
+    recovery = recover(data.X, truth(data.X), random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert planted.parameter_error(recovery.network, visible) < EXACT
-    asked = planted.recover(data.X, truth(data.X), 5, random_state=0)
+    asked = recover(data.X, truth(data.X), 5, random_state=0)
     assert asked.outcome is Outcome.NOT_IDENTIFIABLE
     assert "4 units reproduce all samples; 5 were asked for" in asked.detail
 
 
 def test_linear_data_are_not_called_a_network():
     data = world(60)
-    recovery = planted.recover(data.X, data.X @ data.network.W[:3].T, random_state=0)
+    recovery = recover(data.X, data.X @ data.network.W[:3].T, random_state=0)
     assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
     assert "cannot be told from a linear part" in recovery.detail
 
@@ -230,7 +232,7 @@ def test_linear_data_are_not_called_a_network():
 def test_constant_outputs_are_refused(value):
     data = world(60)
     with pytest.warns(DataWarning, match="constant column"):
-        recovery = planted.recover(data.X, np.full((60, 3), value), random_state=0)
+        recovery = recover(data.X, np.full((60, 3), value), random_state=0)
     assert recovery.outcome is Outcome.ASSUMPTION_FAILED
     assert "outputs that vary: 0; the method needs >= 1" in recovery.detail
 
@@ -238,7 +240,7 @@ def test_constant_outputs_are_refused(value):
 @pytest.mark.parametrize("n", [1, 2, 7, 10])
 def test_fewer_samples_than_inputs_are_too_few(n):
     data = world(n)
-    recovery = planted.recover(data.X, data.Y, random_state=0)
+    recovery = recover(data.X, data.Y, random_state=0)
     assert recovery.outcome is Outcome.TOO_FEW_SAMPLES
     assert f"{n} " in recovery.detail
 
@@ -246,7 +248,7 @@ def test_fewer_samples_than_inputs_are_too_few(n):
 @pytest.mark.parametrize("m", [5, 8])
 def test_a_width_below_the_rank_is_refused_with_both_numbers(m):
     data = world(60, m=m)
-    recovery = planted.recover(data.X, data.Y, 3, random_state=0)
+    recovery = recover(data.X, data.Y, 3, random_state=0)
     assert recovery.outcome is Outcome.ASSUMPTION_FAILED
     assert recovery.network is None
     assert "rank of the outputs: 5; the method needs <= 3" in recovery.detail
@@ -254,14 +256,14 @@ def test_a_width_below_the_rank_is_refused_with_both_numbers(m):
 
 def test_a_width_above_what_is_seen_is_refused_with_both_numbers():
     data = world(60, m=8)
-    recovery = planted.recover(data.X, data.Y, 6, random_state=0)
+    recovery = recover(data.X, data.Y, 6, random_state=0)
     assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
     assert "5 units reproduce all samples; 6 were asked for" in recovery.detail
 
 
 def test_more_units_than_outputs_are_refused():
     data = world(60)
-    recovery = planted.recover(data.X, data.Y, 6, random_state=0, method="complementarity")
+    recovery = recover(data.X, data.Y, 6, random_state=0)
     assert recovery.outcome is Outcome.ASSUMPTION_FAILED
     assert "outputs: 5; the method needs >= 6 (m >= k)" in recovery.detail
 
@@ -274,7 +276,7 @@ def test_below_the_limit_no_wrong_network_is_called_recovered():
         d, k = int(rng.integers(3, 7)), int(rng.integers(2, 5))
         n = int(np.ceil(planted.simulate.information_limit(d, k, k) * rng.uniform(0.8, 1.6)))
         data = world(n, d=d, k=k, m=k, seed=100 + seed, activity=(0.2, 0.8))
-        recovery = planted.recover(data.X, data.Y, random_state=seed, max_starts=512)
+        recovery = recover(data.X, data.Y, random_state=seed, max_starts=512)
         outcomes.append(recovery.outcome)
         if recovery.outcome is Outcome.RECOVERED:
             assert planted.parameter_error(recovery.network, data.network) < 1e-9, (seed, recovery.detail)
@@ -332,7 +334,7 @@ def test_nested_units_enlarge_the_null_space_and_nothing_global_is_claimed():
     truth = TwoLayerNetwork([[1.0], [1.0]], [-0.5, 0.53], [[1.0, 0.3], [-0.4, 1.0]])
     y = linalg.orth(truth(X)) * np.sqrt(40)
     assert complementarity_null_space(X, y).dimension == 3
-    recovery = planted.recover(X, truth(X), random_state=0)
+    recovery = recover(X, truth(X), random_state=0)
     assert "no other network of this width" not in recovery.detail
     if recovery.outcome is Outcome.RECOVERED:
         assert planted.parameter_error(recovery.network, truth) < EXACT
@@ -343,7 +345,7 @@ def test_nested_units_enlarge_the_null_space_and_nothing_global_is_claimed():
 
 def test_noisy_error_is_within_four_standard_errors():
     data = world(10_000, law="exponential", noise=0.1)
-    recovery = planted.recover(data.X, data.Y, random_state=0)
+    recovery = recover(data.X, data.Y, random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
     assert recovery.guarantee is Guarantee.ASYMPTOTIC
     matching = match_units(recovery.network, data.network)
@@ -366,7 +368,7 @@ def test_the_mean_squared_error_is_the_cramer_rao_bound():
     ratios = []
     for seed in range(10):
         data = world(2_000, d=4, k=3, m=3, noise=0.1, seed=40 + seed)
-        recovery = planted.recover(data.X, data.Y, 3, offset=False, noise="present", random_state=seed)
+        recovery = recover(data.X, data.Y, 3, offset=False, noise="present", random_state=seed)
         assert recovery.outcome is Outcome.RECOVERED
         truth = data.network
         sums = accumulate_normal(RowBlocks.from_arrays(data.X, data.Y_clean), truth)
@@ -392,7 +394,7 @@ def test_the_error_falls_like_the_root_of_the_samples():
         errors = []
         for n in sizes:
             data = world(int(n), d=4, k=3, m=3, noise=0.1, seed=60 + seed)
-            net = planted.recover(data.X, data.Y, 3, noise="present", random_state=seed).network
+            net = recover(data.X, data.Y, 3, noise="present", random_state=seed).network
             matching = match_units(net, data.network)
             errors.append(np.sqrt((matching.unit_errors**2).mean()))
         slopes.append(np.polyfit(np.log(sizes), np.log(errors), 1)[0])

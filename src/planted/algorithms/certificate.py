@@ -9,14 +9,9 @@ Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a rando
             side; (4) a renewed search finds no further ReLU unit in the column space of the outputs; (5) where there are
             enough samples, the uniqueness theorem of
             `complementarity` (null space of dimension k).
-            *Noisy.* The residual must look like noise that ignores x. With instruments φ(x) the score statistic
-
-            .. math:: T = \mathrm{vec}(\Phi^\top R)^\top \left[ s^2 (\Phi^\top \Phi \otimes I - \text{part explained by } J)
-                      \right]^{+} \mathrm{vec}(\Phi^\top R)
-
-            is χ² when the network is right and grows like n when a unit is missing, misplaced or of another kind.
-            Here the part of Φ explained by the Jacobian J is removed first, since the fit has already made R orthogonal
-            to J. Then every unit's kink must be significant and the Jacobian of full rank.
+            *Noisy.* The residual must look like noise that ignores x: functions of x, added to every output, must not
+            explain more of it than chance (`_lack_of_fit`, an F test). The statistic grows like n when a unit is missing,
+            misplaced or of another kind. Then every unit's kink must be significant and the Jacobian of full rank.
 Guarantee   Noiseless with (5): EXACT and global. Without (5): EXACT in the sense of (1)–(4); local uniqueness is
             proved, global uniqueness is the outcome of a search that found nothing else. Noisy: ASYMPTOTIC.
 Cost        Two passes over the rows; O((k p)³) algebra.
@@ -28,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
 
-from planted._typing import Array, IntArray
+from planted._typing import IntArray
+from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowBlocks, RowWeights, accumulate_normal, augment
+from planted.moments import RowBlocks, RowWeights, accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
@@ -56,7 +51,6 @@ FIT_PART = 0.9
 SIGNIFICANCE = 1e-3  # of the lack-of-fit test: one correct network in a thousand is doubted
 KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
 DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
-N_INSTRUMENTS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,58 +384,10 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
 def _lack_of_fit(
     problem: Problem, fit: Refinement, offset: bool, biases: bool, weights: RowWeights | None
 ) -> Evidence:
-    """Return the p-value of the score test for traces of x in the residual."""
-    net, k, m = fit.network, fit.network.n_hidden, fit.network.n_outputs
-    directions = problem.rng.standard_normal((N_INSTRUMENTS, problem.n_features))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    thresholds = problem.rng.standard_normal(N_INSTRUMENTS)
-    p = net.n_features + int(biases)
-    width = k * p + k + 1 + N_INSTRUMENTS
-    products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
-    done = 0
-    for X, Y in problem.blocks:
-        t = net.preactivations(X)
-        inputs = augment(X) if biases else X
-        Z = (net.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), k * p)
-        G = augment(net.activation(t))
-        Phi = np.maximum(X @ directions.T - thresholds, 0.0)
-        residual = Y - G @ np.hstack([net.A, net.c[:, None]]).T
-        rows = np.hstack([Z, G, Phi])
-        if weights is not None:
-            root = np.sqrt(weights(done, X, Y))[:, None]
-            rows, residual = rows * root, residual * root
-        done += len(X)
-        products += rows.T @ rows
-        cross += rows.T @ residual
-        noise += residual.T @ residual
-    statistic, freedom = _score_statistic(products, cross, noise, fit, offset, biases)
-    if freedom == 0:
-        return Evidence("functions of x left to test the residual with", 0, 1, ">=", "score test")
-    p_value = float(stats.chi2.sf(statistic, freedom))
+    """Return the p-value of the test for traces of x in the residual."""
+    p_value, tested = lack_of_fit(problem, fit.network, offset=offset, biases=biases, weights=weights)
+    if not tested:
+        return Evidence("functions of x left to test the residual with", 0, 1, ">=", "F test")
     return Evidence(
-        "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "score test"
+        "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "F test"
     )
-
-
-def _score_statistic(
-    products: Array, cross: Array, noise: Array, fit: Refinement, offset: bool, biases: bool
-) -> tuple[float, int]:
-    """Return T and its degrees of freedom from the products of the rows [Z, G, Φ], with the residual, and of the residual.
-
-    Φ is made orthogonal to all columns of Z and G, which is at least what the fit removed from the residual in any output;
-    so the score of what remains has covariance s² Φ'Φ exactly, and T is χ². Outputs are rotated to uncorrelated noise.
-    """
-    net, start = fit.network, len(products) - N_INSTRUMENTS
-    basis = start if offset else start - 1
-    explained = linalg.lstsq(
-        products[:basis, :basis], products[:basis, start:], cond=1e-12, check_finite=False
-    )[0]
-    remaining = products[start:, start:] - products[start:, :basis] @ explained
-    values, vectors = linalg.eigh(remaining, check_finite=False)
-    keep = values > 1e-8 * np.diag(products)[start:].max()
-    freedom = fit.sums.count - degrees_of_freedom(net, offset=offset, biases=biases) / net.n_outputs
-    levels, rotation = linalg.eigh(noise / freedom, check_finite=False)
-    usable = levels > levels[-1] * 1e-20
-    score = (cross[start:] - explained.T @ cross[:basis]) @ rotation[:, usable] / np.sqrt(levels[usable])
-    projected = (vectors[:, keep].T @ score) / np.sqrt(values[keep, None])
-    return float((projected**2).sum()), int(keep.sum() * usable.sum())

@@ -81,8 +81,9 @@ def efficiency(shape: tuple[int, int, int], law: str, seeds: range) -> dict[str,
 def squared_error(net: TwoLayerNetwork | None, truth: TwoLayerNetwork) -> float:
     if net is None or net.n_hidden != truth.n_hidden:
         return np.inf
-    order = match_units(net, truth).permutation
-    parts = (net.W[order] - truth.W, net.b[order] - truth.b, net.A[:, order] - truth.A, net.c - truth.c)
+    match = match_units(net, truth)
+    got, want, order = match.network, match.truth, match.permutation
+    parts = (got.W[order] - want.W, got.b[order] - want.b, got.A[:, order] - want.A, got.c - want.c)
     return float(sum((part**2).sum() for part in parts))
 
 

@@ -12,8 +12,10 @@ from planted._version import __version__
 
 if TYPE_CHECKING:
     from planted import simulate
-    from planted.estimators import TwoLayerRegressor
-    from planted.front import methods, recover
+    from planted.algorithms.memorize import memorize
+    from planted.algorithms.memorize_result import Memory
+    from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
+    from planted.front import Diagnosis, diagnose, methods, recover
     from planted.io import load_network
     from planted.moments import RowBlocks
     from planted.networks import TwoLayerNetwork, parameter_error
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
 
 __all__ = [
+    "Diagnosis",
     "Evidence",
     "Guarantee",
+    "MemorizingClassifier",
+    "MemorizingRegressor",
+    "Memory",
     "Outcome",
     "Recovery",
     "Requirements",
@@ -32,7 +38,9 @@ __all__ = [
     "Unavailable",
     "Uncertainty",
     "__version__",
+    "diagnose",
     "load_network",
+    "memorize",
     "methods",
     "parameter_error",
     "recover",
@@ -40,8 +48,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Diagnosis": "planted.front",
+    "diagnose": "planted.front",
     "Evidence": "planted.results",
     "Guarantee": "planted.outcomes",
+    "MemorizingClassifier": "planted.estimators",
+    "MemorizingRegressor": "planted.estimators",
+    "Memory": "planted.algorithms.memorize_result",
     "Outcome": "planted.outcomes",
     "Recovery": "planted.results",
     "Requirements": "planted.results",
@@ -51,6 +64,7 @@ _HOMES = {
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",
     "load_network": "planted.io",
+    "memorize": "planted.algorithms.memorize",
     "methods": "planted.front",
     "parameter_error": "planted.networks",
     "recover": "planted.front",

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -136,6 +136,8 @@ class Requirements:
         The best that can be claimed when its conditions are met.
     reference : str
         Key in ``references.bib``, or ``"planted"``.
+    samples_needed : callable, optional
+        ``samples_needed(d, k, m, is_noisy)``: about how many samples the method needs; the information limit if omitted.
     """
 
     method: str
@@ -148,6 +150,26 @@ class Requirements:
     samples: str
     guarantee: Guarantee
     reference: str
+    samples_needed: Callable[[int, int, int, bool], float] | None = None
+
+    def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:
+        """Predict how many samples the method needs.
+
+        Parameters
+        ----------
+        d, k, m : int
+            Inputs, hidden units and outputs.
+        is_noisy : bool
+            Whether the outputs are noisy.
+
+        Returns
+        -------
+        int
+            The number, never below the information limit (k(d+1) + mk - k) / m.
+        """
+        limit = (k * (d + 1) + m * k - k) / m
+        need = limit if self.samples_needed is None else self.samples_needed(d, k, m, is_noisy)
+        return int(np.ceil(max(need, limit)))
 
     def check_activation(self, name: str) -> None:
         """Raise if the method does not handle the activation.

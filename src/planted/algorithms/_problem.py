@@ -23,7 +23,7 @@ import numpy as np
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.moments import RowBlocks, joint_moments, sample_rows
-from planted.networks import TwoLayerNetwork
+from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import BadInputError
 from planted.results import Provenance, Requirements
 
@@ -93,6 +93,28 @@ class Scaling:
             network.A * (self.y_scale * norms**degree),
             network.c * self.y_scale + self.y_shift,
             network.activation,
+        )
+
+    def in_order(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Sort the units as the canonical form of the restored network sorts them.
+
+        Done before the last refinement, so that units have the same number in the network, in its standard errors and in the
+        sentences of its evidence, whatever the seed.
+
+        Parameters
+        ----------
+        network : TwoLayerNetwork
+            Network of the standardised problem.
+
+        Returns
+        -------
+        TwoLayerNetwork
+            The same network, units reordered.
+        """
+        restored = self.restore(network)
+        order = unit_order(restored.W, restored.b)
+        return TwoLayerNetwork(
+            network.W[order], network.b[order], network.A[:, order], network.c, network.activation
         )
 
 

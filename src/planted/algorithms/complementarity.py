@@ -59,6 +59,7 @@ REQUIRES = Requirements(
     samples="noiseless about 3(d+k), certified globally from k(k+1)/2 + k(d+1); noisy some 20 d",
     guarantee=Guarantee.EXACT,
     reference="planted",
+    samples_needed=lambda d, k, m, is_noisy: 20.0 * d if is_noisy else 3.0 * (d + k),
 )
 
 NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
@@ -258,7 +259,8 @@ def _network_of(problem: Problem, outputs: _Outputs, V: Array) -> TwoLayerNetwor
     H = np.maximum(augment(problem.X) @ V.T, 0.0)
     G = augment(H) if outputs.offset else H
     B = linalg.lstsq(G, problem.Y, check_finite=False)[0].T
-    return TwoLayerNetwork(V[:, :-1], V[:, -1], B[:, : len(V)], B[:, -1] if outputs.offset else None)
+    network = TwoLayerNetwork(V[:, :-1], V[:, -1], B[:, : len(V)], B[:, -1] if outputs.offset else None)
+    return problem.scaling.in_order(network)
 
 
 def _with_affine_rest(problem: Problem, outputs: _Outputs, V: Array) -> TwoLayerNetwork:

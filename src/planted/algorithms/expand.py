@@ -47,7 +47,7 @@ from planted.algorithms._expand_search import (
     attempts,
     split_rows,
 )
-from planted.algorithms._orient_units import Oriented, orient_exactly, orient_noisily
+from planted.algorithms._orient_units import orient_exactly, orient_noisily
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms._robust_loss import check_loss, refine_with_loss
 from planted.algorithms._width_path import WidthPath, follow_widths
@@ -71,13 +71,14 @@ REQUIRES = Requirements(
     samples="noiseless about 3(k+1)(d+1)/m and more for k > d; noisy some 12 times as many as unknowns",
     guarantee=Guarantee.HEURISTIC,
     reference="planted",
+    samples_needed=lambda d, k, m, is_noisy: (12.0 if is_noisy else 3.0) * (k + 1) * (d + 1) / m,
 )
 
 ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
 FINE_RMS = 1e-13  # residual after which refining an exact fit changes nothing
 SAME_SCORE = 1e-3  # relative difference of held-out scores at which two attempts ended at the same network
-IDLE = 1e-3  # part of the exactness threshold that leaving a unit out may cost
-MAX_STALE = 3  # attempts that do not improve on a finished fit before it is returned
+IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
+MAX_REPEATS = 2  # further attempts that end at the same score as a finished fit before it is returned
 MIN_ROWS = 8
 
 
@@ -214,27 +215,26 @@ def _recover(run: _Run, n_restarts: int, extra: int | str) -> Recovery:
     k, first = _starting_width(run)
     if k == 0:
         return run.record(None, _no_kink_verdict())
-    answer, answer_score, stale = None, np.inf, 0
+    answer, answer_score, repeats = None, np.inf, 0
     tries = attempts(run.problem, run.search, k, extra=extra, n_restarts=n_restarts)
     for attempt in chain(first, tries):
         is_repeated = run.has_seen(attempt.score)
         run.note(attempt)
-        stale += 1
-        if attempt.is_exact:
-            recovery = _finish_exactly(run, attempt)
+        repeats += int(abs(attempt.score - answer_score) <= SAME_SCORE * attempt.score)
+        exact = attempt if attempt.is_exact else explain_bulk(run.search, attempt.fit)
+        if exact is not None:
+            recovery = _finish_exactly(run, exact)
             if recovery.outcome is not Outcome.FITTED:
                 return recovery
         elif attempt.score < (1 - SAME_SCORE) * answer_score and (attempt.is_settled or is_repeated):
-            answer, answer_score, stale = _finish_noisily(run, attempt), attempt.score, 0
+            answer, answer_score, repeats = _finish_noisily(run, attempt), attempt.score, 0
             if answer.outcome is Outcome.RECOVERED:
                 return answer
-        if answer is not None and stale >= MAX_STALE:
+        if repeats >= MAX_REPEATS:
             break
     if answer is None:
         assert run.best is not None
-        answer = replace(
-            _finish_noisily(run, run.best), outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE
-        )
+        answer = replace(_finish_noisily(run, run.best), outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
     return answer
 
 
@@ -251,36 +251,47 @@ def _starting_width(run: _Run) -> tuple[int, list[Attempt]]:
     score, missed = run.search.judge(path.fit)
     record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}
     is_exact = run.loss == "squared" and path.is_exact
-    return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, record)]
+    return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, score, record)]
 
 
 def _finish_exactly(run: _Run, attempt: Attempt) -> Recovery:
     """Orient, refine and certify a fit that reproduces its rows."""
     problem = run.problem
-    fit = _without_idle_units(run.search, attempt.fit)
+    fit = _without_idle_units(run.search, attempt)
     oriented = orient_exactly(fit)
-    missed, active = count_missed_rows(problem, oriented.network)
     network, has_offset = _settle_offset(run, oriented.network)
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0)
     if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
         refined = refine(problem.blocks, network, offset=has_offset)
-    evidence = few_outputs_evidence(problem, refined.network, active)
-    verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=evidence)
-    verdict = _with_orientations(verdict, oriented, len(run.search.held_out) - attempt.missed)
+    return _certify_exactly(run, refined, has_offset, n_kinks=fit.n_units, n_patterns=oriented.n_patterns)
+
+
+def _certify_exactly(
+    run: _Run, refined: Refinement, has_offset: bool, *, n_kinks: int, n_patterns: int
+) -> Recovery:
+    """Certify a network that seems to reproduce all rows."""
+    problem = run.problem
+    missed, active = count_missed_rows(problem, refined.network)
+    further = few_outputs_evidence(problem, refined.network, active)
+    verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
+    verdict = _with_orientations(verdict, n_patterns, len(run.search.held_out))
     if verdict.outcome is Outcome.FITTED and missed <= SIDE_ROWS * (problem.n_features + 1):
-        verdict = replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, detail=_missed_text(run, fit, missed))
-    return run.record(refined.network, _against_request(run, verdict, refined.network, fit))
+        verdict = replace(
+            verdict, outcome=Outcome.NOT_IDENTIFIABLE, detail=_missed_text(run, n_kinks, missed)
+        )
+    return run.record(refined.network, _against_request(run, verdict, refined.network, n_kinks))
 
 
-def _without_idle_units(search: SearchRows, fit: KinkFit) -> KinkFit:
-    """Take away units that an exact fit does not need: dead, or coincident with another."""
-    idle = EXACT_RMS**2 * len(search.pool) * search.Y.shape[1] * IDLE
-    kept, losses = prune_units(fit, 1, tol=idle)
+def _without_idle_units(search: SearchRows, attempt: Attempt) -> KinkFit:
+    """Polish an exact fit to the end and take away units that it does not need: dead, or coincident with another."""
+    fit, cells = attempt.fit, len(search.pool) * search.Y.shape[1]
+    if attempt.missed or fit.cost > FINE_RMS**2 * cells:
+        fit = search.fit(search.pool, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    kept, losses = prune_units(fit, 1, tol=(IDLE * EXACT_RMS) ** 2 * cells)
     if not losses.size:
         return fit
     thinner = search.fit(search.pool, fit.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
-    is_exact = thinner.cost <= EXACT_RMS**2 * len(search.pool) * search.Y.shape[1]
-    return thinner if is_exact else fit
+    return thinner if thinner.cost <= EXACT_RMS**2 * cells else fit
 
 
 def _settle_offset(run: _Run, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork, bool]:
@@ -292,27 +303,26 @@ def _settle_offset(run: _Run, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork
     return network, True
 
 
-def _with_orientations(verdict: Verdict, oriented: Oriented, reproduced: int) -> Verdict:
+def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verdict:
+    """Add what was held out, and say when the signs of the units are a matter of choice."""
     lines = (
-        Evidence("samples kept from the search and reproduced", reproduced, comparison="info"),
-        Evidence(
-            "sign patterns of the units that give this function", oriented.n_patterns, comparison="info"
-        ),
+        Evidence("samples that the search did not use", held_out, comparison="info"),
+        Evidence("sign patterns of the units that give this function", n_patterns, comparison="info"),
     )
     detail = verdict.detail
-    if oriented.n_patterns > 1:
-        detail += f" {oriented.n_patterns} sign patterns of its units give the same function; the simplest is shown."
+    if n_patterns > 1:
+        detail += f" {n_patterns} sign patterns of its units give the same function; the simplest is shown."
     return replace(verdict, evidence=(*verdict.evidence, *lines), detail=detail)
 
 
-def _missed_text(run: _Run, fit: KinkFit, missed: int) -> str:
+def _missed_text(run: _Run, n_kinks: int, missed: int) -> str:
     return (
-        f"{fit.n_units} units reproduce all but {missed} of {run.problem.n_samples} samples; "
+        f"{n_kinks} units reproduce all but {missed} of {run.problem.n_samples} samples; "
         f"{SIDE_ROWS * (run.problem.n_features + 1)} are needed to place a further unit."
     )
 
 
-def _against_request(run: _Run, verdict: Verdict, network: TwoLayerNetwork, fit: KinkFit) -> Verdict:
+def _against_request(run: _Run, verdict: Verdict, network: TwoLayerNetwork, n_kinks: int) -> Verdict:
     """A network with another number of units than asked for is not the one that was asked for."""
     if not isinstance(run.n_hidden, int) or network.n_hidden == run.n_hidden:
         return verdict
@@ -325,8 +335,9 @@ def _against_request(run: _Run, verdict: Verdict, network: TwoLayerNetwork, fit:
         )
     else:
         text = (
-            f"{fit.n_units} kinks and a linear part reproduce all samples, but no orientation of {run.n_hidden} units "
-            "gives that linear part: a unit that is on in nearly every sample cannot be told from it."
+            f"{n_kinks} kinks and a linear part reproduce all samples, but no orientation of {run.n_hidden} units "
+            "gives that linear part: a unit that is on in nearly every sample cannot be told from it. "
+            f"{verdict.detail if verdict.outcome is Outcome.NOT_IDENTIFIABLE else ''}"
         )
     return replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
 
@@ -338,21 +349,27 @@ def _finish_noisily(run: _Run, attempt: Attempt) -> Recovery:
     fit, has_offset, weights = refine_with_loss(
         problem, oriented.network, run.offset, loss=run.loss, omega=run.omega
     )
+    if run.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
+        return _certify_exactly(run, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)
     active = count_missed_rows(problem, fit.network)[1]
-    noise = max(attempt.fit.cost / attempt.record.get("rows", len(run.search.pool)), np.finfo(float).tiny)
     gap = Evidence(
         "rise of the cost when the least certain unit is turned round, in noise variances",
-        oriented.gap / noise,
+        oriented.gap / attempt.noise_variance,
         ORIENTATION_GAP,
         ">=",
     )
-    evidence = (gap, *few_outputs_evidence(problem, fit.network, active))
-    verdict = certify_noisy(problem, fit, offset=has_offset, weights=weights, further=evidence)
+    further = (gap, *few_outputs_evidence(problem, fit.network, active))
+    verdict = certify_noisy(problem, fit, offset=has_offset, weights=weights, further=further)
     return run.record(fit.network, _cautious(run, verdict, fit))
 
 
 def _cautious(run: _Run, verdict: Verdict, fit: Refinement) -> Verdict:
-    """An unfinished refinement, or a loss to which the residual test does not apply, is never called recovered."""
+    """Never call recovered an unfinished refinement or a loss without a residual test; nor blame the data for a local minimum.
+
+    Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not known then.
+    """
+    if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
+        return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)
     if verdict.outcome is not Outcome.RECOVERED:
         return verdict
     if not fit.converged:
@@ -361,6 +378,10 @@ def _cautious(run: _Run, verdict: Verdict, fit: Refinement) -> Verdict:
         text = f"Fitted with the {run.loss} loss; the test of the residual is made for least squares."
         return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
     return verdict
+
+
+def _has_full_rank(verdict: Verdict) -> bool:
+    return all(item.passed for item in verdict.evidence if "singular value" in item.name)
 
 
 def _no_kink_verdict() -> Verdict:

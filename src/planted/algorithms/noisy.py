@@ -185,7 +185,9 @@ def refine_on_all_rows(
         Whether c was kept free.
     """
     problem.progress("refining on all rows", float("nan"))
-    full = refine(problem.blocks, network, offset=offset is not False, weights=weights)
+    full = refine(
+        problem.blocks, problem.scaling.in_order(network), offset=offset is not False, weights=weights
+    )
     if offset != "auto" or problem.scaling.y_shift.any():
         return full, offset is not False
     plain = TwoLayerNetwork(full.network.W, full.network.b, full.network.A, None, full.network.activation)

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
 from planted.moments import augment
 

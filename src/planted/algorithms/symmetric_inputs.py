@@ -70,6 +70,7 @@ REQUIRES = Requirements(
     samples="noiseless about max(3d + 2k, k(k-1)/2), k <= d; noisy some 20 d",
     guarantee=Guarantee.EXACT,
     reference="GKLW19",
+    samples_needed=lambda d, k, m, is_noisy: 20.0 * d if is_noisy else max(3.0 * d + 2 * k, k * (k - 1) / 2),
 )
 
 SYMMETRY_LEVEL = 1e-6  # p-value below which the inputs are called asymmetric

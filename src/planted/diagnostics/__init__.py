@@ -1,5 +1,7 @@
 """Do the data meet the assumptions, and is the answer to be believed?"""
 
+from planted.diagnostics._gaussianity import gaussianity_test
+from planted.diagnostics._noise import NoiseEstimate, estimate_noise
 from planted.diagnostics._symmetry import (
     SymmetryTest,
     augmented_matrix,
@@ -7,4 +9,12 @@ from planted.diagnostics._symmetry import (
     symmetry_test,
 )
 
-__all__ = ["SymmetryTest", "augmented_matrix", "distinguishing_matrix", "symmetry_test"]
+__all__ = [
+    "NoiseEstimate",
+    "SymmetryTest",
+    "augmented_matrix",
+    "distinguishing_matrix",
+    "estimate_noise",
+    "gaussianity_test",
+    "symmetry_test",
+]

@@ -3,10 +3,11 @@ r"""Is x Gaussian? A test of exact level whatever the mean and covariance.
 Problem     Methods built on Hermite polynomials need x ~ N(μ, Σ). Decide it from n rows at a stated level.
 Idea        With z the rows whitened by the *sample* mean and covariance, affine-invariant numbers see most departures:
             the skewness vector :math:`s = \| n^{-1} \sum z |z|^2 \|^2` and the kurtosis
-            :math:`\kappa = n^{-1} \sum |z|^4` (Mardia). Two more see a departure in a single direction: the extreme eigenvalues
-            of :math:`n^{-1} \sum |z|^2 z z^\top`, which is (d + 2) I for a normal law. Their joint law under normality depends on
-            n and d alone, so it is simulated: the same numbers of `SIMULATIONS` standard normal samples of the same
-            shape. The statistic is the largest departure in robust units, the p-value its rank among the simulated ones.
+            :math:`\kappa = n^{-1} \sum |z|^4` (Mardia). Two more see a departure in a single direction: the extreme
+            eigenvalues of :math:`n^{-1} \sum |z|^2 z z^\top`, which is (d + 2) I for a normal law. Their joint law under
+            normality depends on n and d alone, so it is simulated: the same numbers of `SIMULATIONS` standard normal
+            samples of the same shape. The statistic is the largest departure in robust units, the p-value its rank among
+            the simulated ones.
 Guarantee   Level exact up to 1 / (SIMULATIONS + 1); affine invariant. Power: not against laws whose third and fourth moments
             are those of a normal law.
 Cost        O(SIMULATIONS n d²) on at most `MAX_ROWS` rows.

@@ -1,10 +1,10 @@
 r"""How noisy are the outputs? Three estimates that need no model.
 
 *Replicates*   Rows with equal x and different y: their spread about the common mean is noise alone.
-*Rank*         With more outputs than units the noiseless outputs fill a space of dimension k < m; singular values of Y beyond
-               a clear gap are noise, and exact zeros mean none.
-*Neighbours*   The mean squared difference of outputs of nearest neighbours, extrapolated to distance zero by regression on the
-               squared distance. Only an upper bound when rows are far apart.
+*Rank*         With more outputs than units the noiseless outputs fill a space of dimension k < m; exact zeros among the
+               singular values of Y mean that there is no noise.
+*Neighbours*   The mean squared difference of outputs of nearest neighbours, extrapolated to distance zero by regression
+               on the squared distance. Only an upper bound when rows are far apart.
 
 The best fit gives a fourth, which the caller adds when there is one.
 """
@@ -21,7 +21,7 @@ from planted._typing import Array
 
 __all__ = ["NoiseEstimate", "estimate_noise"]
 
-MAX_ROWS = 5000
+MAX_ROWS = 2000
 RANK_GAP = 1e-10
 MIN_REPLICATES = 10
 

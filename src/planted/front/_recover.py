@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from planted._clock import time_budget
 from planted._typing import Progress, Seed
-from planted._validation import check_n_hidden, check_rows
+from planted._validation import check_n_hidden
+from planted.front._auto import recover_automatically
+from planted.front._blocks import blocks_of
 from planted.front._registry import find_method
-from planted.moments import RowBlocks
 from planted.networks import parse_activation
+from planted.outcomes import BadInputError
 from planted.results import Recovery
 
 __all__ = ["recover"]
@@ -23,6 +26,7 @@ def recover(
     activation: str = "relu",
     random_state: Seed = None,
     progress: Progress | None = None,
+    budget_seconds: float | None = None,
     **options: Any,
 ) -> Recovery:
     """Recover the two-layer network that generated the data.
@@ -44,6 +48,8 @@ def recover(
         the provenance.
     progress : callable, optional
         Called as ``progress(what, fraction)`` while working.
+    budget_seconds : float, optional
+        Time limit; the best network so far is then returned as ``STOPPED_EARLY``.
     **options
         Options of the method.
 
@@ -62,13 +68,21 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
-    blocks = X if isinstance(X, RowBlocks) and Y is None else _blocks_of(X, Y)
-    chosen = find_method("complementarity" if method == "auto" else method)
-    chosen.requires.check_activation(parse_activation(activation).name)
+    blocks = blocks_of(X, Y)
+    name = parse_activation(activation).name
+    if method == "auto" and not options:
+        return recover_automatically(
+            blocks,
+            k,
+            activation=name,
+            random_state=random_state,
+            progress=progress,
+            budget_seconds=budget_seconds,
+        )
+    if method == "auto":
+        raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
+    chosen = find_method(method)
+    chosen.requires.check_activation(name)
     chosen.check_options(options)
-    return chosen.run(blocks, k, random_state=random_state, progress=progress, **options)
-
-
-def _blocks_of(X: Any, Y: Any) -> RowBlocks:
-    data = check_rows(X, Y)
-    return RowBlocks.from_arrays(data.X, data.Y)
+    with time_budget(budget_seconds):
+        return chosen.run(blocks, k, random_state=random_state, progress=progress, **options)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planted._clock import check_time
 from planted._typing import Array
 from planted.outcomes import BadInputError
 
@@ -86,6 +87,7 @@ class RowBlocks:
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         shape: tuple[int, int] | None = None
         for number, (X, Y) in enumerate(self.open()):
+            check_time()
             inputs, outputs = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
             if outputs.ndim == 1:
                 outputs = outputs[:, None]

@@ -1,6 +1,7 @@
 """The nouns: networks, activations, equality of functions, matching of units, error metrics."""
 
 from planted.networks._activations import Activation, parse_activation
+from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
 from planted.networks._metrics import GklwError, gklw_error, glm_error, relative_mse
 from planted.networks._network import TwoLayerNetwork
@@ -16,4 +17,5 @@ __all__ = [
     "parameter_error",
     "parse_activation",
     "relative_mse",
+    "unit_order",
 ]

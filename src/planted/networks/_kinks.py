@@ -35,11 +35,11 @@ __all__ = [
     "KinkForm",
     "ScaledUnits",
     "UnitGroups",
-    "generic_keys",
     "group_units",
     "kink_form",
     "scale_units",
     "sum_groups",
+    "unit_order",
 ]
 
 
@@ -204,7 +204,7 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
     labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
     facing = _facing(units.normals[first])
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
-    order = np.argsort(-generic_keys(normals, offsets), kind="stable")
+    order = unit_order(normals, offsets)
     rank = np.argsort(order)
     return UnitGroups(normals[order], offsets[order], labels=rank[labels], signs=signs * facing[labels])
 
@@ -216,10 +216,23 @@ def sum_groups(values: Array, groups: UnitGroups) -> Array:
     return sums.T
 
 
-def generic_keys(normals: Array, offsets: Array) -> Array:
-    """Return the numbers by which oriented hyperplanes are sorted: their products with a generic vector."""
+def unit_order(normals: Array, offsets: Array) -> IntArray:
+    """Return the order in which canonical forms list oriented hyperplanes: by their products with a generic vector.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (h, d)
+        Unit normals.
+    offsets : ndarray of shape (h,)
+        Offsets.
+
+    Returns
+    -------
+    ndarray of int, shape (h,)
+        Indices of the units, sorted.
+    """
     points = _points(normals, offsets)
-    return np.asarray(points @ _generic_vector(points.shape[1]))
+    return np.argsort(-(points @ _generic_vector(points.shape[1])), kind="stable").astype(np.intp)
 
 
 def _row_norms(rows: Array) -> Array:

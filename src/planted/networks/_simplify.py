@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planted._typing import Array, BoolArray
-from planted.networks._kinks import generic_keys, group_units, scale_units, sum_groups
+from planted.networks._kinks import group_units, scale_units, sum_groups, unit_order
 from planted.networks._orientations import LARGEST_BLOCK, find_flips
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
            [0., 1.]])
     """
     units = _fewest_units(net, tol, canonical=True)
-    order = np.argsort(-generic_keys(units.W, units.b), kind="stable")
+    order = unit_order(units.W, units.b)
     return _as_network(net, _Units(units.W[order], units.b[order], units.A[:, order], units.c))
 
 

@@ -1,0 +1,296 @@
+"""`planted.diagnose`: look at the data before anything is fitted.
+
+What is measured: shapes, repeated rows, constant and collinear columns, symmetry and Gaussianity of the inputs at
+calibrated levels, noise, and the number of units as far as the outputs show it. From the methods' cards follows which of
+them apply, which requirement fails with which number, and about how many samples each needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from planted._streams import solver_streams
+from planted._typing import Array, Json, Seed
+from planted._validation import check_n_hidden
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms.instruments import first_stage, rank_of_signal
+from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
+from planted.front._blocks import blocks_of
+from planted.front._registry import methods
+from planted.networks import TwoLayerNetwork
+from planted.programs import column_space, numerical_rank
+from planted.results import Evidence, Requirements
+
+__all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]
+
+LEVEL = 0.05
+COLLINEAR = 1e-9  # relative singular value of the standardised inputs
+EXACT_NOISE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class MethodCheck:
+    """Whether a method applies to the data.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    applies : bool
+        Whether every requirement that can be checked holds.
+    reason : str
+        The first requirement that fails, with its number, or what is promised.
+    samples_needed : int
+        About how many samples it needs here.
+    """
+
+    method: str
+    applies: bool
+    reason: str
+    samples_needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the data look like and which methods they allow.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Samples, inputs, outputs.
+    findings : tuple of Evidence
+        What was measured, with levels where there are any.
+    noise : NoiseEstimate
+        Noise relative to the outputs.
+    n_hidden : tuple of int
+        Smallest and largest number of units the outputs are compatible with; the largest is 0 when there is no bound.
+    methods : tuple of MethodCheck
+        Every method, in the order in which "auto" considers them.
+    """
+
+    shape: tuple[int, int, int]
+    findings: tuple[Evidence, ...]
+    noise: NoiseEstimate
+    n_hidden: tuple[int, int]
+    methods: tuple[MethodCheck, ...]
+
+    def __str__(self) -> str:
+        n, d, m = self.shape
+        low, high = self.n_hidden
+        units = f"{low}" if low == high else f"{low} to {high}" if high else f"at least {low}"
+        bound = "at most " if self.noise.is_bound else ""
+        lines = [
+            f"{n:,} samples, {d} inputs, {m} outputs; hidden units: {units}",
+            f"noise: {bound}{self.noise.relative_std:.2g} of the outputs' spread (from {self.noise.kind})",
+        ]
+        lines += [
+            f"{'  ' if item.passed else '! '}{item.name}: {item.measured:.4g}" for item in self.findings
+        ]
+        lines += [
+            f"{'+' if item.applies else 'x'} {item.method}: {item.reason} (about {item.samples_needed:,} samples)"
+            for item in self.methods
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> Json:
+        """Return the diagnosis as plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The same content.
+        """
+        return {
+            "shape": list(self.shape),
+            "findings": [
+                {
+                    "name": item.name,
+                    "measured": item.measured,
+                    "required": item.required,
+                    "passed": item.passed,
+                }
+                for item in self.findings
+            ],
+            "noise": {
+                "relative_std": self.noise.relative_std,
+                "kind": self.noise.kind,
+                "is_bound": self.noise.is_bound,
+            },
+            "n_hidden": list(self.n_hidden),
+            "methods": [
+                {
+                    "method": item.method,
+                    "applies": item.applies,
+                    "reason": item.reason,
+                    "samples_needed": item.samples_needed,
+                }
+                for item in self.methods
+            ],
+        }
+
+
+def diagnose(
+    X: Any,
+    Y: Any = None,
+    n_hidden: int | str = "auto",
+    *,
+    network: TwoLayerNetwork | None = None,
+    random_state: Seed = None,
+) -> Diagnosis:
+    """Say which methods the data allow, why not the others, and how many samples they need.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d), DataFrame or RowBlocks
+        Inputs; a `planted.RowBlocks` carries the outputs too.
+    Y : array_like of shape (n, m) or (n,), optional
+        Outputs.
+    n_hidden : int or "auto"
+        Number of hidden units, if it is known.
+    network : TwoLayerNetwork, optional
+        A network whose units' activity on these inputs is to be reported.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the simulated tests.
+
+    Returns
+    -------
+    Diagnosis
+        What was measured and what follows.
+
+    Examples
+    --------
+    >>> import planted
+    >>> data = planted.simulate.dataset(300, n_features=4, n_hidden=3, n_outputs=5, law="exponential", random_state=0)
+    >>> diagnosis = planted.diagnose(data.X, data.Y, random_state=0)
+    >>> diagnosis.n_hidden, [check.method for check in diagnosis.methods if check.applies][0]
+    ((3, 3), 'complementarity')
+    """
+    k = check_n_hidden(n_hidden)
+    blocks = blocks_of(X, Y)
+    problem = prepare_problem(blocks, random_state=random_state)
+    diagnosis = _diagnose_problem(Facts(problem, k))
+    if network is None:
+        return diagnosis
+    active = np.sum([network.patterns(rows).sum(axis=0) for rows, _ in blocks], axis=0)
+    activity = tuple(
+        Evidence(f"samples on which unit {j} is on", int(count)) for j, count in enumerate(active)
+    )
+    return replace(diagnosis, findings=diagnosis.findings + activity)
+
+
+class Facts:
+    """What can be measured about a prepared problem, each when it is first asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    n_hidden : int or "auto"
+        Number of hidden units, if it is known.
+    """
+
+    def __init__(self, problem: Problem, n_hidden: int | str) -> None:
+        self.problem = problem
+        self.n_hidden = n_hidden
+        # Streams of their own: a diagnosis does not change what a method draws.
+        self._streams = solver_streams(problem.seed, 3)
+
+    @cached_property
+    def symmetric(self) -> Evidence:
+        """The p-value of the symmetry test, on inputs that are scaled but not centred."""
+        scaling = self.problem.scaling
+        raw = self.problem.X + scaling.x_mean / scaling.x_scale
+        return Evidence("p-value of the test that x is symmetric", symmetry_test(raw).p_value, LEVEL, ">=")
+
+    @cached_property
+    def gaussian(self) -> Evidence:
+        """The p-value of the test of Gaussianity."""
+        return gaussianity_test(self.problem.X, self._streams[0], level=LEVEL)
+
+    @cached_property
+    def noise(self) -> NoiseEstimate:
+        """The noise of the outputs."""
+        return estimate_noise(self.problem.X, self.problem.Y, self._streams[1])
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """The smallest and largest number of units compatible with the outputs; 0 for no upper bound."""
+        return _compatible_widths(self.problem, self.n_hidden, self.noise, self._streams[2])
+
+
+def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: bool) -> MethodCheck:
+    """Say whether a method applies.
+
+    Parameters
+    ----------
+    card : Requirements
+        The method's card.
+    facts : Facts
+        The problem; laws are tested only if the card asks for one.
+    n_hidden : int
+        At least so many units.
+    is_noisy : bool
+        Whether the outputs are noisy.
+
+    Returns
+    -------
+    MethodCheck
+        The verdict.
+    """
+    problem, k = facts.problem, n_hidden
+    d, m = problem.n_features, problem.n_outputs
+    need = card.predict_samples(d, k, m, is_noisy=is_noisy)
+    law = getattr(facts, card.input_law) if card.input_law != "any" else None
+    if card.n_outputs == "m >= k" and k > m:
+        reason = f"needs as many outputs as units, but there are {m} outputs and {k} units"
+    elif card.n_outputs == "m >= k" and m == 1 and facts.n_hidden == "auto":
+        reason = "needs as many outputs as units; with one output that is a single unit"
+    elif card.noise == "none" and is_noisy:
+        reason = f"needs noiseless outputs, but the noise is {facts.noise.relative_std:.2g} of their spread"
+    elif law is not None and not law.passed:
+        reason = f"needs {card.input_law} inputs, but the {law.name} is {law.measured:.2g}"
+    elif problem.n_samples < need:
+        reason = f"needs about {need:,} samples, but there are {problem.n_samples:,}"
+    else:
+        return MethodCheck(card.method, True, card.summary, need)
+    return MethodCheck(card.method, False, reason, need)
+
+
+def _diagnose_problem(facts: Facts) -> Diagnosis:
+    problem = facts.problem
+    findings = (*_input_findings(problem.X), facts.symmetric, facts.gaussian)
+    is_noisy = facts.noise.relative_std > EXACT_NOISE and not facts.noise.is_bound
+    checks = tuple(
+        check_method(card, facts, n_hidden=facts.widths[0], is_noisy=is_noisy) for card in methods().values()
+    )
+    shape = (problem.n_samples, problem.n_features, problem.n_outputs)
+    return Diagnosis(shape, findings, facts.noise, facts.widths, checks)
+
+
+def _input_findings(X: Array) -> Iterator[Evidence]:
+    yield Evidence("distinct rows among those looked at", len(np.unique(X, axis=0)), len(X), ">=")
+    varying = X[:, np.ptp(X, axis=0) > 0]
+    yield Evidence("constant input columns", X.shape[1] - varying.shape[1], 0, "==")
+    values = linalg.svdvals(varying, check_finite=False) if varying.size else np.zeros(1)
+    is_full = len(X) > varying.shape[1] and values[0] > 0
+    smallest = float(values[-1] / values[0]) if is_full else 0.0
+    yield Evidence("smallest relative singular value of the inputs", smallest, COLLINEAR, ">=")
+
+
+def _compatible_widths(
+    problem: Problem, n_hidden: int | str, noise: NoiseEstimate, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Return the smallest and largest number of units the outputs are compatible with; 0 for no upper bound."""
+    if isinstance(n_hidden, int):
+        return n_hidden, n_hidden
+    if noise.relative_std < EXACT_NOISE and not noise.is_bound:
+        rank = numerical_rank(column_space(problem.Y - problem.Y.mean(axis=0))[1])
+    else:
+        rank = rank_of_signal(first_stage(problem.X, problem.Y, rng))
+    return max(rank, 1), rank if 0 < rank < problem.n_outputs else 0

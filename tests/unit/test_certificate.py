@@ -1,0 +1,318 @@
+"""Certificates: every refusal by name and number, no wrong network called recovered, and a calibrated F test."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import planted
+from planted.algorithms._lack_of_fit import lack_of_fit
+from planted.algorithms._problem import prepare_problem
+from planted.algorithms.certificate import (
+    certify_noiseless,
+    certify_noisy,
+    check_rows_against,
+    degrees_of_freedom,
+)
+from planted.algorithms.refine import refine
+from planted.moments import RowBlocks
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Unavailable
+from planted.simulate import dataset
+
+recover = partial(planted.recover, method="complementarity")
+
+
+def world(n, d=10, k=5, m=5, seed=0, **options):
+    return dataset(
+        n,
+        n_features=d,
+        n_hidden=k,
+        n_outputs=m,
+        random_state=seed,
+        **{"activity": (0.3, 0.7), **options},
+    )
+
+
+def standardised(network, scaling):
+    return TwoLayerNetwork(
+        network.W * scaling.x_scale,
+        network.b + network.W @ scaling.x_mean,
+        network.A / scaling.y_scale,
+        (network.c - scaling.y_shift) / scaling.y_scale,
+        network.activation,
+    )
+
+
+def judged(X, Y, network, *, noisy=False, **options):
+    """Refine a known network on its own problem and certify it, without any search."""
+    problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0)
+    fit = refine(problem.blocks, standardised(network, problem.scaling), offset=False)
+    judge = certify_noisy if noisy else certify_noiseless
+    return judge(problem, fit, offset=False, **options)
+
+
+def with_bias(network, unit, value):
+    b = network.b.copy()
+    b[unit] = value
+    return TwoLayerNetwork(network.W, b, network.A)
+
+
+def line(verdict, part):
+    return next(item for item in verdict.evidence if part in item.name)
+
+
+# --- counting ------------------------------------------------------------------------------------------------------
+
+
+def test_unknowns_by_hand():
+    net = TwoLayerNetwork(np.ones((3, 4)), None, np.ones((2, 3)))
+    # 12 weights and 3 biases, 6 output weights, minus 3 scales; 2 offsets.
+    assert degrees_of_freedom(net, offset=True) == 20
+    assert degrees_of_freedom(net, offset=False) == 18
+    assert degrees_of_freedom(net, offset=False, biases=False) == 15
+
+
+def test_rows_are_counted_and_the_largest_miss_is_found():
+    net = TwoLayerNetwork([[1.0], [-1.0]], [0.0, -2.0], [[1.0, 1.0]])
+    X, Y = np.array([[-3.0], [-1.0], [0.0], [2.0]]), np.array([[1.0], [0.0], [0.0], [2.0]])
+    Y[1] = -0.25
+    checks = check_rows_against(RowBlocks.from_arrays(X, Y, block_rows=3), net)
+    assert checks.largest_residual == 0.25
+    assert checks.active.tolist() == [1, 1]
+    assert checks.n_samples == 4
+
+
+# --- noiseless: each condition broken in turn -------------------------------------------------------------------
+
+
+def test_the_truth_passes_every_line():
+    data = world(60)
+    verdict = judged(data.X, data.Y, data.network, rivals=0)
+    assert (verdict.outcome, verdict.guarantee) == (Outcome.RECOVERED, Guarantee.EXACT)
+    assert all(item.passed for item in verdict.evidence)
+
+
+def test_a_unit_that_is_rarely_on():
+    data = world(200)
+    top = np.sort(data.X @ data.network.W[2])[::-1]
+    truth = with_bias(data.network, 2, -(top[10] + top[11]) / 2)
+    verdict = judged(data.X, truth(data.X), truth, rivals=0)
+    assert verdict.outcome is Outcome.NOT_IDENTIFIABLE
+    assert verdict.detail == "Unit 2 was active in 11 of 200 samples; 12 are needed."
+    assert line(verdict, "rarest unit").measured == 11
+
+
+def test_a_unit_that_is_nearly_always_on():
+    data = world(200)
+    low = np.sort(data.X @ data.network.W[3])
+    truth = with_bias(data.network, 3, -(low[4] + low[5]) / 2)
+    verdict = judged(data.X, truth(data.X), truth, rivals=0)
+    assert verdict.outcome is Outcome.NOT_IDENTIFIABLE
+    assert verdict.detail.startswith("Unit 3 was inactive in 5 of 200 samples (6 are needed)")
+
+
+@pytest.mark.parametrize("n", [8, 14, 15, 16, 17])
+def test_zero_residual_below_the_limit_is_not_recovery(n):
+    """75 unknowns, 5 outputs: nine tenths of the rows must give 76 equations, so 17 rows are the least."""
+    data = world(n)
+    verdict = judged(data.X, data.Y, data.network, rivals=0)
+    assert line(verdict, "largest residual").measured < 1e-12
+    assert verdict.outcome is (Outcome.TOO_FEW_SAMPLES if n < 17 else Outcome.NOT_IDENTIFIABLE)
+    if n < 17:
+        assert f"{n} distinct samples cannot determine 75 unknowns" in verdict.detail
+        assert "at least 17 are needed" in verdict.detail
+    if n * 5 <= 75:
+        assert isinstance(verdict.uncertainty, Unavailable)
+
+
+def test_repeated_rows_are_no_evidence():
+    """Twenty copies of 16 rows are 1,600 equations, of which 80 are different."""
+    data = world(16)
+    verdict = judged(np.tile(data.X, (20, 1)), np.tile(data.Y, (20, 1)), data.network, rivals=0)
+    assert verdict.outcome is Outcome.TOO_FEW_SAMPLES
+    assert "16 distinct samples" in verdict.detail
+    assert line(verdict, "equations").measured == 75  # 15 of 16 distinct rows
+    assert line(verdict, "rarest unit").measured <= 16
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("distinct", [16, 20, 25])
+def test_no_wrong_network_is_recovered_from_repeated_rows(seed, distinct):
+    data = world(distinct, seed=seed)
+    recovery = recover(np.tile(data.X, (20, 1)), np.tile(data.Y, (20, 1)), random_state=1, max_starts=512)
+    if recovery.outcome is Outcome.RECOVERED:
+        assert planted.parameter_error(recovery.network, data.network) < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_corners_of_a_cube_are_recovered_right_or_not_at_all(seed):
+    """32 distinct inputs of -1 and 1: some networks are determined, and a wrong one must not be called recovered."""
+    data = world(400, d=5, k=3, m=3, seed=seed, law="rademacher", activity=None, bias=(-0.5, 0.5))
+    recovery = recover(data.X, data.Y, random_state=0)
+    if recovery.outcome is Outcome.RECOVERED:
+        assert planted.parameter_error(recovery.network, data.network) < 1e-12
+    else:
+        assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
+        assert "of 32 samples" in recovery.detail or "undetermined" in recovery.detail
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_dependent_inputs_leave_a_direction_undetermined(noise):
+    data = world(400, d=9, noise=noise)
+    for extra in (data.X[:, :1], data.X[:, :1] + data.X[:, 1:2]):
+        recovery = recover(np.hstack([data.X, extra]), data.Y, 5, random_state=0)
+        assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
+        assert "direction of unit" in recovery.detail
+        assert isinstance(recovery.uncertainty, Unavailable)
+
+
+def test_a_miss_of_one_sample_is_not_exact():
+    data = world(60)
+    Y = data.Y.copy()
+    Y[7, 2] += 1e-6
+    verdict = judged(data.X, Y, data.network, rivals=0)
+    assert verdict.outcome is Outcome.FITTED
+    assert verdict.guarantee is Guarantee.NONE
+
+
+def test_a_rival_unit_found_by_the_search_forbids_the_claim():
+    data = world(60)
+    verdict = judged(data.X, data.Y, data.network, rivals=2)
+    assert verdict.outcome is Outcome.NOT_IDENTIFIABLE
+    assert "2 further unit(s)" in verdict.detail
+
+
+# --- noisy: wrong networks ---------------------------------------------------------------------------------------
+
+
+WRONG = {
+    "leaky": lambda t: np.where(t > 0, t, 0.1 * t),
+    "tanh": np.tanh,
+    "quadratic": np.square,
+    "softplus": lambda t: np.log1p(np.exp(3 * t)) / 3,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(("n", "noise"), [(150, 0.0), (1000, 0.1)])
+def test_data_of_another_activation_are_never_recovered(name, n, noise):
+    data = world(n, seed=1)
+    rng = np.random.default_rng(100)
+    Y = WRONG[name](data.network.preactivations(data.X)) @ data.network.A.T
+    recovery = recover(data.X, Y + noise * rng.standard_normal(Y.shape), random_state=0, n_restarts=3)
+    assert recovery.outcome is not Outcome.RECOVERED
+
+
+@pytest.mark.parametrize(("n", "noise"), [(150, 0.0), (1000, 0.1)])
+def test_a_three_layer_teacher_is_never_recovered(n, noise):
+    data = world(n, seed=2)
+    rng = np.random.default_rng(101)
+    hidden = np.maximum(data.network.preactivations(data.X), 0.0)
+    Y = np.maximum(hidden @ rng.standard_normal((5, 5)), 0.0) @ data.network.A.T
+    recovery = recover(data.X, Y + noise * rng.standard_normal(Y.shape), random_state=0, n_restarts=3)
+    assert recovery.outcome is not Outcome.RECOVERED
+
+
+@pytest.mark.parametrize("n", [150, 2000])
+def test_a_missing_unit_shows_in_the_residual(n):
+    data = world(n, noise=0.1, seed=3)
+    recovery = recover(data.X, data.Y, 4, random_state=0, n_restarts=3)
+    assert recovery.outcome is Outcome.FITTED
+    p_value = line(recovery, "traces of x")
+    assert p_value.measured < 1e-3
+    assert "traces of x in the residual" in recovery.detail
+
+
+def test_a_unit_too_many_does_not_stand_out():
+    data = world(2000, m=8, noise=0.1)
+    recovery = recover(data.X, data.Y, 6, random_state=0, n_restarts=3)
+    assert recovery.outcome is not Outcome.RECOVERED
+    right = recover(data.X, data.Y, random_state=0)
+    assert right.outcome is Outcome.RECOVERED
+    assert right.network.n_hidden == 5
+
+
+def test_pure_noise_has_no_units():
+    data = world(500, d=4, k=3, m=3)
+    Y = np.random.default_rng(5).standard_normal((500, 3))
+    recovery = recover(data.X, Y, random_state=0)
+    assert recovery.outcome is Outcome.FITTED
+    assert line(recovery, "stands out").passed is False
+
+
+def test_noise_on_few_samples_is_too_few():
+    data = world(25, noise=0.1)
+    verdict = judged(data.X, data.Y, data.network, noisy=True)
+    assert verdict.outcome is Outcome.TOO_FEW_SAMPLES
+    assert line(verdict, "equations").required == 150  # twice 75
+
+
+def test_the_truth_on_noisy_data_passes_every_line():
+    data = world(400, noise=0.1)
+    verdict = judged(data.X, data.Y, data.network, noisy=True)
+    assert (verdict.outcome, verdict.guarantee) == (Outcome.RECOVERED, Guarantee.ASYMPTOTIC)
+    assert all(item.passed for item in verdict.evidence)
+    assert verdict.uncertainty.noise_std == pytest.approx(0.1, rel=4 / np.sqrt(2 * data.Y.size))
+
+
+# --- the F test ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "m", "repeats"), [(100, 2, 200), (400, 1, 200)])
+def test_the_p_value_is_uniform_under_the_truth(n, m, repeats):
+    """Kolmogorov-Smirnov at 1e-4: one false alarm in ten thousand choices of the fixed seeds."""
+    p_values = []
+    for seed in range(repeats):
+        data = world(n, d=3, k=2, m=m, seed=seed, noise=0.1)
+        problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=seed)
+        fit = refine(problem.blocks, standardised(data.network, problem.scaling), offset=False)
+        p_value, tested = lack_of_fit(problem, fit.network, offset=False)
+        assert tested > 0
+        p_values.append(p_value)
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-4
+    assert abs(np.mean(p_values) - 0.5) < 4 / np.sqrt(12 * repeats)
+
+
+def test_the_sums_of_the_test_are_an_explicit_regression():
+    """Equation (1) with all columns written out: the Jacobian of the whole network, then functions of x beside it."""
+    data = world(80, d=3, k=2, m=2, noise=0.1)
+    problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y, block_rows=11), random_state=0)
+    net = refine(problem.blocks, standardised(data.network, problem.scaling), offset=False).network
+    X, Y = problem.X, problem.Y
+    state = problem.rng.bit_generator.state
+    p_value, tested = lack_of_fit(problem, net, offset=False)
+    problem.rng.bit_generator.state = state
+    directions = problem.rng.standard_normal((40, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    random = np.maximum(X @ directions.T - problem.rng.standard_normal(40), 0.0)
+    t = net.preactivations(X)
+    budget = int((80 - (2 * 4 - 2 + 4) / 2) / 2)
+    Phi = np.hstack([t, random, np.maximum(t, 0) ** 2, np.minimum(t, 0) ** 2])[:, :budget]
+    residual = Y - net(X)
+    levels, rotation = np.linalg.eigh(residual.T @ residual)
+    whiten = rotation / np.sqrt(levels)
+    rows = np.hstack([X, np.ones((80, 1))])
+    inner = np.einsum("lj,nj,np->lnjp", whiten.T @ net.A, (t > 0) * 1.0, rows).reshape(160, -1)
+    J = np.hstack([inner, np.kron(np.eye(2), np.maximum(t, 0.0))])
+    r = (residual @ whiten).T.ravel()
+    Phi = Phi[:, np.linalg.norm(Phi, axis=0) > 0]
+    dimensions, squares = [], []
+    for M in (J, np.hstack([J, np.kron(np.eye(2), Phi)])):
+        left, values, _ = np.linalg.svd(M / np.linalg.norm(M, axis=0), full_matrices=False)
+        left = left[:, values > 3e-6]
+        dimensions.append(left.shape[1])
+        squares.append(((left.T @ r) ** 2).sum())
+    assert tested == dimensions[1] - dimensions[0]
+    ratio = (squares[1] - squares[0]) / tested / ((r @ r - squares[1]) / (160 - dimensions[1]))
+    assert p_value == pytest.approx(stats.f.sf(ratio, tested, 160 - dimensions[1]), rel=1e-6)
+
+
+def test_nothing_left_to_test_is_said():
+    data = world(8, d=3, k=2, m=1, noise=0.1)
+    problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=0)
+    p_value, tested = lack_of_fit(problem, standardised(data.network, problem.scaling), offset=True)
+    assert tested == 0
+    assert np.isnan(p_value)

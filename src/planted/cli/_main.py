@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from planted._version import __version__
 from planted.cli._console import print_error
 from planted.cli._demo import demo
+from planted.cli._diagnose import diagnose
 from planted.cli._networks import compare, predict
 from planted.cli._options import VariadicCommand
 from planted.cli._recover import recover
@@ -62,6 +63,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command(cls=VariadicCommand)(recover)
+app.command(cls=VariadicCommand)(diagnose)
 app.command()(simulate)
 app.command(cls=VariadicCommand)(predict)
 app.command()(compare)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from planted.reporting._comparison import Contender, compare_section
 from planted.reporting._content import Code, Figure, Report, Section, Table, Verdict, to_plain
+from planted.reporting._diagnosis import summarise_diagnosis
 from planted.reporting._panels import draw_panels
 from planted.reporting._summary import summarise
 
@@ -23,5 +24,6 @@ __all__ = [
     "compare_section",
     "draw_panels",
     "summarise",
+    "summarise_diagnosis",
     "to_plain",
 ]

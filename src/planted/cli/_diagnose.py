@@ -1,0 +1,60 @@
+"""`planted diagnose`: which methods the data allow, and why not the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
+from planted.cli._files import read_samples, write_page
+from planted.cli._options import (
+    DataArgument,
+    FeaturesOption,
+    SeedOption,
+    TargetsOption,
+    check_folder,
+    parse_hidden,
+)
+
+__all__ = ["diagnose"]
+
+
+def diagnose(
+    data: DataArgument,
+    targets: TargetsOption = None,
+    features: FeaturesOption = None,
+    hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
+    seed: SeedOption = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report (.html).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+) -> None:
+    """Look at the data before anything is fitted.
+
+    Exit code 0: at least one method applies. 1: none does.
+    """
+    check_folder(report)
+    table = read_samples(data, targets=targets, features=features)
+
+    import planted
+    from planted.reporting import summarise_diagnosis
+
+    with progress_bar(f"diagnosing {len(table.X):,} samples"), spoken_warnings():
+        diagnosis = planted.diagnose(table.X, table.Y, parse_hidden(hidden), random_state=seed)
+    summary = summarise_diagnosis(diagnosis)
+    if as_json:
+        print(json.dumps(summary.record, allow_nan=False))
+    else:
+        console = out_console()
+        console.print(Text(f"{summary.verdict.sentence} {summary.verdict.detail}", style="bold"))
+        for section in summary.sections:
+            for block in section.blocks:
+                print_table(console, block)  # type: ignore[arg-type]  # both sections hold tables only
+    if report is not None:
+        write_page(report, summary.html())
+        print_note(f"wrote {report}")
+    if not any(check.applies for check in diagnosis.methods):
+        raise typer.Exit(1)

@@ -19,18 +19,21 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
+from planted.algorithms.symmetric_moments import slope_of
 from planted.moments import (
     PairMaps,
     RowBlocks,
     RowMoments,
+    SampleMoments,
     accumulate_pairs,
     distinguishing_sums,
+    second_moments,
     triangle_weights,
 )
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 
-__all__ = ["SymmetryTest", "symmetry_test", "theorem_evidence"]
+__all__ = ["SymmetryTest", "rank_evidence", "symmetry_test", "theorem_evidence"]
 
 MAX_INPUTS = 40
 THEORY_ROWS = 4000
@@ -78,6 +81,35 @@ def symmetry_test(blocks: RowBlocks) -> SymmetryTest:
     d = len(total.mean) // 2
     used = 2 * d if total.count > 4 * d else d
     return _hotelling(total.mean[:used], total.covariance[:used, :used], total.count)
+
+
+def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evidence, Evidence]:
+    """Ask, on noisy data, whether A W has the rank that the theorems need, with |W x| of the answer as controls.
+
+    Too many units fit noise; their part of A W then does not rise above it. Two units at a small angle, on the
+    other hand, look like one when the second singular value of their part, about the angle times half their output weights,
+    drowns in noise.
+
+    Parameters
+    ----------
+    moments : SampleMoments
+        The data.
+    network : TwoLayerNetwork
+        The refined network.
+
+    Returns
+    -------
+    tuple of Evidence
+        The rank of A W above noise, and the angle below which two units would look like one.
+    """
+    C, _ = second_moments(moments.joint(), network.n_features)
+    estimate = moments.slope_beside(network.W)
+    slope = slope_of(estimate.B, C, residual_variance=estimate.residual_variance, count=moments.joint().count)
+    angle = np.degrees(2 * slope.edge / np.linalg.norm(network.A, axis=0).min())
+    return (
+        Evidence("rank of A W above noise", slope.rank, network.n_hidden, ">=", "A and W of full rank"),
+        Evidence("angle below which two units with different outputs look like one (degrees)", float(angle)),
+    )
 
 
 def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) -> tuple[Evidence, ...]:

@@ -24,7 +24,7 @@ References  [GKLW19]_, [BJW18]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from planted.algorithms._symmetric_rows import (
     network_of_rows,
     recover_from_rows,
 )
-from planted.algorithms._symmetric_theory import symmetry_test, theorem_evidence
+from planted.algorithms._symmetric_theory import rank_evidence, symmetry_test, theorem_evidence
 from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
 from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence
 from planted.algorithms.pursuit import pursue_units
@@ -219,12 +219,12 @@ def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
     """Find, refine and certify (steps 3 to 5)."""
     problem, asked = search.problem, search.options["n_hidden"]
     k = search.n_hidden = min(search.n_hidden, search.output_rank)
-    few = problem.holds_all_rows and len(problem.X) <= KERNEL_ROWS
+    few = problem.holds_all_rows and problem.n_features < len(problem.X) <= KERNEL_ROWS
+    slope = kernel_slope(problem.X, problem.Y) if few else slope
     if search.options["noise"] != "present" and few:
         may_fill = asked == "auto" and not search.is_low_rank and problem.n_outputs <= problem.n_features
-        _try_rows(search, search.output_rank if may_fill else k)
+        _try_rows(search, slope, search.output_rank if may_fill else k)
     if not search.is_exact:
-        slope = kernel_slope(problem.X, problem.Y) if few else slope
         spectral = recover_from_moments(search.moments, k, noisy=True, rng=problem.rng, slope=slope)
         search.gap = spectral.gap
         search.best = search.best if search.best and search.best.network.n_hidden == k else None
@@ -234,13 +234,10 @@ def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
     return _certified_record(search)
 
 
-def _try_rows(search: _Search, k: int) -> None:
+def _try_rows(search: _Search, slope: Slope, k: int) -> None:
     """Look for a network that reproduces few rows."""
     problem = search.problem
-    if len(problem.X) <= max(problem.n_features, k):
-        return
-    slope = kernel_slope(problem.X, problem.Y)
-    if (slope.values[:k] <= 0).any():
+    if slope.values[k - 1] <= 0:
         return
     spectral = recover_from_rows(problem.X, problem.Y, k, slope=slope, rng=problem.rng)
     search.gap = spectral.gap
@@ -249,7 +246,8 @@ def _try_rows(search: _Search, k: int) -> None:
 
 
 def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
-    problem, rows = search.problem, min(len(search.problem.X), KERNEL_ROWS)
+    problem = search.problem
+    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + network.n_hidden)))
     problem.progress("bootstrapping exact units", float("nan"))
     exact = bootstrap_exactly(
         problem.X[:rows], problem.Y[:rows], network, rng=problem.rng, max_starts=BOOTSTRAP_STARTS
@@ -286,7 +284,13 @@ def _judge(search: _Search) -> Verdict:
         )
         if verdict.outcome is not Outcome.FITTED:
             return verdict
-    return certify_noisy(problem, fit, offset=False, biases=False)
+    verdict = certify_noisy(problem, fit, offset=False, biases=False)
+    rank, resolution = rank_evidence(search.moments, fit.network)
+    verdict = replace(verdict, evidence=(*verdict.evidence, rank, resolution))
+    if rank.passed or verdict.outcome is not Outcome.RECOVERED:
+        return verdict
+    text = f"Only {rank.measured:.0f} of {rank.required:.0f} units leave a trace in A W above noise."
+    return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 
 def _uniqueness(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidence, ...]:

@@ -19,7 +19,7 @@ Cost: for r = columns of V and k = rows of P, p = r(r+1)/2 and q = k(k+1)/2: O(n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
@@ -213,12 +213,30 @@ class SampleMoments:
         ControlledSlope
             Twice the coefficients of x.
         """
-        products, squares, count = _control_products(self.blocks, V, self._dtype)
-        d, size = len(V), len(products)
-        coefficients = _solve_gram(products[:, :size], products[:, size:])
-        explained = (coefficients * products[:, size:]).sum()
-        freedom = max(count - size, 1) * squares.size
-        return ControlledSlope(2.0 * coefficients[:d].T, max(float(squares.sum() - explained), 0.0) / freedom)
+
+        def fill(X: Array, out: npt.NDArray[Any]) -> None:
+            _fill_products((V.T @ X.T).astype(out.dtype), out)
+
+        return _regress_with_controls(self.blocks, fill, _triangle(V.shape[1]), self._dtype)
+
+    def slope_beside(self, W: Array) -> ControlledSlope:
+        """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+
+        Returns
+        -------
+        ControlledSlope
+            Twice the coefficients of x.
+        """
+
+        def fill(X: Array, out: npt.NDArray[Any]) -> None:
+            out[:] = np.abs(W @ X.T)
+
+        return _regress_with_controls(self.blocks, fill, len(W), np.float64)
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
         """Sum the paired features, one pass.
@@ -379,23 +397,28 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
     return weights[:, None] * N / count, weights * second / count
 
 
-def _control_products(blocks: RowBlocks, V: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, int]:
-    """Return the products of [x, 1, g] with [x, 1, g, y], the sums of squares of y, and the count."""
-    d, p = len(V), _triangle(V.shape[1])
-    rows = max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * (d + 1 + p)))
-    features = np.ones((d + 1 + p, rows), dtype)
-    products: Any = 0.0
-    squares: Any = 0.0
-    count = 0
+def _regress_with_controls(
+    blocks: RowBlocks, fill: Callable[[Array, npt.NDArray[Any]], None], n_controls: int, dtype: npt.DTypeLike
+) -> ControlledSlope:
+    """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
+    d = next(iter(blocks))[0].shape[1]
+    size = d + 1 + n_controls
+    rows = max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * size))
+    features = np.ones((size, rows), dtype)
+    gram, cross, squares, count = np.zeros((size, size)), np.zeros((size, 0)), 0.0, 0
     for X, Y in _slices(blocks, rows):
         part = features[:, : len(X)]
         part[:d] = X.T
-        _fill_products((V.T @ X.T).astype(dtype), part[d + 1 :])
-        outputs = Y.T.astype(dtype)
-        products = products + np.hstack([part @ part.T, part @ outputs.T]).astype(np.float64)
-        squares = squares + (outputs.astype(np.float64) ** 2).sum(axis=1)
+        fill(X, part[d + 1 :])
+        gram += part @ part.T
+        products = (part @ Y.astype(dtype)).astype(np.float64)
+        cross = cross + products if cross.size else products
+        squares += float((Y**2).sum())
         count += len(X)
-    return products, squares, count
+    coefficients = _solve_gram(gram, cross)
+    freedom = max(count - size, 1) * cross.shape[1]
+    left = max(squares - float((coefficients * cross).sum()), 0.0)
+    return ControlledSlope(2.0 * coefficients[:d].T, left / freedom)
 
 
 def _fill_products(

@@ -1,0 +1,236 @@
+"""Symmetric inputs: fewest samples, statistical efficiency, rates, conditioning, and what must be refused.
+
+thresholds   noiseless, orthonormal weights: share of seeds with error <= 1e-12
+efficiency   noise 0.1 and 1, n = 10,000: mean squared error of W and A over the Cramér-Rao bound without biases
+stages       the same ratio for the unrefined variants: what each step of the pipeline is worth
+rate         error of the unrefined variants against n
+conditioning condition number 50 of W or A, n = 20,000, mixture inputs, noiseless
+refusals     broken assumptions: no wrong network may be called recovered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _table import Line, at_least, parse_options, report
+
+import planted
+from planted import Outcome, Recovery, TwoLayerNetwork, simulate
+from planted.algorithms.uncertainty import information
+from planted.moments import RowBlocks, accumulate_normal
+from planted.networks import match_units
+from planted.simulate import Conditioned, Dataset
+
+METHOD = "symmetric-inputs"
+SOLVER = 10_000  # solver seeds stay away from data seeds
+THRESHOLDS = {10: 60, 20: 200, 32: 500}
+SHAPES = ((10, 10, 10), (10, 6, 10), (40, 8, 16), (32, 32, 32))
+LAWS = ("gaussian", "mixture")
+EXACT = 1e-12
+
+
+def world(n: int, shape: tuple[int, int, int], seed: int, **options: Any) -> Dataset:
+    d, k, m = shape
+    options = {"hidden": "orthonormal", "outputs": "orthonormal"} | options
+    return simulate.dataset(n, n_features=d, n_hidden=k, n_outputs=m, random_state=seed, **options)
+
+
+def solve(data: Dataset, seed: int, n_hidden: int | str = "auto", **options: Any) -> tuple[Recovery, float]:
+    answer = planted.recover(data.X, data.Y, n_hidden, method=METHOD, random_state=SOLVER + seed, **options)
+    error = np.inf if answer.network is None else planted.parameter_error(answer.network, data.network)
+    return answer, float(error)
+
+
+def thresholds(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    lines, rows = [], []
+    for size, n in THRESHOLDS.items():
+        answers = [solve(world(n, (size, size, size), first + s), s) for s in range(seeds)]
+        hits = sum(error <= EXACT for _, error in answers)
+        certified = sum(answer.outcome is Outcome.RECOVERED for answer, _ in answers)
+        false = sum(answer.outcome is Outcome.RECOVERED and error > 1e-9 for answer, error in answers)
+        rows.append(
+            {"part": "thresholds", "d": size, "n": n, "hits": hits, "certified": certified, "false": false}
+        )
+        note = f", {certified} certified, {false} falsely"
+        lines.append(at_least(f"noiseless d=k=m={size}, n={n}, >= 95 %", hits, seeds, 0.95, note))
+    return lines, rows
+
+
+def squared_error(found: TwoLayerNetwork, truth: TwoLayerNetwork) -> float:
+    """Sum of squared differences of W and A with unit rows of W and matched units."""
+    matching = match_units(found, truth)
+    net, true, order = matching.network, matching.truth, matching.permutation
+    return float(((net.W[order] - true.W) ** 2).sum() + ((net.A[:, order] - true.A) ** 2).sum())
+
+
+def bound(data: Dataset, noise: float) -> float:
+    """The Cramér-Rao bound of that sum at the truth, on these inputs."""
+    norms = np.linalg.norm(data.network.W, axis=1)
+    truth = TwoLayerNetwork(data.network.W / norms[:, None], None, data.network.A * norms)
+    sums = accumulate_normal(RowBlocks.from_arrays(data.X, data.Y), truth)
+    variances = information(sums, truth, offset=False, biases=False).variances
+    assert variances is not None
+    return noise**2 * float(variances["W"].sum() + variances["A"].sum())
+
+
+def efficiency(seeds: int, first: int, quick: bool) -> tuple[list[Line], list[dict[str, Any]]]:
+    lines, rows = [], []
+    for noise, required in ((0.1, 1.1), (1.0, 1.2)):
+        for shape in SHAPES[: 3 if quick else 4]:
+            for law in LAWS:
+                count = seeds if shape[1] < 30 else max(2, seeds // 5)
+                errors, bounds, right = [], [], 0
+                for seed in range(count):
+                    data = world(10_000, shape, first + seed, law=law, noise=noise)
+                    answer, _ = solve(data, seed)
+                    right += answer.network is not None and answer.network.n_hidden == shape[1]
+                    if answer.network is not None and answer.network.n_hidden == shape[1]:
+                        errors.append(squared_error(answer.network, data.network))
+                        bounds.append(bound(data, noise))
+                ratio = float(np.sum(errors) / np.sum(bounds)) if errors else np.inf
+                rows.append(
+                    {"part": "efficiency", "shape": str(shape), "law": law, "noise": noise, "ratio": ratio,
+                     "seeds": count, "right_k": right}
+                )  # fmt: skip
+                target = f"noise {noise:g} {shape} {law}: MSE / Cramér-Rao <= {required}"
+                passed = ratio <= required and right == count
+                lines.append(Line(target, f"{ratio:.3f}, k right {right}/{count}", passed))
+    return lines, rows
+
+
+def stages(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """What the unrefined variants reach at d = k = m = 10, n = 10,000, noise 0.1."""
+    rows = []
+    for variant in ("paper", "practical", "efficient"):
+        errors, bounds = [], []
+        for seed in range(seeds):
+            data = world(10_000, (10, 10, 10), first + seed, noise=0.1)
+            answer, _ = solve(data, seed, 10, variant=variant, refined=False)
+            assert answer.network is not None
+            errors.append(squared_error(answer.network, data.network))
+            bounds.append(bound(data, 0.1))
+        ratio = float(np.median(np.array(errors) / bounds))
+        rows.append({"part": "stages", "variant": variant, "median_ratio": ratio, "seeds": seeds})
+    found = {row["variant"]: row["median_ratio"] for row in rows}
+    text = ", ".join(f"{name} {ratio:.3g}" for name, ratio in found.items())
+    better = found["efficient"] * 20 <= found["paper"]
+    return [Line("unrefined, median MSE / Cramér-Rao: efficient 20 times below paper", text, better)], rows
+
+
+def rate(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """The slope of log error against log n; its standard error comes from the spread over seeds."""
+    lines, rows = [], []
+    sizes = np.array([16_000, 64_000, 256_000])
+    for variant in ("paper", "efficient"):
+        slopes = []
+        for seed in range(seeds):
+            errors = []
+            for n in sizes:
+                data = world(int(n), (6, 4, 4), first + seed, noise=0.1)
+                answer, _ = solve(data, seed, 4, variant=variant, refined=False)
+                assert answer.network is not None
+                errors.append(np.sqrt(squared_error(answer.network, data.network)))
+            rows += [{"part": "rate", "variant": variant, "n": int(n), "seed": seed, "error": float(e)}
+                     for n, e in zip(sizes, errors, strict=True)]  # fmt: skip
+            slopes.append(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+        mean, spread = float(np.mean(slopes)), float(np.std(slopes, ddof=1) / np.sqrt(seeds))
+        passed = abs(mean + 0.5) <= 3 * spread and spread < 0.1
+        lines.append(Line(f"slope of {variant}, unrefined: -1/2", f"{mean:.3f} ± {spread:.3f}", passed))
+    return lines, rows
+
+
+def conditioning(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    lines, rows = [], []
+    for layer in ("hidden", "outputs"):
+        errors = []
+        for seed in range(seeds):
+            data = world(20_000, (10, 10, 10), first + seed, law="mixture", **{layer: Conditioned(50)})
+            errors.append(solve(data, seed)[1])
+        rows.append({"part": "conditioning", "layer": layer, "errors": errors})
+        name = "W" if layer == "hidden" else "A"
+        lines.append(
+            Line(
+                f"cond({name}) = 50: error <= 1e-10",
+                f"largest {max(errors):.1e} of {seeds}",
+                max(errors) <= 1e-10,
+            )
+        )
+    return lines, rows
+
+
+def _dependent(data: Dataset) -> Dataset:
+    """Make the last column of A the sum of the two before it."""
+    net = data.network
+    A = net.A.copy()
+    A[:, -1] = A[:, -2] + A[:, -3]
+    net = TwoLayerNetwork(net.W, None, A)
+    noise = data.Y - data.Y_clean
+    return Dataset(data.X, net(data.X) + noise, net(data.X), net, data.law, data.noise)
+
+
+def _shifted(data: Dataset) -> Dataset:
+    X = data.X + 0.5
+    clean = data.network(X)
+    return Dataset(X, clean + data.Y - data.Y_clean, clean, data.network, data.law, data.noise)
+
+
+def refusals(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    shape = (10, 6, 8)
+    cases: dict[str, tuple[Callable[[int, float], Dataset], int | str]] = {
+        "exponential x": (lambda s, e: world(5000, shape, s, law="exponential", noise=e), "auto"),
+        "shifted x": (lambda s, e: _shifted(world(5000, shape, s, noise=e)), "auto"),
+        "dependent columns of A": (lambda s, e: _dependent(world(5000, shape, s, noise=e)), "auto"),
+        "dependent columns of A, k given": (lambda s, e: _dependent(world(5000, shape, s, noise=e)), 6),
+        "k one too large": (lambda s, e: world(5000, shape, s, noise=e), 7),
+        "k one too small": (lambda s, e: world(5000, shape, s, noise=e), 5),
+        "rows 5 degrees apart": (lambda s, e: world(5000, shape, s, hidden="near-parallel", angle=5.0, noise=e), "auto"),
+        "rows 1 degree apart": (lambda s, e: world(5000, shape, s, hidden="near-parallel", angle=1.0, noise=e), "auto"),
+        "fewer outputs than units": (lambda s, e: world(5000, (10, 6, 4), s, outputs="random", noise=e), 6),
+        "fewer outputs than units, k unknown": (lambda s, e: world(5000, (10, 6, 4), s, outputs="random", noise=e), "auto"),
+        "biases": (lambda s, e: world(5000, shape, s, bias=(0.2, 0.6), noise=e), "auto"),
+    }  # fmt: skip
+    lines, rows = [], []
+    for name, (make, k) in cases.items():
+        for noise in (0.0, 0.1):
+            outcomes: dict[str, int] = {}
+            false = 0
+            for seed in range(seeds):
+                data = make(first + seed, noise)
+                answer, error = solve(data, seed, k)
+                outcomes[answer.outcome.name] = outcomes.get(answer.outcome.name, 0) + 1
+                false += answer.outcome is Outcome.RECOVERED and error > (
+                    1e-9 if noise == 0 else _tolerance(answer)
+                )
+            text = ", ".join(f"{key} {value}" for key, value in sorted(outcomes.items()))
+            rows.append(
+                {"part": "refusals", "case": name, "noise": noise, "false": false, "outcomes": outcomes}
+            )
+            lines.append(Line(f"{name}, noise {noise:g}: none falsely recovered", text, false == 0))
+    return lines, rows
+
+
+def _tolerance(answer: Recovery) -> float:
+    """Six of its own largest standard errors: beyond, a recovered network is wrong."""
+    errors = getattr(answer.uncertainty, "standard_errors", None)
+    return 0.0 if errors is None else 6 * max(float(np.max(errors[name])) for name in "WA")
+
+
+def main() -> None:
+    options = parse_options(__doc__ or "")
+    first, quick = options.seed, options.quick
+    parts = (
+        thresholds(5 if quick else 20, first),
+        efficiency(2 if quick else 10, first, quick),
+        stages(3 if quick else 10, first),
+        rate(4 if quick else 12, first),
+        conditioning(2 if quick else 5, first),
+        refusals(2 if quick else 5, first),
+    )
+    lines = [line for part, _ in parts for line in part]
+    report("symmetric", lines, [row for _, part in parts for row in part], options)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,22 +2,23 @@ r"""Fit a sum of absolute values and a linear part: the sign-free form of a ReLU
 
 Problem     Since a ReLU is half an absolute value and half a linear function, a network with k units is
 
-            .. math:: y = \sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x, \qquad \tilde x = (x, 1),            \quad (1)
+            .. math:: y = \sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x, \qquad \tilde x = (x, 1), \quad (1)
 
-            with :math:`v_i = (w_i, b_i)`, :math:`\beta_i` the halves of the output weights and a linear part Λ. Replacing
-            v by -v changes nothing: a start cannot have the wrong orientation, which is where fits in the ReLU form
-            get stuck. Find v, β, Λ by least squares.
+            with :math:`v_i = (w_i, b_i)`, :math:`\beta_i` the halves of the output weights and a linear part Λ.
+            Replacing v by -v changes nothing: a start cannot have the wrong orientation, which is where fits in the
+            ReLU form get stuck. Find v, β, Λ by least squares.
 Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem; eliminating it leaves the hyperplanes alone
-            (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`. Levenberg–Marquardt steps are
-            accepted when the sum of squares falls; a trial costs n (k + p)², only accepted steps pay for the
-            normal matrix. Then units are taken away one by one: leaving out unit i raises the cost by
+            (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`.
+            Levenberg–Marquardt steps are accepted when the sum of squares falls; a trial costs n (k + p)², only
+            accepted steps pay for the normal matrix. Then units are taken away one by one: leaving out unit i raises
+            the cost by
 
-            .. math:: \delta_i = \|\beta_i\|^2 / [(G^\top G)^{-1}]_{ii}, \qquad G = [|t|, \tilde x],                   \quad (2)
+            .. math:: \delta_i = \|\beta_i\|^2 / [(G^\top G)^{-1}]_{ii}, \qquad G = [|t|, \tilde x], \quad (2)
 
             which is zero for a unit that is dead *and* for one of two that coincide: one rule for both.
 Guarantee   A stationary point of (1). Kind: local.
-Departures  Joint steps in (v, β, Λ), as one would write them down first, needed more restarts; with elimination and half as many
-            extra units as units nearly every single start ends at rounding error (docs/theory/expand.md).
+Departures  Joint steps in (v, β, Λ), as one would write them down first, needed more restarts; with elimination and
+            half as many extra units as units nearly every single start ends at rounding error (docs/theory/expand.md).
 Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory.
 """
 

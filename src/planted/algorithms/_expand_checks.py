@@ -1,8 +1,8 @@
 """What a network with few outputs must show beyond a small residual, and the weights of samples.
 
-With fewer outputs than units there is no column space to search again. A unit that few rows see on one side is told from a
-linear part by those rows alone: below `SIDE_ROWS` (d+1) of them it is not identifiable. On inputs that take two values
-every function is piecewise linear in many ways: a unit must depend on an input with more values.
+With fewer outputs than units there is no column space to search again. A unit that few rows see on one side is told
+from a linear part by those rows alone: below `SIDE_ROWS` (d+1) of them it is not identifiable. On inputs that take
+two values every function is piecewise linear in many ways: a unit must depend on an input with more values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import RESIDUAL_TOL
-from planted.moments import RowBlocks, sample_rows
+from planted.moments import RowBlocks, RowWeights, sample_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Evidence
@@ -26,18 +26,20 @@ __all__ = [
     "check_sample_weight",
     "count_missed_rows",
     "few_outputs_evidence",
+    "reproduced_rows",
     "weights_in_memory",
 ]
 
 SIDE_ROWS = 2  # times d + 1: rows on the rarer side of a unit
+WEAKEST_UNIT = 100 * RESIDUAL_TOL  # a weaker unit is not told from rounding
 MANY_VALUED = 1e-6  # smallest weight of a unit on inputs with more than two values
 ORIENTATION_GAP = 25.0  # five standard errors, squared
 
 
 def few_outputs_evidence(
     problem: Problem, network: TwoLayerNetwork, active: IntArray
-) -> tuple[Evidence, Evidence]:
-    """Return the conditions on sides and values of the inputs, each naming its weakest unit.
+) -> tuple[Evidence, ...]:
+    """Return the conditions on sides, strength and values of the inputs, each naming its weakest unit.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def few_outputs_evidence(
     Returns
     -------
     tuple of Evidence
-        Rows on the rarer side; weight on inputs with more than two values.
+        Rows on the rarer side; output weight; weight on inputs with more than two values.
     """
     rarer = np.minimum(active, problem.n_samples - active)
     unit = int(np.argmin(rarer))
@@ -68,7 +70,15 @@ def few_outputs_evidence(
     values = Evidence(
         f"weight of unit {least} on inputs with more than two values", float(weight[least]), MANY_VALUED, ">="
     )
-    return sides, values
+    sizes = np.linalg.norm(network.A, axis=0)
+    weakest = int(np.argmin(sizes))
+    strength = Evidence(
+        f"output weight of unit {weakest}, in output standard deviations",
+        float(sizes[weakest]),
+        WEAKEST_UNIT,
+        ">=",
+    )
+    return sides, strength, values
 
 
 def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, IntArray]:
@@ -95,6 +105,28 @@ def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, 
         residual = Y - network.activation(t) @ network.A.T - network.c
         missed += int((np.abs(residual).max(axis=1) > RESIDUAL_TOL).sum())
     return missed, active
+
+
+def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
+    """Return weights that are one on rows a network reproduces and zero on those it misses.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    tol : float
+        Largest residual of a reproduced row.
+
+    Returns
+    -------
+    callable
+        The weights, for sums over rows.
+    """
+
+    def weights(start: int, X: Array, Y: Array) -> Array:
+        return np.asarray((np.abs(Y - network(X)).max(axis=1) <= tol).astype(np.float64))
+
+    return weights
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> Array | None:

@@ -1,12 +1,13 @@
 r"""Restarts of expand, fit, prune, polish on samples of the rows in memory.
 
-Problem     Find hyperplanes of a k-unit network in the absolute-value form, by attempts that cost little and are judged on rows
-            that no attempt has seen.
-Idea        One attempt: (1) k + extra random hyperplanes, fitted until the cost stalls; (2) units taken away, least missed first,
-            until k are left; (3) fitted to convergence; (4) scored on the rows held out. An attempt is *exact* when
-            all of its rows and all held-out rows are reproduced to rounding, *settled* when k units predict held-out rows as
-            well as k + extra did: nothing was lost by pruning, what is left is noise.
-            Attempts use fresh rows; every second one starts from the best units so far with fresh ones added.
+Problem     Find hyperplanes of a k-unit network in the absolute-value form, by attempts that cost little and are judged
+            on rows that no attempt has seen.
+Idea        One attempt: (1) k + extra random hyperplanes, fitted until the cost stalls; (2) units taken away, least
+            missed first, until k are left; (3) fitted to convergence; (4) scored on the rows held out. An attempt is
+            *exact* when its rows are reproduced to rounding, *settled* when k units predict held-out rows as well as
+            k + extra did: nothing was lost by pruning, what is left is noise.
+            Attempts use fresh rows; every second one starts from the best units so far, with copies turned a little and
+            fresh ones added.
 Choices     Measured on noiseless Gaussian inputs, see docs/theory/expand.md: extra units k/2 (at least 4), 4 equations
             per unknown of the expanded network, twice as many rows at each new attempt.
 """
@@ -14,7 +15,7 @@ Choices     Measured on noiseless Gaussian inputs, see docs/theory/expand.md: ex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,15 @@ from planted.algorithms._problem import Problem
 from planted.algorithms._robust_loss import search_weights
 from planted.moments import augment
 
-__all__ = ["Attempt", "SearchRows", "attempts", "extra_units", "split_rows"]
+__all__ = [
+    "Attempt",
+    "SearchRows",
+    "attempts",
+    "challenge",
+    "explain_bulk",
+    "extra_units",
+    "split_rows",
+]
 
 EXTRA_FRACTION = 0.5
 MIN_EXTRA = 4
@@ -36,6 +45,9 @@ WIDE_ITER, WIDE_TOL = 60, 1e-4
 POLISH_ITER, POLISH_TOL = 100, 1e-6
 EXACT_RMS = 1e-9  # residuals in output standard deviations; noiseless fits end near 1e-15
 SETTLED = 1.03**2  # held-out mean square of k units over that of k + extra units
+SPLIT_ANGLE = 0.1  # radians, and shift, by which copies of a unit are moved
+BULK = 0.8  # part of the rows that must be reproduced before the rest is called exceptions
+HEAVY_TAILED = 0.4  # median of the residuals over their root mean square; 0.67 for normal noise
 FULLEST = 0.8  # largest number of unknowns of the expanded network per equation
 
 
@@ -148,6 +160,8 @@ class Attempt:
         Held-out rows that are not.
     is_settled : bool
         Whether pruning lost nothing.
+    noise_variance : float
+        Mean square of the residual of one output on the rows used.
     record : dict
         Its line of the trace.
     """
@@ -157,6 +171,7 @@ class Attempt:
     is_exact: bool
     missed: int
     is_settled: bool
+    noise_variance: float
     record: dict[str, Any] = field(default_factory=dict)
 
 
@@ -229,25 +244,102 @@ def attempts(
     Attempt
         In order.
     """
-    p, m = search.rows.shape[1], search.Y.shape[1]
     best: Attempt | None = None
     for number in range(n_restarts):
         width = n_hidden + extra_units(n_hidden, extra)
-        wanted = EQUATIONS_PER_UNKNOWN * (width * p // m + width + p) * 2 ** min(number, 3)
-        chosen = search.draw(wanted, problem.rng)
-        width = max(min(width, int(FULLEST * len(chosen) * m / (p + m))), n_hidden)
+        chosen, width = _rows_and_width(search, n_hidden, width, 2 ** min(number, 3), problem.rng)
         is_warm = number % 2 == 1 and best is not None
-        known = best.fit.V if best is not None and is_warm else np.zeros((0, p))
-        fresh = random_hyperplanes(width - len(known), p - 1, problem.rng)
-        attempt = _attempt(
-            search, chosen, np.vstack([known, fresh]), n_hidden, "warm" if is_warm else "random"
-        )
+        if best is not None and is_warm:
+            V = _extend(best.fit.V, width, problem.rng)
+        else:
+            V = random_hyperplanes(width, problem.n_features, problem.rng)
+        attempt = _attempt(search, chosen, V, n_hidden, "warm" if is_warm else "random")
         if best is None or attempt.score < best.score:
             best = attempt
         problem.progress(
             f"restart {number + 1}, best residual {np.sqrt(best.score):.1e}", (number + 1) / n_restarts
         )
         yield attempt
+
+
+def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attempt, float]:
+    """Look for a better network beside a given one: every unit split in two, fitted, pruned, polished.
+
+    Two nearly parallel units that were fitted by one are found this way, which random starts find rarely.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    search : SearchRows
+        Its rows, split.
+    fit : KinkFit
+        The fit to challenge.
+
+    Returns
+    -------
+    rival : Attempt
+        The rival.
+    gain : float
+        Part of the held-out error that the rival saves against the given hyperplanes fitted to the same rows.
+    """
+    chosen, width = _rows_and_width(search, fit.n_units, 2 * fit.n_units, 4, problem.rng)
+    copies = fit.V[problem.rng.permutation(fit.n_units)[: width - fit.n_units]]
+    V = np.vstack([fit.V, _shake(copies, problem.rng)])
+    rival = _attempt(search, chosen, V, fit.n_units, "split")
+    same = search.fit(chosen, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    score = search.judge(same)[0]
+    best = min(rival.score, rival.record["residual_before_pruning"] ** 2)
+    return rival, 1.0 - best / max(score, np.finfo(float).tiny)
+
+
+def explain_bulk(search: SearchRows, fit: KinkFit) -> Attempt | None:
+    """Find out whether a fit fails on a few rows only, by a loss that forgives them.
+
+    Parameters
+    ----------
+    search : SearchRows
+        The rows, split.
+    fit : KinkFit
+        A fit that is not exact.
+
+    Returns
+    -------
+    Attempt or None
+        A fit that reproduces at least `BULK` of the rows to rounding, if there is one.
+    """
+    residual = np.abs(search.Y[search.pool] - fit(search.rows[search.pool])).max(axis=1)
+    if np.median(residual) > HEAVY_TAILED * np.sqrt((residual**2).mean()) or search.loss != "squared":
+        return None
+    forgiving = replace(search, loss="cauchy")
+    bulk = forgiving.fit(search.pool, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    residual = np.abs(search.Y[search.pool] - bulk(search.rows[search.pool])).max(axis=1)
+    if (residual > EXACT_RMS).mean() > 1 - BULK:
+        return None
+    score, missed = search.judge(bulk)
+    record = {"start": "bulk", "k": fit.n_units, "residual": float(np.sqrt(score)), "costs": list(bulk.costs)}
+    return Attempt(bulk, score, True, missed, True, bulk.cost / residual.size, record)
+
+
+def _rows_and_width(
+    search: SearchRows, n_hidden: int, width: int, factor: int, rng: np.random.Generator
+) -> tuple[IntArray, int]:
+    """Draw rows for a fit of some width; narrow it if there are too few."""
+    p, m = search.rows.shape[1], search.Y.shape[1]
+    chosen = search.draw(EQUATIONS_PER_UNKNOWN * (width * p // m + width + p) * factor, rng)
+    return chosen, max(min(width, int(FULLEST * len(chosen) * m / (p + m))), n_hidden)
+
+
+def _extend(V: Array, width: int, rng: np.random.Generator) -> Array:
+    """Add hyperplanes to known ones: half of them copies turned a little, half fresh."""
+    n_copies = min((width - len(V)) // 2, len(V))
+    copies = _shake(V[rng.permutation(len(V))[:n_copies]], rng)
+    return np.vstack([V, copies, random_hyperplanes(width - len(V) - n_copies, V.shape[1] - 1, rng)])
+
+
+def _shake(V: Array, rng: np.random.Generator) -> Array:
+    """Turn hyperplanes by an angle of about `SPLIT_ANGLE` and shift them as much."""
+    return np.asarray(V + SPLIT_ANGLE * random_hyperplanes(len(V), V.shape[1] - 1, rng))
 
 
 def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, start: str) -> Attempt:
@@ -265,8 +357,9 @@ def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, star
         "residual": float(np.sqrt(score)),
         "residual_before_pruning": float(np.sqrt(wide_score)),
         "rows": len(chosen),
-        "units_dropped": int(len(losses)),
+        "units_dropped": len(losses),
         "dead_units": int((losses <= EXACT_RMS**2 * cells).sum()),
         "costs": [*wide.costs, *fit.costs],
     }
-    return Attempt(fit, score, is_exact, missed, score <= SETTLED * wide_score, record)
+    is_settled = score <= SETTLED * wide_score
+    return Attempt(fit, score, is_exact, missed, is_settled, fit.cost / cells, record)

@@ -3,13 +3,13 @@ r"""From absolute values back to ReLU units: which way does each unit look?
 Problem     A fit :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` is a ReLU network with output weights
             :math:`a_i = 2 \beta_i` exactly if its linear part is made of halves of the units:
 
-            .. math:: \sum_i \xi_i\, \beta_i w_i^\top = \Lambda_w, \qquad \xi_i \in \{-1, 1\};                          \quad (1)
+            .. math:: \sum_i \xi_i\, \beta_i w_i^\top = \Lambda_w, \qquad \xi_i \in \{-1, 1\}; \quad (1)
 
             unit i is then :math:`a_i \sigma(\xi_i v_i^\top \tilde x)`, and the constants go into c.
-Idea        Exact fits: all solutions of (1) by `planted.networks._orientations` (least squares and rounding for units in no linear
-            dependence, meeting in the middle for the others). Several solutions are the ambiguity of Claim 4.8 of [ATV21]_;
-            the one with the smallest offset is returned and their number reported. No solution: the linear part needs
-            units of its own, added by `TwoLayerNetwork.simplify`.
+Idea        Exact fits: all solutions of (1) by `planted.networks._orientations` (least squares and rounding for units
+            in no linear dependence, meeting in the middle for the others). Several solutions are the ambiguity of
+            Claim 4.8 of [ATV21]_; the one with the smallest offset is returned and their number reported. No
+            solution: the linear part needs units of its own, added by `TwoLayerNetwork.simplify`.
             Noisy fits: the least-squares rounding of (1), or for dependent units the nearest points of two sets of half
             sums, in the metric of the residual; then units are turned one by one while the residual of the ReLU form,
             known from the products of the regressors, falls.

@@ -1,9 +1,10 @@
 r"""Losses that forgive outliers, by reweighting rows.
 
-Problem     Minimise :math:`\sum_s \omega_s\, \rho(r_s / s)` instead of a sum of squares, r the root mean square residual of a row,
-            ω the user's weights and s the scale of the inliers.
-Idea        ρ is concave in r², so the sum of squares with weights ω ρ'(r)/r taken at the present residual lies above the loss
-            and touches it: lowering the one lowers the other [Huber1981]_. The scale is the median absolute residual over
+Problem     Minimise :math:`\sum_s \omega_s\, \rho(r_s / s)` instead of a sum of squares, r the root mean square
+            residual of a row, ω the user's weights and s the scale of the inliers.
+Idea        ρ is concave in r², so the sum of squares with weights ω ρ'(r)/r taken at the present residual lies above
+            the loss and touches it: lowering the one lowers the other [Huber1981]_. The scale is the median absolute
+            residual over
             0.6745, the standard deviation of a normal law.
 
             | loss | weight of u = r/s | tuned to 95 % efficiency on normal noise |

@@ -1,8 +1,9 @@
 r"""Normal equations of a sum of absolute values as sums over rows.
 
 The function :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` with :math:`\tilde x = (x, 1)` bends along
-the hyperplanes of a ReLU network and has no orientation to guess. With the signs :math:`s_i = \mathrm{sign}(v_i^\top \tilde x)`
-its Jacobian consists of rows :math:`\tilde x` multiplied by signs, so every product that Gauss–Newton needs is contained in
+the hyperplanes of a ReLU network and has no orientation to guess. With the signs :math:`s_i = \mathrm{sign}(v_i^\top
+\tilde x)` its Jacobian consists of rows :math:`\tilde x` multiplied by signs, so every product that Gauss–Newton
+needs is contained in
 
 .. math:: C_{(i,j),(a,b)} = \sum_{rows} (s_i s_j)\,(\tilde x_a \tilde x_b), \qquad s_0 = 1, \quad (1)
 
@@ -73,7 +74,8 @@ def accumulate_kinks(
         The sums, with G = [|t|, (x, 1)].
     """
     k, p = V.shape
-    ZZ, ZR, RR = np.zeros(((k + 1) * p, (k + 1) * p)), np.zeros((k + 1, p, Y.shape[1])), 0.0
+    m = Y.shape[1]
+    ZZ, ZR, RR = np.zeros(((k + 1) * p,) * 2), np.zeros((k + 1, p, m)), np.zeros((m, m))
     pairs = (k + 1) * (k + 2) // 2 + p * (p + 1) // 2
     for part in _slices(len(rows), pairs):
         inputs, w = rows[part], None if weights is None else weights[part]
@@ -82,9 +84,9 @@ def accumulate_kinks(
         weighted = residual if w is None else residual * w[:, None]
         S = np.hstack([np.ones((len(t), 1)), np.where(t >= 0, 1.0, -1.0)])
         ZZ += masked_products(S, inputs, weights=w)
-        for output in range(Y.shape[1]):
+        for output in range(m):
             ZR[:, :, output] += (S * weighted[:, output, None]).T @ inputs
-        RR = RR + residual.T @ weighted
+        RR += residual.T @ weighted
     count = float(len(rows)) if weights is None else float(weights.sum())
     return _in_terms_of_regressors(V, ZZ.reshape(k + 1, p, k + 1, p), ZR, RR=RR, count=count)
 

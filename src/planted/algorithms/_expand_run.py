@@ -1,0 +1,143 @@
+"""A run of the method `restarts` in progress: what was asked, what was tried, and the record made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms._expand_search import Attempt, SearchRows
+from planted.algorithms._orient_units import orient_noisily
+from planted.algorithms._problem import Problem
+from planted.algorithms._width_path import WidthPath
+from planted.algorithms.certificate import Verdict
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Requirements, Unavailable
+
+__all__ = ["SAME_SCORE", "Run"]
+
+SAME_SCORE = 1e-3  # relative difference of held-out scores at which two attempts ended at the same network
+
+
+@dataclass(slots=True)
+class Run:
+    """A run in progress: what was asked, and the best so far.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    search : SearchRows
+        Its rows, split.
+    n_hidden, offset, loss : int or str
+        What was asked for.
+    omega : ndarray of shape (n,) or None
+        Weights of all rows, mean one.
+    options : dict
+        Options of the method, for the provenance.
+    requires : Requirements
+        Card of the method.
+    trace : list of dict
+        What was tried.
+    scores : list of float
+        Held-out mean squares of the attempts.
+    waiting : list of Attempt
+        Attempts to be judged before new ones are made.
+    best : Attempt or None
+        The best attempt.
+    path : WidthPath or None
+        How the number of units was chosen.
+    """
+
+    problem: Problem
+    search: SearchRows
+    n_hidden: int | str
+    offset: bool | str
+    loss: str
+    omega: Array | None
+    options: dict[str, Any]
+    requires: Requirements
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    waiting: list[Attempt] = field(default_factory=list)
+    best: Attempt | None = None
+    path: WidthPath | None = None
+
+    def note(self, attempt: Attempt) -> bool:
+        """Remember an attempt.
+
+        Parameters
+        ----------
+        attempt : Attempt
+            The attempt.
+
+        Returns
+        -------
+        bool
+            Whether an earlier one ended at the same held-out score.
+        """
+        is_repeated = any(abs(attempt.score - other) <= SAME_SCORE * attempt.score for other in self.scores)
+        self.trace.append(attempt.record)
+        self.scores.append(attempt.score)
+        if self.best is None or attempt.score < self.best.score:
+            self.best = attempt
+        return is_repeated
+
+    def record(self, network: TwoLayerNetwork | None, verdict: Verdict) -> Recovery:
+        """Make the record of a verdict.
+
+        Parameters
+        ----------
+        network : TwoLayerNetwork or None
+            The network of the standardised problem.
+        verdict : Verdict
+            The verdict on it.
+
+        Returns
+        -------
+        Recovery
+            The record, in the user's units.
+        """
+        starts = sum(item["start"] in ("random", "warm") for item in self.trace)
+        evidence = verdict.evidence
+        if self.path is not None:
+            scores = {str(k): float(np.sqrt(score)) for k, score in sorted(self.path.scores.items())}
+            chosen = Evidence("units at the plateau of held-out error", self.path.n_hidden, comparison="info")
+            evidence = (chosen, *evidence)
+        else:
+            scores = {}
+        return Recovery(
+            network=None if network is None else self.problem.scaling.restore(network),
+            outcome=verdict.outcome,
+            guarantee=verdict.guarantee,
+            evidence=evidence,
+            uncertainty=verdict.uncertainty,
+            stats=self.problem.stats(
+                restarts=starts,
+                iterations=sum(len(item["costs"]) for item in self.trace),
+                held_out_residual_by_width=scores,
+            ),
+            provenance=self.problem.provenance(self.requires, self.options),
+            detail=verdict.detail,
+            trace=tuple(self.trace),
+        )
+
+    def interrupted(self) -> Recovery:
+        """Return the best so far; nothing more is read.
+
+        Returns
+        -------
+        Recovery
+            The record, ``STOPPED_EARLY``.
+        """
+        reason = Unavailable("The search was interrupted.")
+        if self.best is None:
+            text = "Interrupted before the first attempt ended."
+            return self.record(None, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, reason))
+        level = Evidence("held-out residual, in output standard deviations", float(np.sqrt(self.best.score)))
+        text = f"Interrupted after {len(self.trace)} attempt(s); the best misses held-out rows by {level.measured:.2g}."
+        network = orient_noisily(self.best.fit).network
+        return self.record(network, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (level,), text, reason))

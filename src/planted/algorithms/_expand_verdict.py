@@ -1,0 +1,197 @@
+"""From a fit of absolute values to a verdict: orient, refine on all rows, certify, and say what speaks against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planted.algorithms._absolute_form import KinkFit, prune_units
+from planted.algorithms._expand_checks import (
+    ORIENTATION_GAP,
+    SIDE_ROWS,
+    count_missed_rows,
+    few_outputs_evidence,
+    reproduced_rows,
+)
+from planted.algorithms._expand_run import Run
+from planted.algorithms._expand_search import EXACT_RMS, POLISH_ITER, POLISH_TOL, Attempt, SearchRows
+from planted.algorithms._orient_units import orient_exactly, orient_noisily
+from planted.algorithms._robust_loss import refine_with_loss
+from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
+from planted.algorithms.refine import Refinement, refine
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery
+
+__all__ = ["finish_exactly", "finish_noisily"]
+
+ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
+ROUGHLY_EXACT = 1e-6  # residual of a row that an exact fit reproduces, before the last polish
+FINE_RMS = 1e-13  # residual after which refining an exact fit changes nothing
+IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
+
+
+def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
+    """Orient, refine and certify a fit that reproduces its rows.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    attempt : Attempt
+        The fit.
+
+    Returns
+    -------
+    recovery : Recovery
+        The record.
+    missed : int
+        Rows that the network does not reproduce.
+    """
+    problem = run.problem
+    fit = _without_idle_units(run.search, attempt)
+    oriented = orient_exactly(fit)
+    network, has_offset = _settle_offset(run, oriented.network)
+    weights = reproduced_rows(network, ROUGHLY_EXACT)  # a missed row would be smeared over all units
+    refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
+    if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
+        refined = refine(problem.blocks, network, offset=has_offset, weights=weights)
+    return _certify_exactly(run, refined, has_offset, n_kinks=fit.n_units, n_patterns=oriented.n_patterns)
+
+
+def _certify_exactly(
+    run: Run, refined: Refinement, has_offset: bool, *, n_kinks: int, n_patterns: int
+) -> tuple[Recovery, int]:
+    """Certify a network that seems to reproduce all rows; return how many it misses, too."""
+    problem = run.problem
+    missed, active = count_missed_rows(problem, refined.network)
+    further = few_outputs_evidence(problem, refined.network, active)
+    verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
+    verdict = _with_orientations(verdict, n_patterns, len(run.search.held_out))
+    if not missed:
+        verdict = _against_request(run, verdict, refined.network, n_kinks)
+    elif missed <= SIDE_ROWS * (problem.n_features + 1):
+        text = _missed_text(run, n_kinks, missed)
+        verdict = replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, detail=text)
+    return run.record(refined.network, verdict), missed
+
+
+def _without_idle_units(search: SearchRows, attempt: Attempt) -> KinkFit:
+    """Polish an exact fit to the end and take away units that it does not need: dead, or coincident with another.
+
+    Rows that the fit misses are left aside: they would be smeared over all units.
+    """
+    fit, m = attempt.fit, search.Y.shape[1]
+    residual = np.abs(search.Y[search.pool] - fit(search.rows[search.pool])).max(axis=1)
+    rows = search.pool[residual <= ROUGHLY_EXACT]
+    if residual.max() > FINE_RMS:
+        fit = search.fit(rows, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    kept, losses = prune_units(fit, 1, tol=(IDLE * EXACT_RMS) ** 2 * len(rows) * m)
+    if not losses.size:
+        return fit
+    thinner = search.fit(rows, fit.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    return thinner if thinner.cost <= EXACT_RMS**2 * len(rows) * m else fit
+
+
+def _settle_offset(run: Run, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork, bool]:
+    """Decide whether an exact network has an offset."""
+    if run.offset is True or run.problem.scaling.y_shift.any():
+        return network, True
+    if run.offset is False or np.abs(network.c).max() <= ZERO_OFFSET:
+        return TwoLayerNetwork(network.W, network.b, network.A, None), False
+    return network, True
+
+
+def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verdict:
+    """Add what was held out, and say when the signs of the units are a matter of choice."""
+    lines = (
+        Evidence("samples that the search did not use", held_out, comparison="info"),
+        Evidence("sign patterns of the units that give this function", n_patterns, comparison="info"),
+    )
+    detail = verdict.detail
+    if n_patterns > 1:
+        detail += f" {n_patterns} sign patterns of its units give the same function; the simplest is shown."
+    return replace(verdict, evidence=(*verdict.evidence, *lines), detail=detail)
+
+
+def _missed_text(run: Run, n_kinks: int, missed: int) -> str:
+    return (
+        f"{n_kinks} units reproduce all but {missed} of {run.problem.n_samples} samples; "
+        f"{SIDE_ROWS * (run.problem.n_features + 1)} are needed to place a further unit."
+    )
+
+
+def _against_request(run: Run, verdict: Verdict, network: TwoLayerNetwork, n_kinks: int) -> Verdict:
+    """A network with another number of units than asked for is not the one that was asked for."""
+    if not isinstance(run.n_hidden, int) or network.n_hidden == run.n_hidden:
+        return verdict
+    if verdict.outcome not in (Outcome.RECOVERED, Outcome.NOT_IDENTIFIABLE):
+        return verdict
+    if network.n_hidden < run.n_hidden:
+        text = (
+            f"{network.n_hidden} units reproduce all samples; {run.n_hidden} were asked for. "
+            "A unit that is never on, or that coincides with another, leaves no trace."
+        )
+    else:
+        text = (
+            f"{n_kinks} kinks and a linear part reproduce all samples, but no orientation of {run.n_hidden} units "
+            "gives that linear part: a unit that is on in nearly every sample cannot be told from it. "
+            f"{verdict.detail if verdict.outcome is Outcome.NOT_IDENTIFIABLE else ''}"
+        )
+    return replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
+
+
+def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
+    """Orient, refine and certify a fit to noisy rows.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    attempt : Attempt
+        The fit.
+
+    Returns
+    -------
+    Recovery
+        The record.
+    """
+    problem = run.problem
+    oriented = orient_noisily(attempt.fit)
+    fit, has_offset, weights = refine_with_loss(
+        problem, oriented.network, run.offset, loss=run.loss, omega=run.omega
+    )
+    if run.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
+        return _certify_exactly(run, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
+    active = count_missed_rows(problem, fit.network)[1]
+    gap = Evidence(
+        "rise of the cost when the least certain unit is turned round, in noise variances",
+        oriented.gap / attempt.noise_variance,
+        ORIENTATION_GAP,
+        ">=",
+    )
+    further = (gap, *few_outputs_evidence(problem, fit.network, active))
+    verdict = certify_noisy(problem, fit, offset=has_offset, weights=weights, further=further)
+    return run.record(fit.network, _cautious(run, verdict, fit))
+
+
+def _cautious(run: Run, verdict: Verdict, fit: Refinement) -> Verdict:
+    """Doubt an unfinished refinement and a loss without a residual test; do not blame the data for a local minimum.
+
+    Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not known then.
+    """
+    if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
+        return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)
+    if verdict.outcome is not Outcome.RECOVERED:
+        return verdict
+    if not fit.converged:
+        return replace(verdict, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
+    if run.loss != "squared":
+        text = f"Fitted with the {run.loss} loss; the test of the residual is made for least squares."
+        return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
+    return verdict
+
+
+def _has_full_rank(verdict: Verdict) -> bool:
+    return all(item.passed for item in verdict.evidence if "singular value" in item.name)

@@ -30,6 +30,8 @@ __all__ = ["LineScan", "Piece", "find_breakpoints"]
 SPLIT = 0.45  # not the middle: symmetric functions would meet their own reflection
 MAX_ROUNDS = 80  # halvings of a gap; 2**-52 is rounding
 RESOLUTION = 64.0  # a step of this many rounding errors across a gap that cannot be split is a jump
+STEEP = 1e4  # times the slopes around: a continuous network would need weights of that size in one unit
+INNER = 0.02  # a third point nearer to an end than this part of the chord does not show that it is straight
 NEARNESS = 8.0  # witnesses of a breakpoint stand this many times its own uncertainty away from it
 
 
@@ -130,7 +132,7 @@ def find_breakpoints(
     for _ in range(MAX_ROUNDS):
         pieces = _read_pieces(points)
         wanted, settled = _next_questions(points, pieces)
-        if wanted.size == 0:
+        if wanted.size == 0 or any(is_jump for _, is_jump in settled):
             return _report(points, pieces, settled, is_complete=True)
         if points.t.size + wanted.size > max_points:
             break
@@ -181,7 +183,7 @@ def _read_pieces(points: _Points) -> list[_Run]:
 
 
 def _farthest_on_line(points: _Points, first: int) -> int | None:
-    """Last point that lies on one line with all since ``first``; None if not even three do."""
+    """Last point that lies on one line with all since ``first``; None if not even three well apart do."""
     count = points.t.size
     if not _is_straight(points, first, first + 2):
         return None
@@ -192,7 +194,8 @@ def _farthest_on_line(points: _Points, first: int) -> int | None:
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if _is_straight(points, first, middle) else (good, middle)
-    return good
+    within = (points.t[first + 1 : good] - points.t[first]) / (points.t[good] - points.t[first])
+    return good if (np.abs(within - 0.5) < 0.5 - INNER).any() else None
 
 
 def _is_straight(points: _Points, first: int, last: int) -> bool:
@@ -238,6 +241,8 @@ def _next_questions(points: _Points, runs: list[_Run]) -> tuple[Array, list[tupl
 def _settle_gap(points: _Points, before: _Run, after: _Run) -> tuple[list[float], tuple[float, bool]]:
     """Decide what lies between two neighbouring pieces: questions to ask, and the answer if there are none."""
     low, high = before.last, after.first
+    if _is_jump(points, before, after):
+        return [], (float(points.t[low]), True)
     meeting, spread = _meeting_point(points, before, after)
     if points.t[low] - spread <= meeting <= points.t[high] + spread:
         questions = _witnesses(points, before, after, (meeting, spread))
@@ -250,11 +255,16 @@ def _settle_gap(points: _Points, before: _Run, after: _Run) -> tuple[list[float]
         widths = points.t[np.array(open_places) + 1] - points.t[open_places]
         wide = [i for i, width in zip(open_places, widths, strict=True) if width >= widths.max() / 100]
         return [_split(points, i) for i in wide], (float("nan"), False)
-    step = np.abs(before.piece.at(points.t[low]) - after.piece.at(points.t[high]))
-    width = points.t[high] - points.t[low]
-    steepest = np.maximum(np.abs(before.piece.slope), np.abs(after.piece.slope))
-    is_jump = bool((step > RESOLUTION * points.noise[low] + 1e3 * width * steepest).any())
-    return [], (float(points.t[low]) if is_jump else float("nan"), is_jump)
+    return [], (float("nan"), False)
+
+
+def _is_jump(points: _Points, before: _Run, after: _Run) -> bool:
+    """Whether the function changes across a gap thousands of times faster than anywhere on its pieces or overall."""
+    low, high = points.t[before.last], points.t[after.first]
+    step = np.abs(before.piece.at(low) - after.piece.at(high))
+    overall = (points.y.max(axis=0) - points.y.min(axis=0)) / (points.t[-1] - points.t[0])
+    steepest = np.maximum(np.maximum(np.abs(before.piece.slope), np.abs(after.piece.slope)), overall)
+    return bool((step > RESOLUTION * points.noise[before.last] + STEEP * (high - low) * steepest).any())
 
 
 def _witnesses(

@@ -36,6 +36,8 @@ MAX_SHORTENINGS = 14  # of a step, by four each time: down to 4e-9 of a region's
 N_CANDIDATES = 400  # places on a hyperplane among which the best is chosen
 N_FINALISTS = 12
 MARGIN = 0.9  # of the distance to the next hyperplane
+VAGUE = 0.2  # error of a normal above which a jump is not a unit: two breaks too close to be told apart
+AT_ANCHOR = 0.02  # the error of an offset where it was measured, in errors of the normal
 DOUBT = 4.0  # how many standard errors a hyperplane may be off its place
 
 Ask = Callable[[Array], Array]
@@ -86,6 +88,9 @@ class Jumps:
         Standard error of a normal, and of the offset at the anchor.
     anchors : ndarray of shape (k, d)
         Where each was measured.
+    lines : ndarray of shape (k, d)
+        Directions in which the hyperplane is known much better than ``errors`` says: that of the line on which it was
+        found; zero if there is none.
     """
 
     normals: Array
@@ -93,6 +98,25 @@ class Jumps:
     strengths: Array
     errors: Array
     anchors: Array
+    lines: Array
+
+    def doubts(self, X: Array) -> Array:
+        """Return how far each hyperplane may be off its place at each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Places.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            `DOUBT` standard errors.
+        """
+        squares = (X**2).sum(axis=1)[:, None] + (self.anchors**2).sum(axis=1) - 2 * X @ self.anchors.T
+        along = X @ self.lines.T - np.einsum("kd,kd->k", self.anchors, self.lines)
+        moved = np.sqrt(np.maximum(squares - along**2, 0.0))
+        return np.asarray(DOUBT * self.errors * (AT_ANCHOR + moved))
 
     @classmethod
     def none(cls, d: int, m: int) -> Jumps:
@@ -108,7 +132,9 @@ class Jumps:
         Jumps
             Empty arrays.
         """
-        return cls(np.zeros((0, d)), np.zeros(0), np.zeros((m, 0)), np.zeros(0), np.zeros((0, d)))
+        return cls(
+            np.zeros((0, d)), np.zeros(0), np.zeros((m, 0)), np.zeros(0), np.zeros((0, d)), np.zeros((0, d))
+        )
 
     def select(self, which: BoolArray | IntArray) -> Jumps:
         """Return some of the units.
@@ -129,6 +155,7 @@ class Jumps:
             self.strengths[:, which],
             self.errors[which],
             self.anchors[which],
+            self.lines[which],
         )
 
     def replace(self, which: IntArray, other: Jumps) -> Jumps:
@@ -146,11 +173,11 @@ class Jumps:
         Jumps
             All units.
         """
-        arrays = [array.copy() for array in (self.normals, self.offsets, self.strengths.T, self.errors, self.anchors)]
-        news = (other.normals, other.offsets, other.strengths.T, other.errors, other.anchors)
-        for array, new in zip(arrays, news, strict=True):
-            array[which] = new
-        return Jumps(arrays[0], arrays[1], arrays[2].T, arrays[3], arrays[4])
+        kept = np.ones(self.offsets.size, dtype=np.bool_)
+        kept[which] = False
+        joined = self.select(kept).join(other)
+        order = np.argsort(np.concatenate([np.flatnonzero(kept), which]))
+        return joined.select(order)
 
     def join(self, other: Jumps) -> Jumps:
         """Return the units of both.
@@ -171,6 +198,7 @@ class Jumps:
             np.concatenate([self.strengths, other.strengths], axis=1),
             np.concatenate([self.errors, other.errors]),
             np.concatenate([self.anchors, other.anchors]),
+            np.concatenate([self.lines, other.lines]),
         )
 
 
@@ -184,6 +212,8 @@ class Measurement:
         The units.
     is_confirmed : ndarray of bool, shape (k,)
         Whether the jump was found again, at another place of the same hyperplane.
+    is_missed : ndarray of bool, shape (k,)
+        Whether it was looked for at such a place and not found.
     places : ndarray of shape (p, d)
         On either side of each hyperplane.
     values : ndarray of shape (p, m)
@@ -196,6 +226,7 @@ class Measurement:
 
     jumps: Jumps
     is_confirmed: BoolArray
+    is_missed: BoolArray
     places: Array
     values: Array
     gradients: Array
@@ -239,11 +270,11 @@ def rough_units(
     spread = np.hypot(errors[place + 1], errors[place])
     found = _rank_one(jump, spread, line.at(scan.breakpoints[wanted]), np.zeros((len(wanted), m)))
     facing = np.where(found.normals @ line.direction >= 0, 1.0, -1.0)
-    found = _turn(found, facing)
+    found = replace(_turn(found, facing), lines=np.tile(line.direction, (len(wanted), 1)))
     bend = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in wanted], axis=1)
     misfit = np.linalg.norm(found.strengths * (found.normals @ line.direction) - bend, axis=0)
     size = np.linalg.norm(found.strengths, axis=0)
-    return found.select(misfit <= (0.01 + 10 * found.errors) * size)
+    return found.select((misfit <= (0.01 + 10 * found.errors) * size) & (found.errors < VAGUE))
 
 
 def measure_units(
@@ -254,6 +285,7 @@ def measure_units(
     rounding: Rounding,
     rng: np.random.Generator,
     room: float,
+    reach: Array,
     snap: Ask,
 ) -> Measurement:
     """Measure units again where their hyperplanes are far from all others.
@@ -272,6 +304,8 @@ def measure_units(
         Draws the places to choose from.
     room : float
         Half the side of the box to stay in; infinite without one.
+    reach : ndarray of shape (s,)
+        Part of the way between where a unit was seen and a random place that may be gone.
     snap : callable
         Rounds rows to numbers that the black box takes as they are.
 
@@ -281,7 +315,10 @@ def measure_units(
         The units measured again.
     """
     s = which.size
-    plans = [_plan_measurement(jumps, int(i), rounding=rounding, rng=rng, room=room) for i in which]
+    plans = [
+        _plan_measurement(jumps, int(i), rounding=rounding, rng=rng, room=room, reach=float(part))
+        for i, part in zip(which, reach, strict=True)
+    ]
     bases, steps, usable = (np.array(part) for part in zip(*plans, strict=True))
     base, step = np.concatenate([bases[:, 0], bases[:, 1]]), np.concatenate([steps, steps])
     values, gradients, errors, agree = _gradients_with_long_steps(ask, base, step, rounding=rounding, snap=snap)
@@ -293,12 +330,12 @@ def measure_units(
     found = _turn(found, np.where(np.einsum("kd,kd->k", found.normals, before.normals) >= 0, 1.0, -1.0))
     near = _same_units(found, before) & agree[:s] & agree[s:] & usable
     is_better = near & (found.errors < before.errors)
-    is_confirmed = np.zeros(jumps.offsets.size, dtype=np.bool_)
-    is_confirmed[which] = near
+    is_confirmed, is_missed = np.zeros((2, jumps.offsets.size), dtype=np.bool_)
+    is_confirmed[which], is_missed[which] = near, usable & ~near
     good = np.concatenate([agree[:s] & usable, agree[s:] & usable])
     scalar = np.where(good, np.sqrt((errors**2).mean(axis=(1, 2))), np.inf)
     better = jumps.replace(which[is_better], found.select(is_better))
-    return Measurement(better, is_confirmed, base, values, gradients, scalar)
+    return Measurement(better, is_confirmed, is_missed, base, values, gradients, scalar)
 
 
 def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Array, Array]:
@@ -353,18 +390,18 @@ def _ask_pairs(ask: Ask, bases: Array, axis: IntArray, step: Array) -> tuple[Arr
 
 
 def _plan_measurement(
-    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float
+    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float, reach: float
 ) -> tuple[Array, Array, bool]:
     """Choose a place on a hyperplane far from all others: two bases (2, d), steps (d,), and whether there is one."""
     n, d = jumps.normals[unit], jumps.normals.shape[1]
-    candidates = _candidate_places(jumps, unit, rounding=rounding, rng=rng, room=room)
+    candidates = _candidate_places(jumps, unit, rounding=rounding, rng=rng, room=room, reach=reach)
     others = np.arange(len(jumps.normals)) != unit
     distance = np.abs(candidates @ jumps.normals[others].T + jumps.offsets[others])
-    moved = np.linalg.norm(candidates[:, None, :] - jumps.anchors[None, others, :], axis=2)
-    distance = distance - DOUBT * jumps.errors[others] * (1 + moved)
+    doubts = jumps.doubts(candidates)
+    distance, own_doubt = distance - doubts[:, others], doubts[:, unit]
     across = np.abs(jumps.normals[others] @ n)
-    lift = np.minimum((distance / (2 * across + 1e-3)).min(axis=1, initial=np.inf), rounding.radius)
-    own_doubt = DOUBT * jumps.errors[unit] * (1 + np.linalg.norm(candidates - jumps.anchors[unit], axis=1))
+    longest = reach * rounding.radius
+    lift = np.minimum((distance / (2 * across + 1e-3)).min(axis=1, initial=np.inf), longest)
     if np.isfinite(room):
         lift = np.minimum(lift, (room - np.abs(candidates)).min(axis=1) / 2)
     lift_score = np.where(lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1)
@@ -373,9 +410,9 @@ def _plan_measurement(
         if lift_score[c] <= 0:
             break
         left = distance[c] - lift[c] * across
-        reach = (left[:, None] / (np.abs(jumps.normals[others]) + 1e-3)).min(axis=0, initial=np.inf)
-        step = np.minimum(reach, (lift[c] - own_doubt[c]) / (np.abs(n) + 1e-3))
-        step = np.minimum(MARGIN * step, rounding.radius)
+        free = (left[:, None] / (np.abs(jumps.normals[others]) + 1e-3)).min(axis=0, initial=np.inf)
+        step = np.minimum(free, (lift[c] - own_doubt[c]) / (np.abs(n) + 1e-3))
+        step = np.minimum(MARGIN * step, longest)
         if np.isfinite(room):
             step = np.minimum(step, room - np.abs(candidates[c]) - lift[c] * np.abs(n))
         noise = 1 + np.linalg.norm(candidates[c]) / rounding.radius
@@ -387,7 +424,7 @@ def _plan_measurement(
 
 
 def _candidate_places(
-    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float
+    jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float, reach: float
 ) -> Array:
     """Random places on a hyperplane: all over the typical inputs, and closer to where it was seen."""
     n, o, d = jumps.normals[unit], jumps.offsets[unit], jumps.normals.shape[1]
@@ -398,7 +435,7 @@ def _candidate_places(
         wide = rounding.radius / np.sqrt(d) * rng.standard_normal((N_CANDIDATES, d))
     shares = 2.0 ** -np.arange(12)
     share = np.where(np.arange(N_CANDIDATES) % 2 == 0, 1.0, shares[np.arange(N_CANDIDATES) % 12])[:, None]
-    places = anchor + share * (wide - anchor)
+    places = anchor + reach * share * (wide - anchor)
     places -= (places @ n + o)[:, None] * n
     if np.isfinite(room):
         inside = (np.abs(places) < room).all(axis=1)
@@ -442,7 +479,7 @@ def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:
             errors = np.maximum(errors, rest / size)
     errors = np.where(np.isfinite(errors) & (values[:, 0] > 0), errors, 1.0)
     offsets = shift - np.einsum("kd,kd->k", normals, places)
-    return Jumps(normals, offsets, strengths, errors, places)
+    return Jumps(normals, offsets, strengths, errors, places, np.zeros_like(places))
 
 
 def _turn(jumps: Jumps, signs: Array) -> Jumps:

@@ -44,10 +44,13 @@ MAX_POINTS = 16_000  # on one line; a network of 1000 units needs about half
 MAX_LINES = 12
 MAX_BOX_LINES = 60
 MEASUREMENTS = 3  # of a unit, at most, after the rough one
-ENOUGH = 2e3  # a unit is measured again while its error exceeds this many relative rounding errors
+FINE = 1e-6  # and while it exceeds this
+NARROWING = 8.0
+ENOUGH = 2e4  # a unit is measured again while its error exceeds this many relative rounding errors
 COARSE = 1e-10  # relative rounding error above which answers are not in double precision
 FORETOLD = 16.0  # errors that a foretold answer may be off
 N_CHECKS = 96
+DEEPER = "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +119,10 @@ class Identification:
     ----------
     network : TwoLayerNetwork
         The network.
+    orientation : Orientation
+        How its units look.
     jumps : Jumps
         Its units up to orientation.
-    orientation : Orientation
-        How they look.
     rounding : Rounding
         How exactly the black box answers.
     n_lines : int
@@ -133,8 +136,8 @@ class Identification:
     """
 
     network: TwoLayerNetwork
-    jumps: Jumps
     orientation: Orientation
+    jumps: Jumps
     rounding: Rounding
     n_lines: int
     unresolved: int
@@ -165,35 +168,31 @@ def identify_network(
     rounding = _calibrate(box, rng)
     if rounding.is_curved:
         return Refusal("it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units")
-    jumps: Jumps | None = None
-    through, n_broken = box.draw(1, rng)[0], 0
-    for number in range(MAX_BOX_LINES if box.has_box else MAX_LINES):
-        progress(f"searching line {number + 1}", float("nan"))
-        line = _draw_line(box, through, rng)
+    jumps = Jumps.none(box.n_features, rounding.level.size)
+    through, towards = box.draw(1, rng)[0], None
+    lines = MAX_BOX_LINES if box.has_box else MAX_LINES
+    for number in range(lines):
+        progress(f"searching line {number + 1}", number / lines)
+        line = _draw_line(box, through, towards, rng)
         scan = _scan_line(box, line, rounding)
-        refusal = _refuse_scan(scan)
+        fresh, absent = _compare_with_known(scan, line, jumps)
+        refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps)
         if refusal is not None:
             return refusal
-        known = jumps if jumps is not None else Jumps.none(box.n_features, rounding.level.size)
-        fresh = _unknown_breakpoints(scan, line, known, rounding)
         rough = rough_units(box.ask, line, scan, wanted=fresh, rounding=rounding, room=min(box.room, rounding.radius))
-        progress(f"measuring {rough.offsets.size} units", float("nan"))
-        measured = _measure(box, known.join(rough), rounding, rng)
-        n_lost = int((~measured.is_confirmed).sum())
-        n_broken += n_lost
+        progress(f"measuring {rough.offsets.size} units", number / lines)
+        measured = _measure(box, jumps.join(rough), rounding, rng)
+        refusal = _refuse_measurement(measured)
+        if refusal is not None:
+            return refusal
         jumps = measured.jumps.select(measured.is_confirmed)
-        if n_lost > 2 and n_lost > jumps.offsets.size / 2 and number >= 1:
-            return Refusal(_not_hyperplanes(n_lost, measured.is_confirmed.size))
         found = _assemble(box, jumps, measured, rounding=rounding)
         checks = _check(box, found, rounding, rng)
-        unresolved = int(np.isnan(scan.breakpoints).sum())
         if checks.misfits == 0:
             break
-        through = checks.worst
-    network, orientation = found
-    return Identification(
-        network, jumps, orientation, rounding, number + 1, unresolved, checks.misfits, checks.largest
-    )
+        through, towards = checks.worst, checks.best
+    unresolved = int(np.isnan(scan.breakpoints).sum())
+    return Identification(*found, jumps, rounding, number + 1, unresolved, checks.misfits, checks.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +200,7 @@ class _Checks:
     misfits: int
     largest: float
     worst: Array
+    best: Array | None
 
 
 def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
@@ -209,8 +209,9 @@ def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
     return calibrate_rounding(box.ask, centres, far=far, rng=rng)
 
 
-def _draw_line(box: BlackBox, through: Array, rng: np.random.Generator) -> Line:
-    direction = rng.standard_normal(box.n_features)
+def _draw_line(box: BlackBox, through: Array, towards: Array | None, rng: np.random.Generator) -> Line:
+    """Draw a random line through a place; from a place that was not foretold to one that was, if there is one."""
+    direction = rng.standard_normal(box.n_features) if towards is None else towards - through
     return Line(through, direction / np.linalg.norm(direction))
 
 
@@ -241,43 +242,67 @@ def _refuse_scan(scan: LineScan) -> Refusal | None:
     return None
 
 
-def _unknown_breakpoints(scan: LineScan, line: Line, known: Jumps, rounding: Rounding) -> IntArray:
-    """Indices of breakpoints that no known hyperplane explains."""
+def _compare_with_known(scan: LineScan, line: Line, known: Jumps) -> tuple[IntArray, int]:
+    """Return the breakpoints that no known hyperplane explains, and how many hyperplanes were not met."""
     usable = np.flatnonzero(np.isfinite(scan.breakpoints))
-    if known.offsets.size == 0:
-        return usable
+    if known.offsets.size == 0 or usable.size == 0:
+        return usable, 0
     along = known.normals @ line.direction
     with np.errstate(divide="ignore"):
         expected = -(known.normals @ line.origin + known.offsets) / along
     places = line.at(scan.breakpoints[usable])
     distance = np.abs(places @ known.normals.T + known.offsets)
-    bends = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in usable]) if usable.size else np.zeros((0, 1))
+    near = distance <= 3 * known.doubts(places) + 1e-6 * np.abs(along) * (1 + np.abs(expected))
+    bends = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in usable])
     foretold = (known.strengths * np.abs(along)).T
     misfit = np.linalg.norm(bends[:, None, :] - foretold[None], axis=2)
-    moved = 1 + np.linalg.norm(places[:, None, :] - known.anchors[None], axis=2)
-    size = np.linalg.norm(foretold, axis=1)
-    near = distance <= 10 * known.errors * moved + 1e-6 * np.abs(along) * (1 + np.abs(expected))
-    return usable[~(near & (misfit <= 0.05 * size)).any(axis=1)]
+    is_known = near & (misfit <= 0.05 * np.linalg.norm(foretold, axis=1))
+    is_on_line = (expected > scan.pieces[0].centre) & (expected < scan.pieces[-1].centre)
+    is_hidden = np.isnan(scan.breakpoints).any()
+    absent = 0 if is_hidden else int((is_on_line & ~near.any(axis=0)).sum())
+    return usable[~is_known.any(axis=1)], absent
+
+
+def _refuse_absent(absent: int, known: Jumps) -> Refusal | None:
+    if absent > max(1, known.offsets.size / 4):
+        return Refusal(
+            f"{absent} of {known.offsets.size} hyperplanes were not met by a further line that crosses them: its breaks "
+            f"are not hyperplanes. {DEEPER}"
+        )
+    return None
+
+
+def _refuse_measurement(measured: Measurement) -> Refusal | None:
+    missed = int((measured.is_missed & ~measured.is_confirmed).sum())
+    if missed > max(2, measured.is_missed.size / 2):
+        return Refusal(
+            f"{missed} of {measured.is_missed.size} breaks were not found again elsewhere on their hyperplanes. {DEEPER}"
+        )
+    return None
 
 
 def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator) -> Measurement:
     """Measure units, those with large errors a few times; a unit is confirmed if it was found again once."""
     if jumps.offsets.size == 0:
         return _measure_nothing(box, jumps, rounding, rng)
-    confirmed = np.zeros(jumps.offsets.size, dtype=np.bool_)
+    confirmed, missed = np.zeros((2, jumps.offsets.size), dtype=np.bool_)
     parts: list[Measurement] = []
-    for _ in range(MEASUREMENTS):
-        which = np.flatnonzero(~confirmed | (jumps.errors > ENOUGH * rounding.relative))
+    for attempt in range(MEASUREMENTS):
+        which = np.flatnonzero(~confirmed | (jumps.errors > min(ENOUGH * rounding.relative, FINE)))
         if which.size == 0:
             break
+        # A hyperplane that is not known yet may be in the way: a unit that is missed far off is looked for closer by.
+        reach = np.where(confirmed[which], 1.0, NARROWING**-attempt)
         part = measure_units(
-            box.ask, jumps, which, rounding=rounding, rng=rng, room=box.room, snap=box.snap
+            box.ask, jumps, which, rounding=rounding, rng=rng, room=box.room, reach=reach, snap=box.snap
         )
         jumps, confirmed = part.jumps, confirmed | part.is_confirmed
+        missed = part.is_missed
         parts.append(part)
     return Measurement(
         jumps,
         confirmed,
+        missed,
         np.concatenate([part.places for part in parts]),
         np.concatenate([part.values for part in parts]),
         np.concatenate([part.gradients for part in parts]),
@@ -293,14 +318,13 @@ def _measure_nothing(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.ra
     gradient = ((ahead - behind) / (rounding.radius / 2)).T
     error = float(rounding.at(base).max() / rounding.radius)
     return Measurement(
-        jumps, np.zeros(0, dtype=np.bool_), base, box.ask(base), gradient[None], np.array([error])
-    )
-
-
-def _not_hyperplanes(n_lost: int, n_all: int) -> str:
-    return (
-        f"{n_lost} of {n_all} breaks were not found again elsewhere on their hyperplanes: it has more than two layers, "
-        "or is a piecewise-linear function of another kind"
+        jumps,
+        np.zeros(0, dtype=np.bool_),
+        np.zeros(0, dtype=np.bool_),
+        base,
+        box.ask(base),
+        gradient[None],
+        np.array([error]),
     )
 
 
@@ -328,4 +352,5 @@ def _check(
     if rounding.relative > COARSE:
         allowed = allowed * 16
     over = (gap / allowed).max(axis=1)
-    return _Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))])
+    best = rows[int(np.argmin(over))] if over.min() <= 1 else None
+    return _Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))], best)

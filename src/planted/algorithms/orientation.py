@@ -32,9 +32,11 @@ from planted.networks import TwoLayerNetwork
 
 __all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]
 
-INDEPENDENT = 1e-7  # smallest relative singular value of unit columns that makes least squares decisive
-SHARE_TOL = 1e-4  # distance of a share from 0 or 1 that is put down to rounding, at least
-SEARCH_SECONDS = 20.0
+INDEPENDENT = 1e-12  # relative singular value below which unit columns are dependent
+SHARE_TOL = 1e-6  # distance of a share from 0 or 1 that is put down to rounding, at least
+UNDECIDED = 0.1  # error of a share above which 0 and 1 are not told from what lies between
+LARGEST_CHANCE = -6.0  # log10 of the probability of an accidental second solution, at most
+SEARCH_NODES = 100_000  # of branch and bound; a limit in seconds would give different answers on different days
 MOST_UNITS_SEARCHED = 1000
 
 
@@ -113,18 +115,16 @@ def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
         The shares, and how sure they are.
     """
     k = jumps.offsets.size
-    columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(-1, k)
     target = rest.ravel()
+    columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(target.size, k)
     sizes = np.linalg.norm(columns, axis=0)
     scale = float(np.linalg.norm(target) + sizes.sum()) or 1.0
-    allowed = 1e2 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
+    allowed = 10 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
     if k == 0:
         left = float(np.linalg.norm(target))
         return Orientation(np.zeros(0), left <= allowed, left / scale if left > allowed else 0.0, -np.inf)
-    singular = np.linalg.svd(columns / sizes, compute_uv=False)
-    if len(columns) >= k and singular[-1] > max(INDEPENDENT, 10 * float(jumps.errors.max())):
-        return _solve_shares(columns, target, scale=scale, allowed=allowed)
-    return _search_corners(columns, target, scale=scale, allowed=allowed)
+    solved = _solve_shares(columns, target, scale=scale, allowed=allowed) if len(columns) >= k else None
+    return solved or _search_corners(columns, target, scale=scale, allowed=allowed)
 
 
 def build_network(jumps: Jumps, orientation: Orientation, *, rest: Array, measured: Measurement) -> TwoLayerNetwork:
@@ -164,16 +164,21 @@ def build_network(jumps: Jumps, orientation: Orientation, *, rest: Array, measur
     return TwoLayerNetwork(net.W, net.b, net.A, np.median(residual, axis=0) if finite.any() else net.c)
 
 
-def _solve_shares(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation:
-    """Independent columns: least squares, then rounding to 0 and 1 where that is within the error."""
+def _solve_shares(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation | None:
+    """Least squares, then rounding to 0 and 1 within the error; None if the error leaves a share undecided."""
     sizes = np.linalg.norm(columns, axis=0)
     unit = columns / sizes
-    inverse = np.linalg.pinv(unit)
+    left_vectors, singular, right_vectors = np.linalg.svd(unit, full_matrices=False)
+    if singular[-1] <= INDEPENDENT * singular[0]:
+        return None
+    inverse = (right_vectors.T / singular) @ left_vectors.T
     shares = (inverse @ target) / sizes
     doubt = np.maximum(SHARE_TOL, allowed * np.linalg.norm(inverse, axis=1) / sizes)
     nearest = np.round(shares)
-    is_whole = (np.abs(shares - nearest) <= np.minimum(doubt, 0.25)) & ((nearest == 0) | (nearest == 1))
-    shares = np.where(is_whole, nearest, shares)
+    is_whole = (np.abs(shares - nearest) <= np.minimum(doubt, UNDECIDED)) & ((nearest == 0) | (nearest == 1))
+    if (doubt[~is_whole] > UNDECIDED).any():
+        return None
+    shares = np.where(is_whole, nearest + 0.0, shares)
     left = float(np.linalg.norm(columns @ shares - target))
     return Orientation(shares, True, left / scale if left > allowed else 0.0, -np.inf)
 
@@ -184,22 +189,24 @@ def _search_corners(columns: Array, target: Array, *, scale: float, allowed: flo
     none = Orientation(None, False, 0.0, 0.0)
     if k > MOST_UNITS_SEARCHED:
         return none
-    triangle = np.linalg.qr(np.column_stack([columns, target]), mode="r")
-    rows = triangle[: min(len(columns), k)] / scale
-    rows = rows * (1.0 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
-    slack = np.full(len(rows), 1e-6)
+    left_vectors, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = left_vectors[:, singular > 10 * allowed]
+    rows, goal = basis.T @ columns, basis.T @ target
+    lengths = np.linalg.norm(rows, axis=1)
+    rows, goal = rows / lengths[:, None], goal / lengths
+    slack = np.maximum(1e-6, 10 * allowed / lengths)
     answer = milp(
         np.zeros(k),
         integrality=np.ones(k),
         bounds=Bounds(0, 1),
-        constraints=LinearConstraint(rows[:, :k], rows[:, k] - slack, rows[:, k] + slack),
-        options={"time_limit": SEARCH_SECONDS},
+        constraints=LinearConstraint(rows, goal - slack, goal + slack),
+        options={"node_limit": SEARCH_NODES},
     )
     if answer.x is None:
         return none
-    shares = np.round(answer.x)
+    shares = np.round(answer.x) + 0.0
     left = float(np.linalg.norm(columns @ shares - target))
     if left > allowed:
         return none
-    chance = k * np.log10(2.0) + len(rows) * np.log10(max(allowed / scale, 1e-16) * np.sqrt(k))
-    return Orientation(shares, chance < -6, 0.0, float(chance))
+    chance = k * np.log10(2.0) + float(np.log10(np.minimum(np.sqrt(k) * allowed / lengths, 1.0)).sum())
+    return Orientation(shares, chance < LARGEST_CHANCE, 0.0, chance)

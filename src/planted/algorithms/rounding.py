@@ -101,12 +101,12 @@ def calibrate_rounding(
     short, _ = _residuals(ask, centres, directions[:count] * STEP * radius / 4)
     floor = 2 * np.finfo(float).eps * sizes.max(axis=0)
     level = np.maximum(np.median(short, axis=0), floor)
+    is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * level).any())
     if len(far):
         distance = np.linalg.norm(far, axis=1, keepdims=True)
         apart, far_sizes = _residuals(ask, far, directions[count:] * STEP * distance)
         growth = 1.0 + distance / radius
         level = np.maximum(level, np.min(np.maximum(apart, np.finfo(float).eps * far_sizes) / growth, axis=0))
-    is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * SAFETY * level).any())
     scale = np.where(sizes.max(axis=0) > 0, sizes.max(axis=0), 1.0)
     return Rounding(SAFETY * level, radius, is_curved, float((level / scale).max()))
 

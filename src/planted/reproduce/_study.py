@@ -17,7 +17,9 @@ from planted.outcomes import BadInputError
 __all__ = ["Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
 
 # paper name -> module with FIGURES: dict[str, Callable[[StudyOptions], Study]]
-_MODULES: dict[str, str] = {}
+_MODULES: dict[str, str] = {
+    "symmetric-inputs": "planted.reproduce.symmetric_inputs",
+}
 
 
 @dataclass(frozen=True, slots=True)

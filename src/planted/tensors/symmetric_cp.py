@@ -61,7 +61,7 @@ def decompose_symmetric(
     *,
     rng: np.random.Generator,
     n_restarts: int = 10,
-    max_sweeps: int = 3000,
+    max_sweeps: int = 1000,
     tol: float = 1e-26,
 ) -> SymmetricCP:
     """Write symmetric matrices as combinations of the same rank-one matrices.

@@ -1,5 +1,6 @@
 """scikit-learn estimators: validate, call one function, store its record."""
 
+from planted.estimators._memorizing import MemorizingClassifier, MemorizingRegressor
 from planted.estimators._regressor import TwoLayerRegressor
 
-__all__ = ["TwoLayerRegressor"]
+__all__ = ["MemorizingClassifier", "MemorizingRegressor", "TwoLayerRegressor"]

@@ -1,0 +1,329 @@
+"""Memorise by descent on the weights: Algorithm 1 of the paper, and L-BFGS.
+
+Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units and -1 for
+            the rest.
+Idea        Every approximate second-order stationary point has a small loss (Lemma 1), so any method that leaves saddle points will
+            do. Algorithm 1 takes gradient steps on g = f + (γ/2)‖W‖² and, where the gradient is small, adds a uniform draw from a small
+            ball; it returns the point before the draw if the loss does not fall within t_thres steps.
+Guarantee   ``constants="theorem"``: Theorem 4, f ≤ ε with probability 1 - δ, in a number of steps that nobody can run (it is in the
+            notes). ``constants="practical"``: the same algorithm with a step found by backtracking; judged by the loss.
+            Kind: asymptotic | heuristic.
+Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds the rows. M = W'diag(a)W, δ = output - label;
+            gradient = diag(a) W (1/n) Σ δ_j z_j z_j'.
+Departures  Practical constants: no penalty, a Gaussian start of standard deviation 1/√k instead of zero (a saddle, which costs the
+            first t_thres steps), and an end when the loss reaches the tolerance. n = 300, d = 100: 1e-10 in some tens of steps, where
+            the theorem's step is 7e-5 and its t_thres 4e9.
+Cost        2nq² + 2kq² flops per step.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from planted._typing import Array
+from planted.algorithms.memorize_cg import merge_curves
+from planted.algorithms.memorize_kernel import form_kernel
+from planted.algorithms.memorize_task import (
+    MemoryFit,
+    MemoryTask,
+    kernel_product,
+    quadratic_forms,
+    weighted_gram,
+)
+from planted.algorithms.memorize_theory import (
+    DescentConstants,
+    predicted_iterations,
+    theorem_constants,
+)
+from planted.outcomes import BadInputError
+
+__all__ = ["check_width", "half_signs", "loss_and_gradient", "solve_lbfgs", "solve_pgd", "stack_outputs"]
+
+POWER_STEPS = 10
+PRACTICAL_WAIT = 50
+PRACTICAL_RADIUS = 1e-3
+PRACTICAL_GRADIENT = 1e-6
+SMALLEST_STEP = 1e-12  # of the first step: below, rounding alone decides whether the loss falls
+
+
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    """Where a descent on one output ended."""
+
+    W: Array
+    losses: list[float]
+    n_perturbations: int
+
+
+def solve_pgd(
+    task: MemoryTask,
+    *,
+    width: int | str = "auto",
+    constants: str = "practical",
+    epsilon: float = 1e-2,
+    delta: float = 0.1,
+    max_iter: int = 20_000,
+) -> MemoryFit:
+    """Memorise by perturbed gradient descent.
+
+    Parameters
+    ----------
+    task : MemoryTask
+        Rows and labels.
+    width : int or "auto"
+        Number of units per output, 2q+2 if "auto".
+    constants : {"practical", "theorem"}
+        Whose constants Algorithm 1 runs with.
+    epsilon, delta : float
+        Loss wanted and probability of failure, for the theorem's constants.
+    max_iter : int
+        Largest number of steps.
+
+    Returns
+    -------
+    MemoryFit
+        The units; ``notes["constants"]`` are the constants used, ``notes["predicted_iterations"]`` the theorem's count.
+    """
+    if constants not in ("practical", "theorem"):
+        raise BadInputError(f"constants={constants!r}; expected 'practical' or 'theorem'")
+    a = half_signs(check_width(width, task.Z.shape[1]))
+    weights, curves, notes = [], [], {}
+    for y in task.Y.T:
+        if constants == "theorem":
+            numbers, notes["predicted_iterations"] = _theorem_numbers(task, y, epsilon, delta)
+            start = np.zeros((len(a), task.Z.shape[1]))
+            descent = _perturbed_descent(task, y, a, start, numbers, max_iter=max_iter)
+        else:
+            start = task.rng.standard_normal((len(a), task.Z.shape[1])) / np.sqrt(len(a))
+            numbers = _practical_numbers(task, start)
+            descent = _perturbed_descent(task, y, a, start, numbers, max_iter=max_iter, is_practical=True)
+        notes["constants"] = {name: getattr(numbers, name) for name in DescentConstants.__slots__}
+        notes["perturbations"] = notes.get("perturbations", 0) + descent.n_perturbations
+        weights.append(descent.W)
+        curves.append(descent.losses)
+    W, A = stack_outputs(weights, a)
+    return MemoryFit(W, A, merge_curves(curves), {}, notes)
+
+
+def solve_lbfgs(
+    task: MemoryTask, *, width: int | str = "auto", max_iter: int = 5000, scale: float = 1.0
+) -> MemoryFit:
+    """Memorise by L-BFGS on the weights.
+
+    Parameters
+    ----------
+    task : MemoryTask
+        Rows and labels.
+    width : int or "auto"
+        Number of units per output, 2q+2 if "auto".
+    max_iter : int
+        Largest number of iterations per output.
+    scale : float
+        The start has entries of this standard deviation over √width; a small one prefers low rank.
+
+    Returns
+    -------
+    MemoryFit
+        The units.
+    """
+    a = half_signs(check_width(width, task.Z.shape[1]))
+    weights, curves = [], []
+    for y in task.Y.T:
+        start = scale / np.sqrt(len(a)) * task.rng.standard_normal((len(a), task.Z.shape[1]))
+        W, losses = _minimise_lbfgs(task, y, a, start, max_iter)
+        weights.append(W)
+        curves.append(losses)
+    W, A = stack_outputs(weights, a)
+    return MemoryFit(W, A, merge_curves(curves))
+
+
+def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
+    """Return f(W) and its gradient.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Rows.
+    y : ndarray of shape (n,)
+        Labels.
+    W : ndarray of shape (k, q)
+        Units.
+    a : ndarray of shape (k,)
+        Their signs.
+
+    Returns
+    -------
+    loss : float
+        1/(4n) Σ δ².
+    gradient : ndarray of shape (k, q)
+        diag(a) W (1/n) Σ δ_j z_j z_j'.
+    """
+    residual = quadratic_forms(Z, W.T @ (a[:, None] * W)) - y
+    gradient = a[:, None] * (W @ weighted_gram(Z, residual / len(Z)))
+    return float(residual @ residual) / (4 * len(Z)), gradient
+
+
+def check_width(width: int | str, q: int) -> int:
+    """Return the number of units per output: 2q+2 for "auto", else the number given.
+
+    Parameters
+    ----------
+    width : int or "auto"
+        What the user wants.
+    q : int
+        Number of inputs of the quadratic layer.
+
+    Returns
+    -------
+    int
+        An even number of at least 2.
+    """
+    if width == "auto":
+        return 2 * q + 2
+    if isinstance(width, str) or width < 2 or width % 2:
+        raise BadInputError(f"width={width!r}; expected 'auto' or an even number of units, half of each sign")
+    return int(width)
+
+
+def half_signs(width: int) -> Array:
+    """Return +1 for the first half and -1 for the second.
+
+    Parameters
+    ----------
+    width : int
+        An even number of units.
+
+    Returns
+    -------
+    ndarray of shape (width,)
+        The signs.
+    """
+    return np.repeat([1.0, -1.0], width // 2)
+
+
+def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
+    """Put the units of several outputs side by side.
+
+    Parameters
+    ----------
+    weights : list of ndarray of shape (k, q)
+        Units of each output.
+    a : ndarray of shape (k,)
+        Their signs.
+
+    Returns
+    -------
+    W : ndarray of shape (m k, q)
+        All units.
+    A : ndarray of shape (m, m k)
+        Signs, 0 where a unit belongs to another output.
+    """
+    return np.vstack(weights), np.kron(np.eye(len(weights)), a)
+
+
+def _theorem_numbers(
+    task: MemoryTask, y: Array, epsilon: float, delta: float
+) -> tuple[DescentConstants, float]:
+    """Return Theorem 4's constants and number of iterations for one output."""
+    n, q = task.Z.shape
+    smallest = float(np.linalg.eigvalsh(form_kernel(task.Z))[0]) if n <= task.capacity else 0.0
+    facts = {
+        "sigma": float(np.sqrt(max(smallest, 0.0))),
+        "largest_norm": float(np.sqrt(np.einsum("ij,ij->i", task.Z, task.Z).max())),
+        "largest_label": float(np.abs(y).max()),
+        "initial_loss": float(y @ y) / (4 * n),
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    return theorem_constants(n, q, **facts), predicted_iterations(n, q, **facts)
+
+
+def _practical_numbers(task: MemoryTask, W: Array) -> DescentConstants:
+    """Return constants from the curvature at the start: 2‖W‖² λ_max(K)/n bounds the Gauss-Newton part."""
+    v = task.rng.standard_normal(len(task.Z))
+    norm = 1.0
+    for _ in range(POWER_STEPS):
+        v = kernel_product(task.Z, v / np.linalg.norm(v))
+        norm = float(np.linalg.norm(v))
+    ell = 2 * float(np.linalg.norm(W, 2)) ** 2 * norm / len(task.Z)
+    return DescentConstants(0.0, 2.0 / ell, PRACTICAL_RADIUS, PRACTICAL_GRADIENT, task.tol, PRACTICAL_WAIT)
+
+
+def _perturbed_descent(
+    task: MemoryTask,
+    y: Array,
+    a: Array,
+    W: Array,
+    numbers: DescentConstants,
+    *,
+    max_iter: int,
+    is_practical: bool = False,
+) -> _Descent:
+    """Algorithm 1, line by line; practical constants add backtracking and an end at the tolerance."""
+    goal, step = task.tol / task.Y.shape[1], numbers.step
+    noise_at, n_perturbations = -numbers.wait - 1.0, 0
+    before, before_value = W, np.inf
+    loss, gradient = loss_and_gradient(task.Z, y, W, a)
+    losses = [loss]
+    for t in range(max_iter):
+        slope = gradient + numbers.penalty * W
+        if np.linalg.norm(slope) <= numbers.gradient_threshold and t - noise_at > numbers.wait:  # line 4
+            before, noise_at, n_perturbations = W, float(t), n_perturbations + 1
+            before_value = _objective(loss, W, numbers)
+            W = W + _uniform_in_ball(W.shape, numbers.radius, task.rng)
+            loss, gradient = loss_and_gradient(task.Z, y, W, a)
+            slope = gradient + numbers.penalty * W
+        if t - noise_at == np.floor(numbers.wait) and (
+            _objective(loss, W, numbers) - before_value > -numbers.decrease_threshold
+        ):  # line 8
+            return _Descent(before, losses, n_perturbations)
+        moved = W - step * slope  # line 11
+        moved_loss, moved_gradient = loss_and_gradient(task.Z, y, moved, a)
+        if is_practical and moved_loss > loss and step > SMALLEST_STEP * numbers.step:
+            step /= 2
+            continue
+        W, loss, gradient = moved, moved_loss, moved_gradient
+        losses.append(loss)
+        if t % 50 == 0:
+            task.progress(f"perturbed gradient descent, loss {loss:.1e}", t / max_iter)
+        if is_practical and loss <= goal:
+            break
+    return _Descent(W, losses, n_perturbations)
+
+
+def _minimise_lbfgs(
+    task: MemoryTask, y: Array, a: Array, start: Array, max_iter: int
+) -> tuple[Array, list[float]]:
+    """Run SciPy's L-BFGS until the tolerance; return the last weights and the losses."""
+    goal = task.tol / task.Y.shape[1]
+    losses = [loss_and_gradient(task.Z, y, start, a)[0]]
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        loss, gradient = loss_and_gradient(task.Z, y, flat.reshape(start.shape), a)
+        return loss, gradient.ravel()
+
+    def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by the parameter's name
+        losses.append(float(intermediate_result.fun))
+        task.progress(f"L-BFGS, loss {losses[-1]:.1e}", len(losses) / max_iter)
+        if losses[-1] <= goal:
+            raise StopIteration
+
+    options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 0.0}
+    ended = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", callback=watch, options=options)
+    return np.asarray(ended.x).reshape(start.shape), losses
+
+
+def _objective(loss: float, W: Array, numbers: DescentConstants) -> float:
+    """Return g = f + (γ/2)‖W‖²."""
+    return loss + numbers.penalty / 2 * float(np.sum(W * W))
+
+
+def _uniform_in_ball(shape: tuple[int, ...], radius: float, rng: np.random.Generator) -> Array:
+    """Draw uniformly from a ball."""
+    direction = rng.standard_normal(shape)
+    size = direction.size
+    return np.asarray(radius * rng.random() ** (1 / size) * direction / np.linalg.norm(direction))

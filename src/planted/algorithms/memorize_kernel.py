@@ -1,0 +1,259 @@
+"""Memorise by one linear solve: the kernel's Cholesky factor, its eigenvectors where it has none, or a ridge.
+
+Problem     x_j'M x_j = y_j for j = 1, ..., n with M symmetric; of all solutions the one of least Frobenius norm.
+Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive definite exactly when the
+            x_j⊗x_j are linearly independent, the condition of Theorem 4 of [GWZ20]_: one Cholesky factorisation memorises.
+            Where K is singular, or n > d(d+1)/2, the smaller of the two Gram matrices (K, or that of the monomials) is
+            diagonalised, directions without substance are dropped, and the answer is the least-squares one of least norm; it says so.
+            The ridge adds a penalty μ to K; it does not memorise but may predict better.
+Guarantee   Exact up to rounding: the residual is corrected once in float64. Kind: exact.
+Notation    K, α as above;  Φ = monomials z_a z_b (√2 z_a z_b off the diagonal), n × q(q+1)/2, K = ΦΦ'.
+Departures  [GWZ20]_ trains by perturbed gradient descent and never uses that the problem is linear in M.
+Cost        O(n²q + n³/3) time and 8n² bytes; the fallback about ten times the time.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from planted._conversion import require_memory
+from planted._typing import Array
+from planted.algorithms.memorize_task import (
+    MemoryFit,
+    MemoryTask,
+    quadratic_forms,
+    signed_units,
+    weighted_gram,
+)
+from planted.outcomes import BadInputError
+
+__all__ = ["form_kernel", "monomials", "solve_direct", "solve_ridge"]
+
+RANK_TOL = 1e-13
+"""Eigenvalues of a Gram matrix below this times the largest, times its size, are rounding."""
+
+PENALTIES = tuple(10.0**power for power in range(-10, 3))
+"""Tried by the ridge, as multiples of the kernel's mean diagonal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """Coefficients of the kernel (n, m), or the matrices M themselves, and what the factorisation showed."""
+
+    matrices: Array
+    rank: int
+    smallest: float
+    note: str
+
+
+def solve_direct(task: MemoryTask) -> MemoryFit:
+    """Memorise with one factorisation of the kernel.
+
+    Parameters
+    ----------
+    task : MemoryTask
+        Rows and labels.
+
+    Returns
+    -------
+    MemoryFit
+        The units of the least-norm solution; ``notes["fallback"]`` tells when the kernel was singular.
+    """
+    n = len(task.Z)
+    solution = _solve_by_cholesky(task) if n <= task.capacity else None
+    if solution is None:
+        solution = _solve_by_eigenvectors(task)
+    curve = ((0, _loss(task, np.zeros_like(solution.matrices))), (1, _loss(task, solution.matrices)))
+    W, A = signed_units(solution.matrices)
+    facts = {"rank": float(solution.rank), "smallest_eigenvalue": solution.smallest}
+    return MemoryFit(W, A, curve, facts, {"fallback": solution.note} if solution.note else {})
+
+
+def solve_ridge(
+    task: MemoryTask, *, penalty: float | str = "validate", validation_fraction: float = 0.2
+) -> MemoryFit:
+    """Fit with a penalty on the norm of M, chosen on rows held out.
+
+    Parameters
+    ----------
+    task : MemoryTask
+        Rows and labels.
+    penalty : float or "validate"
+        Added to the diagonal of the kernel, as a multiple of its mean diagonal; "validate" tries a grid.
+    validation_fraction : float
+        Share of the rows held out to choose it; all rows are used afterwards.
+
+    Returns
+    -------
+    MemoryFit
+        The units; ``notes["penalty"]`` is the penalty used.
+    """
+    if isinstance(penalty, str) and penalty != "validate":
+        raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
+    if not 0 < validation_fraction < 1:
+        raise BadInputError(f"validation_fraction={validation_fraction}; expected a number between 0 and 1")
+    K = form_kernel(task.Z)
+    notes: dict[str, object] = {}
+    if isinstance(penalty, str):
+        penalty, errors = _choose_penalty(task, K, validation_fraction)
+        notes["validation_errors"] = errors
+    elif penalty < 0:
+        raise BadInputError(f"penalty={penalty}; expected zero or more")
+    mean_diagonal = float(np.trace(K)) / len(K)
+    K[np.diag_indices(len(K))] += (penalty + np.finfo(float).eps) * mean_diagonal
+    coefficients = linalg.solve(K, task.Y, assume_a="sym")
+    matrices = _matrices_of(task.Z, coefficients)
+    W, A = signed_units(matrices)
+    curve = ((0, _loss(task, np.zeros_like(matrices))), (1, _loss(task, matrices)))
+    return MemoryFit(W, A, curve, {}, notes | {"penalty": penalty})
+
+
+def form_kernel(Z: Array, other: Array | None = None) -> Array:
+    """Return the matrix of squared inner products.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Rows.
+    other : ndarray of shape (l, q), optional
+        Rows for the second index; Z if omitted.
+
+    Returns
+    -------
+    ndarray of shape (n, l)
+        ``(z_i'o_j)²``.
+    """
+    second = Z if other is None else other
+    require_memory((len(Z), len(second)), "the kernel", remedy="Use solver='cg', which does not form it.")
+    K = np.asarray(Z @ second.T)
+    return np.multiply(K, K, out=K)
+
+
+def monomials(Z: Array) -> Array:
+    """Return the products z_a z_b, off the diagonal times √2, whose inner products are the kernel.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n, q(q+1)/2)
+        The monomials in the order of `numpy.triu_indices`.
+    """
+    rows, columns = np.triu_indices(Z.shape[1])
+    require_memory((len(Z), len(rows)), "the monomials", remedy="Use fewer columns.")
+    return np.asarray(Z[:, rows] * Z[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0)))
+
+
+def _solve_by_cholesky(task: MemoryTask) -> _Solution | None:
+    """Solve Kα = y; None if K is singular to rounding, or the labels are not reached."""
+    n = len(task.Z)
+    K = form_kernel(task.Z)
+    largest = float(np.abs(K).sum(axis=1).max())  # a bound of the largest eigenvalue (Gershgorin)
+    task.progress(f"factorising a kernel of {n:,} rows", float("nan"))
+    try:
+        factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return None
+    smallest = _smallest_eigenvalue(factor, n, task.rng)
+    if smallest < RANK_TOL * largest:
+        return None
+    coefficients = linalg.cho_solve(factor, task.Y, check_finite=False)
+    matrices = _matrices_of(task.Z, coefficients)
+    residual = task.Y - _outputs(task.Z, matrices)
+    coefficients += linalg.cho_solve(factor, residual, check_finite=False)
+    return _Solution(_matrices_of(task.Z, coefficients), n, smallest, "")
+
+
+def _smallest_eigenvalue(factor: tuple[Array, bool], n: int, rng: np.random.Generator) -> float:
+    """Return the smallest eigenvalue of K by Lanczos iterations with its inverse."""
+    if n < 3:  # the Lanczos routine needs room for one vector beside the wanted one
+        inverse = linalg.cho_solve(factor, np.eye(n))
+        return float(1.0 / np.linalg.eigvalsh(inverse)[-1])
+    inverse = LinearOperator(
+        (n, n), matvec=lambda v: linalg.cho_solve(factor, v, check_finite=False), dtype=float
+    )
+    start = rng.standard_normal(n)
+    (value,) = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)
+    return float(1.0 / value)
+
+
+def _solve_by_eigenvectors(task: MemoryTask) -> _Solution:
+    """Return the least-squares solution of least norm from the smaller Gram matrix."""
+    n, q = task.Z.shape
+    if n <= task.capacity:
+        task.progress(f"the kernel is singular: its {n:,} eigenvectors", float("nan"))
+        invert, rank, smallest = _pseudo_inverse(form_kernel(task.Z))
+        reason = f"the kernel of {n} rows has numerical rank {rank}; its eigenvectors were used"
+        coefficients = invert(task.Y)
+        coefficients += invert(task.Y - _outputs(task.Z, _matrices_of(task.Z, coefficients)))
+        return _Solution(_matrices_of(task.Z, coefficients), rank, smallest, reason)
+    Phi = monomials(task.Z)
+    invert, rank, smallest = _pseudo_inverse(Phi.T @ Phi)
+    solution = invert(Phi.T @ task.Y)
+    solution += invert(Phi.T @ (task.Y - Phi @ solution))
+    reason = f"{n} rows exceed the {task.capacity} dimensions of the quadratic forms; least squares was used"
+    return _Solution(_matrices_of_monomials(solution, q), rank, 0.0, reason)
+
+
+def _pseudo_inverse(gram: Array) -> tuple[Callable[[Array], Array], int, float]:
+    """Return the pseudo-inverse of a Gram matrix as a function, its rank, and its smallest eigenvalue."""
+    values, vectors = linalg.eigh(gram, overwrite_a=True, check_finite=False)
+    kept = values > RANK_TOL * len(values) * max(float(values[-1]), np.finfo(float).tiny)
+    basis, weights = vectors[:, kept], values[kept][:, None]
+
+    def invert(columns: Array) -> Array:
+        return np.asarray(basis @ ((basis.T @ columns) / weights))
+
+    return invert, int(kept.sum()), max(float(values[0]), 0.0)
+
+
+def _matrices_of(Z: Array, coefficients: Array) -> Array:
+    """Return M = Σ_j α_j z_j z_j' for each output."""
+    return np.stack([weighted_gram(Z, column) for column in coefficients.T])
+
+
+def _matrices_of_monomials(solution: Array, q: int) -> Array:
+    """Return the symmetric matrices whose coefficients on the monomials are given."""
+    rows, columns = np.triu_indices(q)
+    matrices = np.zeros((solution.shape[1], q, q))
+    halves = solution.T / np.where(rows == columns, 1.0, np.sqrt(2.0))
+    matrices[:, rows, columns] = halves
+    matrices[:, columns, rows] = halves
+    return matrices
+
+
+def _outputs(Z: Array, matrices: Array) -> Array:
+    """Return z'M z for each row and output."""
+    return np.column_stack([quadratic_forms(Z, matrix) for matrix in matrices])
+
+
+def _loss(task: MemoryTask, matrices: Array) -> float:
+    """Return the loss 1/(4n) Σ δ²."""
+    return float(np.sum((_outputs(task.Z, matrices) - task.Y) ** 2) / (4 * len(task.Z)))
+
+
+def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float, list[float]]:
+    """Return the penalty with the smallest error on rows held out, and all errors."""
+    n = len(K)
+    order = task.rng.permutation(n)
+    n_held = min(max(1, round(fraction * n)), n - 1)
+    if n_held < 1:
+        raise BadInputError(f"{n} row(s) cannot be split to choose a penalty; give penalty=...")
+    held, used = order[:n_held], order[n_held:]
+    values, vectors = linalg.eigh(K[np.ix_(used, used)])
+    rotated, cross = vectors.T @ task.Y[used], K[np.ix_(held, used)] @ vectors
+    scale = float(np.trace(K)) / n
+    errors = []
+    for penalty in PENALTIES:
+        predicted = cross @ (rotated / (np.maximum(values, 0.0) + penalty * scale)[:, None])
+        errors.append(float(np.mean((predicted - task.Y[held]) ** 2)))
+    return PENALTIES[int(np.argmin(errors))], errors

@@ -1,0 +1,207 @@
+"""What memorising returns: a network, how it ended, and the theorem's conditions with their numbers.
+
+Problem     `planted.recover` claims to have found *the* network; `planted.memorize` claims only to have found *a* network that
+            reproduces the labels. The two claims have different words, so the second has its own outcomes and its own record.
+Idea        `Memory` is frozen and always whole. `MemoryOutcome` words each ending once: what it means and what to do.
+            `ThreeLayerNetwork` is the random-feature architecture of [GWZ20]_: ``z = (R x + s)^p``, then a quadratic network.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError
+from planted.results import Evidence, Provenance
+
+__all__ = ["Memory", "MemoryOutcome", "ThreeLayerNetwork"]
+
+
+class MemoryOutcome(Enum):
+    """How memorising ended; each member carries its meaning and an advice."""
+
+    MEMORISED = (
+        "The network reproduces every label to the tolerance.",
+        "Nothing to do. A perfect fit says nothing about new inputs: hold some rows out to see.",
+    )
+    FITTED = (
+        "A deliberately smaller network that fits the labels without reproducing each of them.",
+        "Judge it on rows held out. To reproduce every label use solver='auto'.",
+    )
+    CONTRADICTION = (
+        "Equal inputs carry different labels, so that no network of this kind can reproduce them.",
+        "Remove or correct the rows named, or add a small noise to the inputs.",
+    )
+    TOO_MANY_SAMPLES = (
+        "There are more samples than the quadratic forms have dimensions.",
+        "Use layers=3, more random features or a higher power, or fewer rows.",
+    )
+    DEPENDENT_INPUTS = (
+        "The products x⊗x of the inputs are linearly dependent, and the labels do not obey the same dependence.",
+        "Add a small noise to the inputs (0.01 of their norm is usual), or use layers=3.",
+    )
+    STOPPED_EARLY = (
+        "The solver ended before the labels were reproduced to the tolerance.",
+        "Allow more iterations with max_iter, add a small noise to the inputs, or use solver='direct'.",
+    )
+
+    def __init__(self, meaning: str, advice: str) -> None:
+        self.meaning = meaning
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreeLayerNetwork:
+    """The network ``x -> head((R x + s)^p)`` with fixed random features and a quadratic head.
+
+    Parameters
+    ----------
+    R : ndarray of shape (q, d)
+        Weights of the random features.
+    s : ndarray of shape (q,)
+        Their offsets; zero without a bias.
+    power : int
+        The power p, at least 2.
+    head : TwoLayerNetwork
+        A quadratic network on the q features.
+
+    Examples
+    --------
+    >>> head = TwoLayerNetwork(W=[[1.0]], A=[[1.0]], activation="quadratic")
+    >>> ThreeLayerNetwork(np.array([[2.0, 0.0]]), np.zeros(1), 2, head)([[1.0, 5.0]])
+    array([[16.]])
+    """
+
+    R: Array
+    s: Array
+    power: int
+    head: TwoLayerNetwork
+
+    def __post_init__(self) -> None:
+        for name in ("R", "s"):
+            frozen = np.array(getattr(self, name), dtype=np.float64, order="C")
+            if not np.isfinite(frozen).all():
+                raise BadInputError(f"{name} contains NaN or infinity")
+            frozen.flags.writeable = False
+            object.__setattr__(self, name, frozen)
+        q = len(self.s)
+        if self.R.ndim != 2 or self.R.shape[0] != q or self.head.n_features != q or self.power < 2:
+            raise BadInputError(
+                f"R has shape {self.R.shape}, s has {q} entries, the head has {self.head.n_features} inputs and "
+                f"the power is {self.power}; expected q rows, q entries, q inputs and a power of at least 2"
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs, d."""
+        return int(self.R.shape[1])
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of trained hidden units."""
+        return self.head.n_hidden
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs, m."""
+        return self.head.n_outputs
+
+    def features(self, X: Any) -> Array:
+        """Return the random features.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+            ``(X R' + s)^p``.
+        """
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
+        return np.asarray((rows @ self.R.T + self.s) ** self.power)
+
+    def __call__(self, X: Any) -> Array:
+        """Evaluate the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Outputs.
+        """
+        return self.head(self.features(X))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """The answer of `planted.memorize`, always whole.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork or ThreeLayerNetwork
+        The network; its hidden activation is quadratic and its output weights are +1, -1 or 0.
+    outcome : MemoryOutcome
+        How it ended.
+    evidence : tuple of Evidence
+        The theorem's requirements with our numbers.
+    loss_curve : ndarray of shape (t, 2)
+        Iteration and loss ``1/(4n) Σ (f(x) - y)²``.
+    conditions : mapping
+        Smallest singular value of [x⊗x], rank, norms and counts, by name; NaN where it was too costly.
+    stats : mapping
+        Solver, iterations, seconds, and what the solver has to say.
+    provenance : Provenance
+        Where this came from.
+    detail : str
+        The measured reason behind the outcome, as a sentence.
+
+    Examples
+    --------
+    >>> import planted
+    >>> X = planted.simulate.inputs(20, n_features=8, random_state=0)
+    >>> memory = planted.memorize(X, X[:, 0])
+    >>> memory.outcome.name, memory.network.n_hidden <= 8
+    ('MEMORISED', True)
+    """
+
+    network: TwoLayerNetwork | ThreeLayerNetwork
+    outcome: MemoryOutcome
+    evidence: tuple[Evidence, ...]
+    loss_curve: Array
+    conditions: Mapping[str, float]
+    stats: Mapping[str, Any]
+    provenance: Provenance
+    detail: str = ""
+
+    @property
+    def loss(self) -> float:
+        """The loss of the returned network."""
+        return float(self.conditions["loss"])
+
+    def __str__(self) -> str:
+        lines = [f"{self.outcome.name}  ({self.provenance.algorithm})", self.detail, repr(self.network)]
+        for item in self.evidence:
+            need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
+            mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
+            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        return "\n".join([*lines, f"-> {self.outcome.advice}"])
+
+    def _repr_html_(self) -> str:
+        """Show the record in a notebook; every text is escaped."""
+        return f"<pre>{escape(str(self))}</pre>"

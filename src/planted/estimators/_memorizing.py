@@ -1,0 +1,276 @@
+"""`MemorizingRegressor` and `MemorizingClassifier`: `planted.memorize` with scikit-learn's manners."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from planted._typing import Array
+from planted._validation import check_features, check_rows
+from planted.algorithms.memorize import memorize
+from planted.algorithms.memorize_result import Memory, MemoryOutcome
+from planted.outcomes import BadInputError, DataWarning, RecoveryWarning
+
+__all__ = ["MemorizingClassifier", "MemorizingRegressor"]
+
+_SATISFIED = (MemoryOutcome.MEMORISED, MemoryOutcome.FITTED)
+
+
+class _Memorizing(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: parameters, the call, and the outputs of the network."""
+
+    def __init__(
+        self,
+        layers: int = 2,
+        solver: str = "auto",
+        *,
+        bias: bool = True,
+        tol: float = 1e-12,
+        options: dict[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.layers = layers
+        self.solver = solver
+        self.bias = bias
+        self.tol = tol
+        self.options = options
+        self.random_state = random_state
+
+    def _memorize(self, X: Any, targets: Any) -> Memory:
+        """Memorise, warn if the labels were not reproduced, and keep the record."""
+        memory = memorize(
+            X,
+            targets,
+            layers=self.layers,
+            solver=self.solver,
+            bias=self.bias,
+            tol=self.tol,
+            random_state=self.random_state,
+            **(self.options or {}),
+        )
+        if memory.outcome not in _SATISFIED:
+            text = f"{memory.outcome.name}: {memory.detail} {memory.outcome.advice}"
+            warnings.warn(text, RecoveryWarning, stacklevel=3)
+        self.network_ = memory.network
+        self.memory_ = memory
+        return memory
+
+    def _outputs(self, X: Any) -> Array:
+        """Evaluate the network on checked inputs."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        owner = type(self).__name__
+        rows = check_features(X, self.n_features_in_, None if names is None else tuple(names), owner=owner)
+        return self.network_(rows)
+
+
+class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # type: ignore[misc]
+    """Regression by a small quadratic network that reproduces every label.
+
+    Parameters
+    ----------
+    layers : {2, 3}, default=2
+        Two layers memorise up to (d+1)(d+2)/2 labels; three layers more, on random features.
+    solver : str, default="auto"
+        As in `planted.memorize`; ``"low-rank"`` and ``"ridge"`` generalise instead of memorising.
+    bias : bool, default=True
+        Whether units may have biases and the output an offset.
+    tol : float, default=1e-12
+        Relative loss at which labels count as memorised.
+    options : dict, optional
+        Options of the solver and of the random features.
+    random_state : int or None, default=None
+        Seed of random features and solver.
+
+    Attributes
+    ----------
+    network_ : TwoLayerNetwork or ThreeLayerNetwork
+        The network.
+    memory_ : Memory
+        The whole record.
+    n_features_in_ : int
+        Number of inputs.
+
+    Examples
+    --------
+    >>> import planted
+    >>> X = planted.simulate.inputs(30, n_features=8, random_state=0)
+    >>> model = MemorizingRegressor().fit(X, X[:, 0] * X[:, 1])
+    >>> model.memory_.outcome.name, round(model.score(X, X[:, 0] * X[:, 1]), 6)
+    ('MEMORISED', 1.0)
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Memorise the labels.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+        y : array_like of shape (n,) or (n, m)
+            Labels.
+
+        Returns
+        -------
+        MemorizingRegressor
+            The fitted estimator.
+        """
+        data = check_rows(X, y, y_name="y")
+        validate_data(self, X, skip_check_array=True)
+        with warnings.catch_warnings():
+            # Constant columns were reported by the check above; the second check need not say it again.
+            warnings.simplefilter("ignore", DataWarning)
+            self._memorize(data.X, data.Y)
+        self._vector_target = data.y_was_1d
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Evaluate the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, m)
+            Outputs, in the shape of the labels that were fitted.
+        """
+        outputs = self._outputs(X)
+        return np.asarray(outputs[:, 0] if self._vector_target else outputs)
+
+
+class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
+    """Classification by a small quadratic network that reproduces every class.
+
+    Parameters
+    ----------
+    layers : {2, 3}, default=2
+        Two layers memorise up to (d+1)(d+2)/2 labels; three layers more, on random features.
+    solver : str, default="auto"
+        As in `planted.memorize`.
+    targets : {"auto", "one-hot", "sign"}, default="auto"
+        One output per class, 1 for the class and 0 for others, or ±1 for two classes ("auto": ±1 where there are two).
+    bias : bool, default=True
+        Whether units may have biases and the output an offset.
+    tol : float, default=1e-12
+        Relative loss at which labels count as memorised.
+    options : dict, optional
+        Options of the solver and of the random features.
+    random_state : int or None, default=None
+        Seed of random features and solver.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    network_ : TwoLayerNetwork or ThreeLayerNetwork
+        The network.
+    memory_ : Memory
+        The whole record.
+    n_features_in_ : int
+        Number of inputs.
+
+    Examples
+    --------
+    >>> import planted
+    >>> X = planted.simulate.inputs(30, n_features=8, random_state=0)
+    >>> classes = np.where(X[:, 0] > 0, "left", "right")
+    >>> MemorizingClassifier().fit(X, classes).score(X, classes)
+    1.0
+    """
+
+    def __init__(
+        self,
+        layers: int = 2,
+        solver: str = "auto",
+        *,
+        targets: str = "auto",
+        bias: bool = True,
+        tol: float = 1e-12,
+        options: dict[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(layers, solver, bias=bias, tol=tol, options=options, random_state=random_state)
+        self.targets = targets
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Memorise the classes.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+        y : array_like of shape (n,)
+            Classes of any kind.
+
+        Returns
+        -------
+        MemorizingClassifier
+            The fitted estimator.
+        """
+        if y is None:
+            raise BadInputError("MemorizingClassifier requires y to be passed, but the target y is None.")
+        validate_data(self, X, skip_check_array=True)
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        data = check_rows(X, codes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            self._memorize(data.X, self._encode(codes))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the outputs by which classes are chosen.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+            Positive for the second of two classes; else the largest belongs to the class.
+        """
+        outputs = self._outputs(X)
+        if len(self.classes_) != 2:
+            return outputs
+        return np.asarray(outputs[:, 0] if outputs.shape[1] == 1 else outputs[:, 1] - outputs[:, 0])
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def _encode(self, codes: Any) -> Array:
+        """Return ±1 or one-hot targets."""
+        n_classes = len(self.classes_)
+        if self.targets not in ("auto", "one-hot", "sign"):
+            raise BadInputError(f"targets={self.targets!r}; expected 'auto', 'one-hot' or 'sign'")
+        if self.targets == "sign" and n_classes != 2:
+            raise BadInputError(f"targets='sign' needs 2 classes; y has {n_classes}. Use targets='one-hot'.")
+        if n_classes < 2:
+            raise BadInputError(f"y has {n_classes} class only; a classifier needs at least 2 classes.")
+        if n_classes == 2 and self.targets != "one-hot":
+            return np.where(codes == 1, 1.0, -1.0)[:, None]
+        return np.eye(n_classes)[codes]

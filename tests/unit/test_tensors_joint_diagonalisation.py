@@ -69,7 +69,7 @@ def test_complex_starts_caused_by_noise_are_repaired():
         is_complex = np.abs(np.linalg.eigvals(stack[0] @ np.linalg.inv(stack[1])).imag).max() > 0
         start = module._jennrich_start(stack[:2], np.random.default_rng(1000 + seed))
         assert start.dtype == np.float64
-        V, _ = module._uwedge(stack, start)
+        V, _ = module._uwedge(stack, start, module.MAX_SWEEPS)
         # Entries of the noise are 1e-4 and 2e-4, gaps of D of order one: a hundredth leaves room for a small gap.
         assert largest_angle(np.linalg.inv(V), Z) < 1e-2
         repaired += is_complex

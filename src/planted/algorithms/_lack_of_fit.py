@@ -71,13 +71,11 @@ def lack_of_fit(
     unknowns = hidden - k + m * (k + int(offset))
     budget = max(int((problem.n_samples - unknowns / m) / 2), 0)
     products, cross, noise = _sums_with_instruments(problem, network, budget, offset, biases, weights)
-    levels, rotation = linalg.eigh(noise, check_finite=False)
-    usable = levels > levels[-1] * 1e-20
-    whiten = rotation[:, usable] / np.sqrt(levels[usable])
+    whiten = _inverse_root(noise, np.diag(noise))  # a combination of outputs without residual is left out
     A, cross = whiten.T @ network.A, cross @ whiten
     plain, dimension = _explained(products, cross, A, hidden=hidden, end=hidden + k + int(offset))
     full, full_dimension = _explained(products, cross, A, hidden=hidden, end=len(products))
-    outputs, tested = int(usable.sum()), full_dimension - dimension
+    outputs, tested = whiten.shape[1], full_dimension - dimension
     freedom = problem.n_samples * outputs - full_dimension
     if tested <= 0 or freedom <= 0:
         return float("nan"), 0

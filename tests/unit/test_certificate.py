@@ -316,3 +316,16 @@ def test_nothing_left_to_test_is_said():
     p_value, tested = lack_of_fit(problem, standardised(data.network, problem.scaling), offset=True)
     assert tested == 0
     assert np.isnan(p_value)
+
+
+def test_outputs_that_repeat_each_other_do_not_dilute_the_test():
+    """Three copies of one output have a residual of rank one; what is left is rounding and must not count as noise."""
+    data = world(200, d=3, k=2, m=1, noise=0.1)
+    for copies in (1, 3):
+        Y = np.tile(np.tanh(data.network.preactivations(data.X)) @ data.network.A.T, (1, copies))
+        problem = prepare_problem(RowBlocks.from_arrays(data.X, Y), random_state=0)
+        wide = TwoLayerNetwork(data.network.W, data.network.b, np.tile(data.network.A, (copies, 1)))
+        fit = refine(problem.blocks, standardised(wide, problem.scaling), offset=False)
+        p_value, tested = lack_of_fit(problem, fit.network, offset=False)
+        assert p_value < 1e-6
+        assert tested <= 46 + 2  # at most the functions of x for one output, not for three

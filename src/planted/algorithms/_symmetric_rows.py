@@ -21,8 +21,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.algorithms._symmetric_slope import Slope, slope_of
 from planted.algorithms.pursuit import pursue_units
-from planted.algorithms.symmetric_moments import Slope, Spectral, null_matrices, separate_outputs, slope_of
+from planted.algorithms.symmetric_moments import Spectral, null_matrices, separate_outputs
 from planted.networks import TwoLayerNetwork
 from planted.programs import column_space
 from planted.tensors import svec_outer

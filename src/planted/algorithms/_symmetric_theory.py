@@ -19,7 +19,7 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
-from planted.algorithms.symmetric_moments import slope_of
+from planted.algorithms._symmetric_slope import slope_of
 from planted.moments import (
     PairMaps,
     RowBlocks,

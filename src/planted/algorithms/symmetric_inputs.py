@@ -39,18 +39,13 @@ from planted.algorithms._symmetric_rows import (
     network_of_rows,
     recover_from_rows,
 )
+from planted.algorithms._symmetric_slope import Slope, controlled_slope
 from planted.algorithms._symmetric_theory import rank_evidence, symmetry_test, theorem_evidence
 from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
 from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence
 from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.refine import Refinement, refine
-from planted.algorithms.symmetric_moments import (
-    VARIANTS,
-    Slope,
-    Spectral,
-    controlled_slope,
-    recover_from_moments,
-)
+from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
 from planted.moments import RowBlocks, SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome

@@ -39,106 +39,18 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.algorithms._symmetric_slope import Slope, controlled_slope, inverse_roots, learn_single_unit
 from planted.moments import PairMaps, PairMoments, second_moments, triangle_weights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.tensors import decompose_symmetric, diagonalise_by_congruence, smat
 
-__all__ = [
-    "VARIANTS",
-    "Slope",
-    "Spectral",
-    "controlled_slope",
-    "learn_single_unit",
-    "null_matrices",
-    "recover_from_moments",
-    "separate_outputs",
-    "slope_of",
-]
+__all__ = ["VARIANTS", "Spectral", "null_matrices", "recover_from_moments", "separate_outputs"]
 
 VARIANTS = ("efficient", "practical", "paper")
-RANK_TOL = 1e-7  # of a singular value of B C^½, relative: noiseless rounding leaves 1e-15
-NOISE_EDGE = 2.2  # factor on the random-matrix edge √(s²/n) (√d + √m) of B C^½; 2 is its mean, since B is twice a slope
-COLLINEAR = 1e-10  # relative eigenvalue of C below which inputs are collinear
 PRACTICAL_MATRICES = 10  # times k random matrices of the null space, Section 4
 PRACTICAL_RESTARTS = 10
 GRADIENT_STEPS = 200
-ROWS_PER_CONTROL = 2  # samples for every control variable below which the plain regression is used
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """B = A W with the decomposition that shows its rank.
-
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        Twice the regression of y on x.
-    left : ndarray of shape (m, r)
-        Left singular vectors of B C^½.
-    values : ndarray of shape (r,)
-        Its singular values.
-    right : ndarray of shape (r, d)
-        Right singular vectors times C^-½: B is ``left @ diag(values) @ right``.
-    edge : float
-        What noise alone would give for the largest singular value, and some.
-    """
-
-    B: Array
-    left: Array
-    values: Array
-    right: Array
-    edge: float
-
-    @property
-    def rank(self) -> int:
-        """Number of singular values above the edge."""
-        return int((self.values > self.edge).sum())
-
-    def input_directions(self, k: int) -> Array:
-        """Return an orthonormal basis of the row space of the best rank-k B.
-
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (d, k)
-            The basis.
-        """
-        return np.asarray(linalg.qr(self.right[:k].T, mode="economic", check_finite=False)[0])
-
-    def output_map(self, k: int) -> Array:
-        """Return the map that projects y to the column space of the best rank-k B and whitens B C B'.
-
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (k, m)
-            The map.
-        """
-        return np.asarray(self.left[:, :k].T / self.values[:k, None])
-
-    def truncated(self, k: int) -> Array:
-        """Return the best rank-k B.
-
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (m, d)
-            The matrix.
-        """
-        return np.asarray(self.left[:, :k] * self.values[:k] @ self.right[:k])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,81 +120,6 @@ def recover_from_moments(
     raise BadInputError(f"unknown variant {variant!r}; known are {', '.join(map(repr, VARIANTS))}")
 
 
-def learn_single_unit(C: Array, v: Array) -> Array:
-    """Return w = 2 C⁻¹ v for y = σ(w'x), C = E[x x'], v = E[y x]: Algorithm 1.
-
-    Parameters
-    ----------
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    v : ndarray of shape (d,) or (k, d)
-        Products of output and inputs, one row for each output.
-
-    Returns
-    -------
-    ndarray of shape (d,) or (k, d)
-        The weights; of least norm when inputs are collinear.
-    """
-    inverse = _roots(C)[1]
-    return np.asarray(2.0 * v @ inverse @ inverse)
-
-
-def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> Slope:
-    """Decompose a slope in the metric of the inputs.
-
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        The slope.
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    residual_variance : float
-        Variance of what the regression left, per output.
-    count : float
-        Number of samples.
-
-    Returns
-    -------
-    Slope
-        The slope with its rank.
-    """
-    root, inverse = _roots(C)
-    left, values, right = linalg.svd(B @ root, full_matrices=False, check_finite=False)
-    edge = RANK_TOL * values[0] + NOISE_EDGE * np.sqrt(residual_variance / count) * sum(np.sqrt(B.shape))
-    return Slope(B, left, values, right @ inverse, float(edge))
-
-
-def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
-    """Estimate B with even functions of x held fixed, as far as the number of samples allows.
-
-    Parameters
-    ----------
-    moments : PairMoments
-        The moments.
-    n_hidden : int or None
-        Number of units; found from the rank of B if None.
-
-    Returns
-    -------
-    Slope
-        The estimate.
-    """
-    joint = moments.joint()
-    slope = _plain_slope(moments)
-    d = slope.B.shape[1]
-    C, _ = second_moments(joint, d)
-    for _ in range(2):
-        k = min(n_hidden or max(slope.rank, 1), d, len(slope.values))
-        controls = d + 1 + k * (k + 1) // 2
-        if 1 < joint.count < ROWS_PER_CONTROL * controls:
-            break
-        estimate = moments.slope(slope.input_directions(k))
-        slope = slope_of(estimate.B, C, residual_variance=estimate.residual_variance, count=joint.count)
-        if k == d:  # the products span all of x ⊗ x already
-            break
-    return slope
-
-
 def null_matrices(T: Array, n_hidden: int) -> tuple[Array, Array]:
     """Return the k symmetric matrices on which the detector is smallest (step 5 of Algorithms 2 and 3).
 
@@ -337,7 +174,7 @@ def _recover_efficiently(
     P, B = slope.output_map(k), slope.truncated(k)
     sums = moments.pairs(PairMaps(slope.input_directions(k), P, P @ B / 2))
     cross, spread = (sums.covariance, sums.spread) if noisy else (sums.moment, sums.gg / sums.count)
-    matrices, values = null_matrices(_roots(spread)[1] @ cross, k)
+    matrices, values = null_matrices(inverse_roots(spread)[1] @ cross, k)
     Z, residual = separate_outputs(matrices, P @ joint.mean[B.shape[1] :], rng=rng)
     W = Z @ P @ B
     A = slope.left[:, :k] * slope.values[:k] @ linalg.inv(Z)
@@ -395,25 +232,6 @@ def _descend(moments: PairMoments, W: Array, A: Array) -> Array:
         ahead = moved + (index / (index + 3)) * (moved - W)
         W = moved
     return W
-
-
-def _plain_slope(moments: PairMoments) -> Slope:
-    joint = moments.joint()
-    d = moments.n_features
-    C, R = second_moments(joint, d)
-    B = learn_single_unit(C, R)
-    m = len(R)
-    total = float(np.trace(joint.covariance[d:, d:]) + (joint.mean[d:] ** 2).sum())
-    residual = 0.0 if joint.count == 1 else max(total - float((B * R).sum()) / 2, 0.0) / m
-    return slope_of(B, C, residual_variance=residual, count=joint.count)
-
-
-def _roots(C: Array) -> tuple[Array, Array]:
-    """Return C^½ and its pseudo-inverse; directions without variance get none."""
-    values, vectors = linalg.eigh(C, check_finite=False)
-    keep = values > COLLINEAR * max(values[-1], 0.0)
-    values, vectors = np.sqrt(values[keep]), vectors[:, keep]
-    return np.asarray(vectors * values @ vectors.T), np.asarray(vectors / values @ vectors.T)
 
 
 def _positive_rows(Z: Array, mean: Array) -> Array:

@@ -4,15 +4,12 @@ from planted.moments._blocks import RowBlocks, sample_rows
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
 from planted.moments._normal import NormalSums, RowWeights, accumulate_normal, augment
+from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
 from planted.moments._paired import (
-    ControlledSlope,
     PairedSums,
     PairMaps,
-    PairMoments,
-    SampleMoments,
     accumulate_pairs,
     distinguishing_sums,
-    second_moments,
     triangle_weights,
 )
 

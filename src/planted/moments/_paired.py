@@ -11,36 +11,29 @@ array of n × k² numbers ever exists. Features of a slice of rows are built wit
 products of contiguous vectors straight into the buffer that the matrix product reads ("fused"): the product of the features
 then takes most of the time. Features may be float32; sums are float64 always.
 
-`PairMoments` is what the algorithm asks of its data; `SampleMoments` answers from row blocks and
-`planted.moments.population.GaussianMoments` in closed form, so that the same algebra runs on n = ∞.
-
 Cost: for r = columns of V and k = rows of P, p = r(r+1)/2 and q = k(k+1)/2: O(n p (p + q)) time, O(p (p + q)) memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from planted._typing import Array
 from planted.moments._blocks import RowBlocks
-from planted.moments._gram import RowMoments, joint_moments
 
 __all__ = [
-    "ControlledSlope",
     "PairMaps",
-    "PairMoments",
     "PairedSums",
-    "SampleMoments",
     "accumulate_pairs",
     "distinguishing_sums",
-    "second_moments",
+    "fill_products",
+    "row_slices",
+    "slice_rows",
     "triangle_weights",
 ]
 
@@ -48,9 +41,6 @@ _BUFFER_BYTES = (
     4_000_000  # features of one slice: large enough for the matrix product, small enough for the cache
 )
 _MIN_SLICE = 64
-_RANK_TOL = (
-    1e-11  # relative eigenvalue of a Gram matrix below which features are collinear (a sphere: |x|² = 1)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,197 +117,6 @@ class PairedSums:
         return self.gg / self.count - np.outer(self.g / self.count, self.g / self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class ControlledSlope:
-    """A linear regression of the outputs with further functions of x held fixed.
-
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        Twice the coefficients of x; an estimate of A W for symmetric x.
-    residual_variance : float
-        Mean square of what remains, per output.
-    """
-
-    B: Array
-    residual_variance: float
-
-
-class PairMoments(Protocol):
-    """What the method of symmetric inputs asks of its data, be they samples or a law."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of inputs, d."""
-
-    def joint(self) -> RowMoments:
-        """Return count, mean and scatter of the rows (x, y)."""
-
-    def slope(self, V: Array) -> ControlledSlope:
-        """Regress y on x with a constant and the products of V'x as controls."""
-
-    def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Return the sums of g and h; the products of g with itself only if ``spread``."""
-
-    def hidden_gradient(self, W: Array, A: Array) -> Array:
-        """Return the gradient in W of half the mean squared residual of A f(W x)."""
-
-    def halves(self) -> tuple[PairMoments, PairMoments]:
-        """Return the moments of the first and of the second half of the samples."""
-
-
-@dataclass(frozen=True)
-class SampleMoments:
-    """`PairMoments` of row blocks.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    precision : {"double", "single"}
-        Number format of the features; sums are float64 always.
-    """
-
-    blocks: RowBlocks
-    precision: str = "double"
-
-    @cached_property
-    def n_features(self) -> int:
-        """Number of inputs, d."""
-        return int(next(iter(self.blocks))[0].shape[1])
-
-    @cached_property
-    def _joint(self) -> RowMoments:
-        return joint_moments(self.blocks)
-
-    def joint(self) -> RowMoments:
-        """Return count, mean and scatter of the rows (x, y), read once.
-
-        Returns
-        -------
-        RowMoments
-            The sums.
-        """
-        return self._joint
-
-    def slope(self, V: Array) -> ControlledSlope:
-        """Regress y on x with a constant and the products of V'x as controls, one pass.
-
-        Parameters
-        ----------
-        V : ndarray of shape (d, r)
-            Directions of the inputs.
-
-        Returns
-        -------
-        ControlledSlope
-            Twice the coefficients of x.
-        """
-
-        def fill(X: Array, out: npt.NDArray[Any]) -> None:
-            _fill_products((V.T @ X.T).astype(out.dtype), out)
-
-        return _regress_with_controls(self.blocks, fill, _triangle(V.shape[1]), self._dtype)
-
-    def slope_beside(self, W: Array) -> ControlledSlope:
-        """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-
-        Returns
-        -------
-        ControlledSlope
-            Twice the coefficients of x.
-        """
-
-        def fill(X: Array, out: npt.NDArray[Any]) -> None:
-            out[:] = np.abs(W @ X.T)
-
-        return _regress_with_controls(self.blocks, fill, len(W), np.float64)
-
-    def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Sum the paired features, one pass.
-
-        Parameters
-        ----------
-        maps : PairMaps
-            What defines the features.
-        spread : bool
-            Whether the products of g with itself are needed.
-
-        Returns
-        -------
-        PairedSums
-            The sums.
-        """
-        return accumulate_pairs(self.blocks, maps, spread=spread, precision=self.precision)
-
-    def hidden_gradient(self, W: Array, A: Array) -> Array:
-        """Return the gradient in W of half the mean squared residual, one pass.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        A : ndarray of shape (m, k)
-            Output weights.
-
-        Returns
-        -------
-        ndarray of shape (k, d)
-            The gradient.
-        """
-        total, count = np.zeros_like(W), 0
-        for X, Y in self.blocks:
-            t = X @ W.T
-            residual = np.maximum(t, 0.0) @ A.T - Y
-            total += ((residual @ A) * (t > 0)).T @ X
-            count += len(X)
-        return total / count
-
-    def halves(self) -> tuple[PairMoments, PairMoments]:
-        """Split the rows in the middle of their order.
-
-        Returns
-        -------
-        tuple of SampleMoments
-            The first and the second half.
-        """
-        middle = self.joint().count // 2
-        return tuple(  # type: ignore[return-value]
-            SampleMoments(_rows_between(self.blocks, *bounds), self.precision)
-            for bounds in ((0, middle), (middle, self.joint().count))
-        )
-
-    @property
-    def _dtype(self) -> npt.DTypeLike:
-        return np.float32 if self.precision == "single" else np.float64
-
-
-def second_moments(joint: RowMoments, d: int) -> tuple[Array, Array]:
-    """Return C = E[x x'] and R = E[y x'], about zero.
-
-    Parameters
-    ----------
-    joint : RowMoments
-        Moments of the rows (x, y).
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    R : ndarray of shape (m, d)
-        Products of outputs and inputs.
-    """
-    second = joint.covariance + np.outer(joint.mean, joint.mean)
-    return second[:d, :d], second[d:, :d]
-
-
 def accumulate_pairs(
     blocks: RowBlocks, maps: PairMaps, *, spread: bool = True, precision: str = "double"
 ) -> PairedSums:
@@ -341,17 +140,17 @@ def accumulate_pairs(
     """
     dtype = np.float32 if precision == "single" else np.float64
     p, q = _triangle(maps.V.shape[1]), _triangle(len(maps.P))
-    rows = max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * (p + q)))
+    rows = slice_rows(p + q, dtype)
     buffer, work = np.empty((p + q, rows), dtype), np.empty((len(maps.P), rows), dtype)
     first = np.concatenate([maps.V.T, maps.Q]).astype(dtype)
     sums, products, count = np.zeros(p + q), np.zeros((p, (p if spread else 0) + q)), 0
-    for X, Y in _slices(blocks, rows):
+    for X, Y in row_slices(blocks, rows):
         n, k = len(X), len(maps.P)
         linear = first @ X.T.astype(dtype)
         rest = linear[-k:] - maps.P.astype(dtype) @ Y.T.astype(dtype)
         features = buffer[:, :n]
-        _fill_products(linear[:-k], features[:p])
-        _fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
+        fill_products(linear[:-k], features[:p])
+        fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
         products += features[:p] @ (features if spread else features[p:]).T
         sums += features.sum(axis=1, dtype=np.float64)
         count += n
@@ -383,11 +182,11 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
     """
     k, r = len(W), V.shape[1]
     p, pairs = _triangle(r), np.triu_indices(k, 1)
-    rows = max(_MIN_SLICE, _BUFFER_BYTES // (8 * (p + len(pairs[0]) + 1)))
+    rows = slice_rows(p + len(pairs[0]) + 1, np.float64)
     N, second, count = np.zeros((p, len(pairs[0]))), np.zeros(p), 0
     g = np.empty((p, rows))
-    for X, _ in _slices(blocks, rows):
-        _fill_products(np.ascontiguousarray((X @ V).T), g[:, : len(X)])
+    for X, _ in row_slices(blocks, rows):
+        fill_products(np.ascontiguousarray((X @ V).T), g[:, : len(X)])
         t = W @ X.T
         opposite = np.minimum(t[pairs[0]] * t[pairs[1]], 0.0)
         N += g[:, : len(X)] @ opposite.T
@@ -397,38 +196,26 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
     return weights[:, None] * N / count, weights * second / count
 
 
-def _regress_with_controls(
-    blocks: RowBlocks, fill: Callable[[Array, npt.NDArray[Any]], None], n_controls: int, dtype: npt.DTypeLike
-) -> ControlledSlope:
-    """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
-    d = next(iter(blocks))[0].shape[1]
-    size = d + 1 + n_controls
-    rows = max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * size))
-    features = np.ones((size, rows), dtype)
-    gram, cross, squares, count = np.zeros((size, size)), np.zeros((size, 0)), 0.0, 0
-    for X, Y in _slices(blocks, rows):
-        part = features[:, : len(X)]
-        part[:d] = X.T
-        fill(X, part[d + 1 :])
-        gram += part @ part.T
-        products = (part @ Y.astype(dtype)).astype(np.float64)
-        cross = cross + products if cross.size else products
-        squares += float((Y**2).sum())
-        count += len(X)
-    coefficients = _solve_gram(gram, cross)
-    freedom = max(count - size, 1) * cross.shape[1]
-    left = max(squares - float((coefficients * cross).sum()), 0.0)
-    return ControlledSlope(2.0 * coefficients[:d].T, left / freedom)
-
-
-def _fill_products(
+def fill_products(
     columns: npt.NDArray[Any],
     out: npt.NDArray[Any],
     *,
     minus: npt.NDArray[Any] | None = None,
     work: npt.NDArray[Any] | None = None,
 ) -> None:
-    """Write ``c_i c_j`` (i <= j, row by row of the triangle), less the same products of ``minus``, into ``out``."""
+    """Write ``c_i c_j`` (i <= j, row by row of the triangle), less the same products of ``minus``, into ``out``.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (k, n)
+        The factors c.
+    out : ndarray of shape (k(k+1)/2, n)
+        Where the products go.
+    minus : ndarray of shape (k, n), optional
+        Factors of the products to take away.
+    work : ndarray of shape (k, n), optional
+        Memory for them; needed with ``minus``.
+    """
     position, k = 0, len(columns)
     for i in range(k):
         target = out[position : position + k - i]
@@ -439,34 +226,42 @@ def _fill_products(
         position += k - i
 
 
-def _slices(blocks: RowBlocks, rows: int) -> Iterator[tuple[Array, Array]]:
+def slice_rows(n_features: int, dtype: npt.DTypeLike) -> int:
+    """Return how many rows a slice has when so many features of each are in memory at once.
+
+    Parameters
+    ----------
+    n_features : int
+        Features of a row.
+    dtype : dtype
+        Their number format.
+
+    Returns
+    -------
+    int
+        Number of rows.
+    """
+    return max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * n_features))
+
+
+def row_slices(blocks: RowBlocks, rows: int) -> Iterator[tuple[Array, Array]]:
+    """Cut blocks into slices.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    rows : int
+        Largest number of rows of a slice.
+
+    Yields
+    ------
+    tuple of ndarray
+        Inputs and outputs of a slice.
+    """
     for X, Y in blocks:
         for start in range(0, len(X), rows):
             yield X[start : start + rows], Y[start : start + rows]
-
-
-def _rows_between(blocks: RowBlocks, start: int, stop: int) -> RowBlocks:
-    """Return the rows start, ..., stop - 1 of a source."""
-
-    def chosen() -> Iterator[tuple[Array, Array]]:
-        seen = 0
-        for X, Y in blocks:
-            low, high = max(start - seen, 0), min(stop - seen, len(X))
-            if low < high:
-                yield X[low:high], Y[low:high]
-            seen += len(X)
-
-    return RowBlocks(chosen)
-
-
-def _solve_gram(G: Array, right: Array) -> Array:
-    """Solve the normal equations with unit diagonal; collinear features share their coefficient."""
-    lengths = np.sqrt(np.diag(G))
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    values, vectors = linalg.eigh(G / np.outer(lengths, lengths), check_finite=False)
-    keep = values > _RANK_TOL * values[-1]
-    solution = vectors[:, keep] @ ((vectors[:, keep].T @ (right / lengths[:, None])) / values[keep, None])
-    return np.asarray(solution / lengths[:, None])
 
 
 def _triangle(k: int) -> int:

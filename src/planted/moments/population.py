@@ -22,14 +22,8 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.moments._gram import RowMoments
-from planted.moments._paired import (
-    ControlledSlope,
-    PairedSums,
-    PairMaps,
-    PairMoments,
-    second_moments,
-    triangle_weights,
-)
+from planted.moments._pair_moments import ControlledSlope, PairMoments, second_moments
+from planted.moments._paired import PairedSums, PairMaps, triangle_weights
 from planted.networks import TwoLayerNetwork
 
 __all__ = [

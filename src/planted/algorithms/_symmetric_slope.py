@@ -1,0 +1,205 @@
+r"""The slope B = A W of symmetric inputs: Algorithm 1 of [GKLW19]_, its rank, and its error.
+
+By symmetry E[y x'] = ½ A W C, so that twice the regression of y on x is A W; with one unit and one output that is
+Algorithm 1. The rank of B C^½ is the number of units: singular values above the edge that noise alone would reach,
+:math:`\sqrt{s^2/n} (\sqrt d + \sqrt m)` for each unit of the regression's slope and twice that for B. Regressing with even
+controls (a constant and the products of x, projected to the row space of the last estimate of B) leaves only what is
+not quadratic of the even part A |W x| / 2 in the residual variance s².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.moments import PairMoments, second_moments
+
+__all__ = ["Slope", "controlled_slope", "inverse_roots", "learn_single_unit", "slope_of"]
+
+RANK_TOL = 1e-7  # of a singular value of B C^½, relative: noiseless rounding leaves 1e-15
+NOISE_EDGE = 2.2  # factor on the random-matrix edge √(s²/n) (√d + √m) of B C^½; 2 is its mean, since B is twice a slope
+COLLINEAR = 1e-10  # relative eigenvalue of C below which inputs are collinear
+ROWS_PER_CONTROL = 2  # samples for every control variable below which the plain regression is used
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """B = A W with the decomposition that shows its rank.
+
+    Parameters
+    ----------
+    B : ndarray of shape (m, d)
+        Twice the regression of y on x.
+    left : ndarray of shape (m, r)
+        Left singular vectors of B C^½.
+    values : ndarray of shape (r,)
+        Its singular values.
+    right : ndarray of shape (r, d)
+        Right singular vectors times C^-½: B is ``left @ diag(values) @ right``.
+    edge : float
+        What noise alone would give for the largest singular value, and some.
+    """
+
+    B: Array
+    left: Array
+    values: Array
+    right: Array
+    edge: float
+
+    @property
+    def rank(self) -> int:
+        """Number of singular values above the edge."""
+        return int((self.values > self.edge).sum())
+
+    def input_directions(self, k: int) -> Array:
+        """Return an orthonormal basis of the row space of the best rank-k B.
+
+        Parameters
+        ----------
+        k : int
+            The rank.
+
+        Returns
+        -------
+        ndarray of shape (d, k)
+            The basis.
+        """
+        return np.asarray(linalg.qr(self.right[:k].T, mode="economic", check_finite=False)[0])
+
+    def output_map(self, k: int) -> Array:
+        """Return the map that projects y to the column space of the best rank-k B and whitens B C B'.
+
+        Parameters
+        ----------
+        k : int
+            The rank.
+
+        Returns
+        -------
+        ndarray of shape (k, m)
+            The map.
+        """
+        return np.asarray(self.left[:, :k].T / self.values[:k, None])
+
+    def truncated(self, k: int) -> Array:
+        """Return the best rank-k B.
+
+        Parameters
+        ----------
+        k : int
+            The rank.
+
+        Returns
+        -------
+        ndarray of shape (m, d)
+            The matrix.
+        """
+        return np.asarray(self.left[:, :k] * self.values[:k] @ self.right[:k])
+
+
+def learn_single_unit(C: Array, v: Array) -> Array:
+    """Return w = 2 C⁻¹ v for y = σ(w'x), C = E[x x'], v = E[y x]: Algorithm 1.
+
+    Parameters
+    ----------
+    C : ndarray of shape (d, d)
+        Second moments of the inputs.
+    v : ndarray of shape (d,) or (k, d)
+        Products of output and inputs, one row for each output.
+
+    Returns
+    -------
+    ndarray of shape (d,) or (k, d)
+        The weights; of least norm when inputs are collinear.
+    """
+    inverse = inverse_roots(C)[1]
+    return np.asarray(2.0 * v @ inverse @ inverse)
+
+
+def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> Slope:
+    """Decompose a slope in the metric of the inputs.
+
+    Parameters
+    ----------
+    B : ndarray of shape (m, d)
+        The slope.
+    C : ndarray of shape (d, d)
+        Second moments of the inputs.
+    residual_variance : float
+        Variance of what the regression left, per output.
+    count : float
+        Number of samples.
+
+    Returns
+    -------
+    Slope
+        The slope with its rank.
+    """
+    root, inverse = inverse_roots(C)
+    left, values, right = linalg.svd(B @ root, full_matrices=False, check_finite=False)
+    edge = RANK_TOL * values[0] + NOISE_EDGE * np.sqrt(residual_variance / count) * sum(np.sqrt(B.shape))
+    return Slope(B, left, values, right @ inverse, float(edge))
+
+
+def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
+    """Estimate B with even functions of x held fixed, as far as the number of samples allows.
+
+    Parameters
+    ----------
+    moments : PairMoments
+        The moments.
+    n_hidden : int or None
+        Number of units; found from the rank of B if None.
+
+    Returns
+    -------
+    Slope
+        The estimate.
+    """
+    joint = moments.joint()
+    slope = _plain_slope(moments)
+    d = slope.B.shape[1]
+    C, _ = second_moments(joint, d)
+    for _ in range(2):
+        k = min(n_hidden or max(slope.rank, 1), d, len(slope.values))
+        controls = d + 1 + k * (k + 1) // 2
+        if 1 < joint.count < ROWS_PER_CONTROL * controls:
+            break
+        estimate = moments.slope(slope.input_directions(k))
+        slope = slope_of(estimate.B, C, residual_variance=estimate.residual_variance, count=joint.count)
+        if k == d:  # the products span all of x ⊗ x already
+            break
+    return slope
+
+
+def _plain_slope(moments: PairMoments) -> Slope:
+    joint = moments.joint()
+    d = moments.n_features
+    C, R = second_moments(joint, d)
+    B = learn_single_unit(C, R)
+    m = len(R)
+    total = float(np.trace(joint.covariance[d:, d:]) + (joint.mean[d:] ** 2).sum())
+    residual = 0.0 if joint.count == 1 else max(total - float((B * R).sum()) / 2, 0.0) / m
+    return slope_of(B, C, residual_variance=residual, count=joint.count)
+
+
+def inverse_roots(C: Array) -> tuple[Array, Array]:
+    """Return C^½ and its pseudo-inverse; directions without variance get none.
+
+    Parameters
+    ----------
+    C : ndarray of shape (d, d)
+        Positive semi-definite.
+
+    Returns
+    -------
+    tuple of ndarray
+        C^½ and its pseudo-inverse.
+    """
+    values, vectors = linalg.eigh(C, check_finite=False)
+    keep = values > COLLINEAR * max(values[-1], 0.0)
+    values, vectors = np.sqrt(values[keep]), vectors[:, keep]
+    return np.asarray(vectors * values @ vectors.T), np.asarray(vectors / values @ vectors.T)

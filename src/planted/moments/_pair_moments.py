@@ -1,0 +1,277 @@
+r"""What the method of symmetric inputs asks of its data, and the answers of row blocks.
+
+`PairMoments` is the question; `SampleMoments` answers from row blocks, `planted.moments.population.GaussianMoments` in
+closed form, so that the same algebra runs on n samples and on n = ∞. Regressions of y on x hold even functions of x
+fixed ("controls"): for symmetric x these are uncorrelated with x, so that they change no expectation, but they take the
+even part of y, the larger part of its variance, out of the error of the slope.
+
+Cost: one pass over the rows for each answer; the joint second moments are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from planted._typing import Array
+from planted.moments._blocks import RowBlocks
+from planted.moments._gram import RowMoments, joint_moments
+from planted.moments._paired import (
+    PairedSums,
+    PairMaps,
+    accumulate_pairs,
+    fill_products,
+    row_slices,
+    slice_rows,
+)
+
+__all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
+
+_RANK_TOL = (
+    1e-11  # relative eigenvalue of a Gram matrix below which features are collinear (a sphere: |x|² = 1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledSlope:
+    """A linear regression of the outputs with further functions of x held fixed.
+
+    Parameters
+    ----------
+    B : ndarray of shape (m, d)
+        Twice the coefficients of x; an estimate of A W for symmetric x.
+    residual_variance : float
+        Mean square of what remains, per output.
+    """
+
+    B: Array
+    residual_variance: float
+
+
+class PairMoments(Protocol):
+    """What the method of symmetric inputs asks of its data, be they samples or a law."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs, d."""
+
+    def joint(self) -> RowMoments:
+        """Return count, mean and scatter of the rows (x, y)."""
+
+    def slope(self, V: Array) -> ControlledSlope:
+        """Regress y on x with a constant and the products of V'x as controls."""
+
+    def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
+        """Return the sums of g and h; the products of g with itself only if ``spread``."""
+
+    def hidden_gradient(self, W: Array, A: Array) -> Array:
+        """Return the gradient in W of half the mean squared residual of A f(W x)."""
+
+    def halves(self) -> tuple[PairMoments, PairMoments]:
+        """Return the moments of the first and of the second half of the samples."""
+
+
+@dataclass(frozen=True)
+class SampleMoments:
+    """`PairMoments` of row blocks.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    precision : {"double", "single"}
+        Number format of the features; sums are float64 always.
+    """
+
+    blocks: RowBlocks
+    precision: str = "double"
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of inputs, d."""
+        return int(next(iter(self.blocks))[0].shape[1])
+
+    @cached_property
+    def _joint(self) -> RowMoments:
+        return joint_moments(self.blocks)
+
+    def joint(self) -> RowMoments:
+        """Return count, mean and scatter of the rows (x, y), read once.
+
+        Returns
+        -------
+        RowMoments
+            The sums.
+        """
+        return self._joint
+
+    def slope(self, V: Array) -> ControlledSlope:
+        """Regress y on x with a constant and the products of V'x as controls, one pass.
+
+        Parameters
+        ----------
+        V : ndarray of shape (d, r)
+            Directions of the inputs.
+
+        Returns
+        -------
+        ControlledSlope
+            Twice the coefficients of x.
+        """
+
+        def fill(X: Array, out: npt.NDArray[Any]) -> None:
+            fill_products((V.T @ X.T).astype(out.dtype), out)
+
+        return _regress_with_controls(self.blocks, fill, V.shape[1] * (V.shape[1] + 1) // 2, self._dtype)
+
+    def slope_beside(self, W: Array) -> ControlledSlope:
+        """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+
+        Returns
+        -------
+        ControlledSlope
+            Twice the coefficients of x.
+        """
+
+        def fill(X: Array, out: npt.NDArray[Any]) -> None:
+            out[:] = np.abs(W @ X.T)
+
+        return _regress_with_controls(self.blocks, fill, len(W), np.float64)
+
+    def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
+        """Sum the paired features, one pass.
+
+        Parameters
+        ----------
+        maps : PairMaps
+            What defines the features.
+        spread : bool
+            Whether the products of g with itself are needed.
+
+        Returns
+        -------
+        PairedSums
+            The sums.
+        """
+        return accumulate_pairs(self.blocks, maps, spread=spread, precision=self.precision)
+
+    def hidden_gradient(self, W: Array, A: Array) -> Array:
+        """Return the gradient in W of half the mean squared residual, one pass.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+        A : ndarray of shape (m, k)
+            Output weights.
+
+        Returns
+        -------
+        ndarray of shape (k, d)
+            The gradient.
+        """
+        total, count = np.zeros_like(W), 0
+        for X, Y in self.blocks:
+            t = X @ W.T
+            residual = np.maximum(t, 0.0) @ A.T - Y
+            total += ((residual @ A) * (t > 0)).T @ X
+            count += len(X)
+        return total / count
+
+    def halves(self) -> tuple[PairMoments, PairMoments]:
+        """Split the rows in the middle of their order.
+
+        Returns
+        -------
+        tuple of SampleMoments
+            The first and the second half.
+        """
+        middle = self.joint().count // 2
+        return tuple(  # type: ignore[return-value]
+            SampleMoments(_rows_between(self.blocks, *bounds), self.precision)
+            for bounds in ((0, middle), (middle, self.joint().count))
+        )
+
+    @property
+    def _dtype(self) -> npt.DTypeLike:
+        return np.float32 if self.precision == "single" else np.float64
+
+
+def second_moments(joint: RowMoments, d: int) -> tuple[Array, Array]:
+    """Return C = E[x x'] and R = E[y x'], about zero.
+
+    Parameters
+    ----------
+    joint : RowMoments
+        Moments of the rows (x, y).
+    d : int
+        Number of inputs.
+
+    Returns
+    -------
+    C : ndarray of shape (d, d)
+        Second moments of the inputs.
+    R : ndarray of shape (m, d)
+        Products of outputs and inputs.
+    """
+    second = joint.covariance + np.outer(joint.mean, joint.mean)
+    return second[:d, :d], second[d:, :d]
+
+
+def _regress_with_controls(
+    blocks: RowBlocks, fill: Callable[[Array, npt.NDArray[Any]], None], n_controls: int, dtype: npt.DTypeLike
+) -> ControlledSlope:
+    """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
+    d = next(iter(blocks))[0].shape[1]
+    size = d + 1 + n_controls
+    rows = slice_rows(size, dtype)
+    features = np.ones((size, rows), dtype)
+    gram, cross, squares, count = np.zeros((size, size)), np.zeros((size, 0)), 0.0, 0
+    for X, Y in row_slices(blocks, rows):
+        part = features[:, : len(X)]
+        part[:d] = X.T
+        fill(X, part[d + 1 :])
+        gram += part @ part.T
+        products = (part @ Y.astype(dtype)).astype(np.float64)
+        cross = cross + products if cross.size else products
+        squares += float((Y**2).sum())
+        count += len(X)
+    coefficients = _solve_gram(gram, cross)
+    freedom = max(count - size, 1) * cross.shape[1]
+    left = max(squares - float((coefficients * cross).sum()), 0.0)
+    return ControlledSlope(2.0 * coefficients[:d].T, left / freedom)
+
+
+def _rows_between(blocks: RowBlocks, start: int, stop: int) -> RowBlocks:
+    """Return the rows start, ..., stop - 1 of a source."""
+
+    def chosen() -> Iterator[tuple[Array, Array]]:
+        seen = 0
+        for X, Y in blocks:
+            low, high = max(start - seen, 0), min(stop - seen, len(X))
+            if low < high:
+                yield X[low:high], Y[low:high]
+            seen += len(X)
+
+    return RowBlocks(chosen)
+
+
+def _solve_gram(G: Array, right: Array) -> Array:
+    """Solve the normal equations with unit diagonal; collinear features share their coefficient."""
+    lengths = np.sqrt(np.diag(G))
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    values, vectors = linalg.eigh(G / np.outer(lengths, lengths), check_finite=False)
+    keep = values > _RANK_TOL * values[-1]
+    solution = vectors[:, keep] @ ((vectors[:, keep].T @ (right / lengths[:, None])) / values[keep, None])
+    return np.asarray(solution / lengths[:, None])

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from planted.algorithms.memorize_result import Memory
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
     from planted.front import Diagnosis, diagnose, methods, recover
-    from planted.io import load_network
+    from planted.io import export_network, import_network, load_network, to_sklearn, to_torch
     from planted.moments import RowBlocks
     from planted.networks import TwoLayerNetwork, parameter_error
     from planted.outcomes import Guarantee, Outcome
+    from planted.queries import compare, identify
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
 
 __all__ = [
@@ -38,13 +39,19 @@ __all__ = [
     "Unavailable",
     "Uncertainty",
     "__version__",
+    "compare",
     "diagnose",
+    "export_network",
+    "identify",
+    "import_network",
     "load_network",
     "memorize",
     "methods",
     "parameter_error",
     "recover",
     "simulate",
+    "to_sklearn",
+    "to_torch",
 ]
 
 _HOMES = {
@@ -63,11 +70,17 @@ _HOMES = {
     "TwoLayerRegressor": "planted.estimators",
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",
+    "compare": "planted.queries",
+    "export_network": "planted.io",
+    "identify": "planted.queries",
+    "import_network": "planted.io",
     "load_network": "planted.io",
     "memorize": "planted.algorithms.memorize",
     "methods": "planted.front",
     "parameter_error": "planted.networks",
     "recover": "planted.front",
+    "to_sklearn": "planted.io",
+    "to_torch": "planted.io",
 }
 
 

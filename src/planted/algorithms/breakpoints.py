@@ -1,18 +1,20 @@
 r"""Find every breakpoint of a continuous piecewise-linear function of one variable by asking for its values.
 
-Problem     A function t -> y in R^m is linear between unknown breakpoints. It can be evaluated anywhere on an interval, with a
-            known rounding error. Find the breakpoints and the linear pieces between them with few evaluations.
-Idea        Keep the answered points sorted. Read them from left to right and take up as many as lie on one line: three or
-            more in a row are a *piece*. Two neighbouring pieces with nothing between them predict where they meet,
+Problem     A function t -> y in R^m is linear between unknown breakpoints. It can be evaluated anywhere on an
+            interval, with a known rounding error. Find the breakpoints and the linear pieces between them with few
+            evaluations.
+Idea        Keep the answered points sorted. Read them from left to right and take up as many as lie on one line:
+            three or more in a row are a *piece*. Two neighbouring pieces with nothing between them predict where they
+            meet,
 
             .. math:: t^* = -\frac{\langle \Delta s, \Delta y_0 \rangle}{\langle \Delta s, \Delta s \rangle},     \quad (1)
 
-            with Δs the difference of slopes and Δy₀ that of intercepts. Two values close to t* are asked, one on each side: if
-            each lies on its line, the breakpoint is found to rounding. If not there are several, and the gap is split. All
-            gaps are treated in one batch per round.
-Guarantee   Exact up to rounding when no two breakpoints are closer than rounding can resolve and no three answered points on
-            different pieces happen to lie on a line (probability zero for random lines). Gaps that cannot be resolved, and
-            jumps of a discontinuous function, are reported as such. Kind: exact.
+            with Δs the difference of slopes and Δy₀ that of intercepts. Two values close to t* are asked, one on each
+            side: if each lies on its line, the breakpoint is found to rounding. If not there are several, and the gap
+            is split. All gaps are treated in one batch per round.
+Guarantee   Exact up to rounding when no two breakpoints are closer than rounding can resolve and no three answered
+            points on different pieces happen to lie on a line (probability zero for random lines). Gaps that cannot
+            be resolved, and jumps of a discontinuous function, are reported as such. Kind: exact.
 Cost        About ten evaluations for a breakpoint, plus two for each halving that separates it from its neighbours.
 """
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -203,7 +206,9 @@ def _is_straight(points: _Points, first: int, last: int) -> bool:
     t, y, noise = (array[first : last + 1] for array in (points.t, points.y, points.noise))
     share = ((t - t[0]) / (t[-1] - t[0]))[:, None]
     slope = (y[-1] - y[0]) / (t[-1] - t[0])
-    anchor = 0 if noise[0].max() <= noise[-1].max() else -1  # from the far end the chord itself would be rounded
+    anchor = (
+        0 if noise[0].max() <= noise[-1].max() else -1
+    )  # from the far end the chord itself would be rounded
     gap = np.abs(y - y[anchor] - slope * (t - t[anchor])[:, None])
     return bool((gap <= noise + (1 - share) * noise[0] + share * noise[-1]).all())
 
@@ -227,7 +232,7 @@ def _next_questions(points: _Points, runs: list[_Run]) -> tuple[Array, list[tupl
     settled: list[tuple[float, bool]] = []
     count = points.t.size
     edges = [(0, runs[0].first if runs else count - 1)]
-    for before, after in zip(runs[:-1], runs[1:], strict=True):
+    for before, after in pairwise(runs):
         questions, answer = _settle_gap(points, before, after)
         wanted += questions
         settled.append(answer)
@@ -267,9 +272,7 @@ def _is_jump(points: _Points, before: _Run, after: _Run) -> bool:
     return bool((step > RESOLUTION * points.noise[before.last] + STEEP * (high - low) * steepest).any())
 
 
-def _witnesses(
-    points: _Points, before: _Run, after: _Run, place: tuple[float, float]
-) -> list[float] | None:
+def _witnesses(points: _Points, before: _Run, after: _Run, place: tuple[float, float]) -> list[float] | None:
     """Return what to ask beside a supposed breakpoint; nothing if both lines are seen right up to it.
 
     The value at the meeting point itself proves nothing: it lies on both lines as soon as it lies on one. None if

@@ -7,13 +7,13 @@ Idea        On one side of a break the function is g₊x + e₊, on the other g�
             .. math:: J(x) = (g_+ - g_-)\,x + (e_+ - e_-) = \alpha\,(n^\top x + o),                         \quad (1)
 
             a matrix of rank one: its singular vectors are α and (n, o). Gradients are central differences; on a linear
-            piece they are exact for *any* step, so the step is taken as long as the region allows and only rounding is left,
-            ε / step. The mean of a pair of answers must be the same for every coordinate: this checks, without a further
-            question, that no other break was crossed.
-            First pass (`rough_units`): gradients in the regions along a line, each used by both its neighbours; steps are
-            shortened where a pair disagrees. Second pass (`measure_units`): all hyperplanes are known by now, so for each a
-            place is chosen on it that is far from all others, and the jump is measured there with long steps. A break that is
-            not there any more, or has another jump, does not belong to a two-layer network.
+            piece they are exact for *any* step, so the step is taken as long as the region allows and only rounding
+            is left, ε / step. The mean of a pair of answers must be the same for every coordinate: this checks,
+            without a further question, that no other break was crossed.
+            First pass (`rough_units`): gradients in the regions along a line, each used by both its neighbours; steps
+            are shortened where a pair disagrees. Second pass (`measure_units`): all hyperplanes are known by now, so
+            for each a place is chosen on it that is far from all others, and the jump is measured there with long
+            steps. A break that is not there any more, or has another jump, does not belong to a two-layer network.
 Guarantee   Exact up to rounding; the error of each unit is returned with it. Kind: exact.
 Cost        (2d + 1) questions per region in the first pass, 4d per unit in the second.
 References  [Carlini2020]_
@@ -264,7 +264,9 @@ def rough_units(
     regions = np.unique(np.concatenate([wanted, wanted + 1]))
     low, high = _region_bounds(scan, regions, room)
     bases = line.at((low + high) / 2)
-    gradients, errors = _gradients_with_short_steps(ask, bases, (high - low) / 8, rounding=rounding, room=room)
+    gradients, errors = _gradients_with_short_steps(
+        ask, bases, (high - low) / 8, rounding=rounding, room=room
+    )
     place = np.searchsorted(regions, wanted)
     jump = gradients[place + 1] - gradients[place]
     spread = np.hypot(errors[place + 1], errors[place])
@@ -321,7 +323,9 @@ def measure_units(
     ]
     bases, steps, usable = (np.array(part) for part in zip(*plans, strict=True))
     base, step = np.concatenate([bases[:, 0], bases[:, 1]]), np.concatenate([steps, steps])
-    values, gradients, errors, agree = _gradients_with_long_steps(ask, base, step, rounding=rounding, snap=snap)
+    values, gradients, errors, agree = _gradients_with_long_steps(
+        ask, base, step, rounding=rounding, snap=snap
+    )
     middle = bases.mean(axis=1)
     lift = values + np.einsum("pmd,pd->pm", gradients, np.concatenate([middle, middle]) - base)
     spread = np.hypot(errors[:s], errors[s:])
@@ -342,9 +346,14 @@ def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Arra
     """Ends of regions on the line; outermost ones and very wide ones are cut to a moderate width."""
     pieces = [scan.pieces[i] for i in regions]
     edges = np.concatenate([[-np.inf], scan.breakpoints, [np.inf]])
-    low = np.array([edges[i] if np.isfinite(edges[i]) else piece.left for i, piece in zip(regions, pieces, strict=True)])
+    low = np.array(
+        [edges[i] if np.isfinite(edges[i]) else piece.left for i, piece in zip(regions, pieces, strict=True)]
+    )
     high = np.array(
-        [edges[i + 1] if np.isfinite(edges[i + 1]) else piece.right for i, piece in zip(regions, pieces, strict=True)]
+        [
+            edges[i + 1] if np.isfinite(edges[i + 1]) else piece.right
+            for i, piece in zip(regions, pieces, strict=True)
+        ]
     )
     nearest = np.where(np.abs(low) <= np.abs(high), low, high)
     cap = 2 * np.maximum(np.abs(nearest), room)
@@ -404,7 +413,9 @@ def _plan_measurement(
     lift = np.minimum((distance / (2 * across + 1e-3)).min(axis=1, initial=np.inf), longest)
     if np.isfinite(room):
         lift = np.minimum(lift, (room - np.abs(candidates)).min(axis=1) / 2)
-    lift_score = np.where(lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1)
+    lift_score = np.where(
+        lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1
+    )
     best_score, best = -np.inf, (np.stack([candidates[0]] * 2), np.full(d, rounding.radius * 1e-6), False)
     for c in np.argsort(-lift_score, kind="stable")[:N_FINALISTS]:
         if lift_score[c] <= 0:

@@ -1,22 +1,23 @@
 r"""Read a two-layer ReLU network back from a black box by choosing what to ask.
 
-Problem     A function x -> y can be evaluated anywhere (or within a box). It is a two-layer ReLU network with an unknown number
-            of units. Find all its parameters with few questions.
+Problem     A function x -> y can be evaluated anywhere (or within a box). It is a two-layer ReLU network with an
+            unknown number of units. Find all its parameters with few questions.
 Idea        1. `rounding`: how exactly does it answer, and is it piecewise linear?
             2. `breakpoints`: along a random line every hyperplane is met once; find where.
-            3. `gradient_jumps`: the jump of the gradient at a breakpoint is a_i w_i. Measure roughly beside the line, then
-               again, with long steps, where the hyperplane is far from all others.
+            3. `gradient_jumps`: the jump of the gradient at a breakpoint is a_i w_i. Measure roughly beside the line,
+               then again, with long steps, where the hyperplane is far from all others.
             4. `orientation`: the linear rest decides which side of each hyperplane is on.
-            5. Ask fresh random questions. Where the network is wrong a further line is drawn through that place, and only
-               breakpoints that are not yet known are measured. Repeat until all answers are foretold.
-Guarantee   If the black box is a two-layer ReLU network, a random line without end meets every hyperplane with probability one;
-            step 5 is a test that does not rely on it: if N fresh random inputs are all foretold, then with confidence
-            1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such inputs. A function of
-            another kind is refused: curvature (step 1), jumps (step 2), breaks that are not hyperplanes (step 3), a linear
-            part that the units do not explain (step 4). Kind: exact.
-Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, whose neighbours
-            limit the step; and they estimate slopes along the line by small differences. Here slopes come from chords, a
-            region's gradient serves both its neighbours, and the final measurement is made where steps can be long.
+            5. Ask fresh random questions. Where the network is wrong a further line is drawn through that place, and
+               only breakpoints that are not yet known are measured. Repeat until all answers are foretold.
+Guarantee   If the black box is a two-layer ReLU network, a random line without end meets every hyperplane with
+            probability one; step 5 is a test that does not rely on it: if N fresh random inputs are all foretold,
+            then with confidence 1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such
+            inputs. A function of another kind is refused: curvature (step 1), jumps (step 2), breaks that are not
+            hyperplanes (step 3), a linear part that the units do not explain (step 4). Kind: exact.
+Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, whose
+            neighbours limit the step; and they estimate slopes along the line by small differences. Here slopes come
+            from chords, a region's gradient serves both its neighbours, and the final measurement is made where steps
+            can be long.
 Cost        About 8 questions per breakpoint, 3d per region and 4d per unit; a matrix of size (m d) × k for step 4.
 References  [Carlini2020]_, [ATV21]_
 """
@@ -50,7 +51,9 @@ ENOUGH = 2e4  # a unit is measured again while its error exceeds this many relat
 COARSE = 1e-10  # relative rounding error above which answers are not in double precision
 FORETOLD = 16.0  # errors that a foretold answer may be off
 N_CHECKS = 96
-DEEPER = "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
+DEEPER = (
+    "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,9 @@ def identify_network(
     progress("measuring the rounding error", 0.0)
     rounding = _calibrate(box, rng)
     if rounding.is_curved:
-        return Refusal("it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units")
+        return Refusal(
+            "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
+        )
     jumps = Jumps.none(box.n_features, rounding.level.size)
     through, towards = box.draw(1, rng)[0], None
     lines = MAX_BOX_LINES if box.has_box else MAX_LINES
@@ -179,7 +184,9 @@ def identify_network(
         refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps)
         if refusal is not None:
             return refusal
-        rough = rough_units(box.ask, line, scan, wanted=fresh, rounding=rounding, room=min(box.room, rounding.radius))
+        rough = rough_units(
+            box.ask, line, scan, wanted=fresh, rounding=rounding, room=min(box.room, rounding.radius)
+        )
         progress(f"measuring {rough.offsets.size} units", number / lines)
         measured = _measure(box, jumps.join(rough), rounding, rng)
         refusal = _refuse_measurement(measured)
@@ -310,7 +317,9 @@ def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Gen
     )
 
 
-def _measure_nothing(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator) -> Measurement:
+def _measure_nothing(
+    box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator
+) -> Measurement:
     """No break was seen: the gradient at one place is all there is."""
     base = box.snap(box.draw(1, rng) / 2)
     steps = np.eye(box.n_features) * rounding.radius / 4
@@ -348,7 +357,10 @@ def _check(
     gap = np.abs(truth - found[0](rows))
     spread = truth.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
-    allowed = FORETOLD * rounding.at(rows) + 1e-9 * scale * (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    allowed = (
+        FORETOLD * rounding.at(rows)
+        + 1e-9 * scale * (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    )
     if rounding.relative > COARSE:
         allowed = allowed * 16
     over = (gap / allowed).max(axis=1)

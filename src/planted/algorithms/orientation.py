@@ -1,20 +1,20 @@
 r"""Which way does each unit look? The linear rest of the function decides.
 
-Problem     The breaks of a function give hyperplanes n_i'x + o_i = 0 and strengths α_i, but a σ(t) and a σ(-t) break alike. Find
-            the orientations.
-Idea        The two differ by the linear function a t. Let z_i = 1 if unit i looks along n_i and 0 if it looks against it. At a
-            place x the gradient of the function is the sum of α_i n_i' over z_i minus the same over the units on whose negative
-            side x lies, so
+Problem     The breaks of a function give hyperplanes n_i'x + o_i = 0 and strengths α_i, but a σ(t) and a σ(-t) break
+            alike. Find the orientations.
+Idea        The two differ by the linear function a t. Let z_i = 1 if unit i looks along n_i and 0 if it looks against
+            it. At a place x the gradient of the function is the sum of α_i n_i' over z_i minus the same over the
+            units on whose negative side x lies, so
 
-            .. math:: \sum_i z_i\, \alpha_i n_i^\top = R, \qquad R = g(x) + \sum_{i:\, n_i^\top x + o_i < 0} \alpha_i n_i^\top  \quad (1)
+            .. math:: \sum_i z_i\, \alpha_i n_i^\top = R = g(x) + \sum_{i:\, n_i^\top x + o_i < 0} \alpha_i n_i^\top \quad (1)
 
             which is m·d linear equations for the k unknowns. If the columns are independent, z follows by least
-            squares: 0 or 1 for a ReLU unit, anything else for two units that share a hyperplane and look opposite ways (z and
-            1 - z are their shares). If there are more units than equations, z is searched among the corners of the cube: the
-            linear relaxation has a single point once m·d exceeds about k/2 [Mangasarian2011]_; below that, branch and bound
-            gets a limited number of nodes.
-Guarantee   Independent columns: unique. Otherwise the solution found satisfies (1) to the stated tolerance; another corner of
-            the cube does so by accident with probability about 2^k tol^(m d), which is returned. Kind: exact.
+            squares: 0 or 1 for a ReLU unit, anything else for two units that share a hyperplane and look opposite
+            ways (z and 1 - z are their shares). If there are more units than equations, z is searched among the
+            corners of the cube: the linear relaxation has a single point once m·d exceeds about k/2
+            [Mangasarian2011]_; below that, branch and bound gets a limited number of nodes.
+Guarantee   Independent columns: unique. Otherwise the solution found satisfies (1) to the stated tolerance; another
+            corner of the cube does so by accident with probability about 2^k tol^(m d), which is returned. Kind: exact.
 Cost        One least-squares problem, or a mixed-integer program with k binary unknowns.
 References  [Mangasarian2011]_, [ATV21]_ Claim 4.8
 """
@@ -36,7 +36,9 @@ INDEPENDENT = 1e-12  # relative singular value below which unit columns are depe
 SHARE_TOL = 1e-6  # distance of a share from 0 or 1 that is put down to rounding, at least
 UNDECIDED = 0.1  # error of a share above which 0 and 1 are not told from what lies between
 LARGEST_CHANCE = -6.0  # log10 of the probability of an accidental second solution, at most
-SEARCH_NODES = 100_000  # of branch and bound; a limit in seconds would give different answers on different days
+SEARCH_NODES = (
+    100_000  # of branch and bound; a limit in seconds would give different answers on different days
+)
 MOST_UNITS_SEARCHED = 1000
 
 
@@ -119,7 +121,9 @@ def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
     columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(target.size, k)
     sizes = np.linalg.norm(columns, axis=0)
     scale = float(np.linalg.norm(target) + sizes.sum()) or 1.0
-    allowed = 10 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
+    allowed = (
+        10 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
+    )
     if k == 0:
         left = float(np.linalg.norm(target))
         return Orientation(np.zeros(0), left <= allowed, left / scale if left > allowed else 0.0, -np.inf)
@@ -127,7 +131,9 @@ def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
     return solved or _search_corners(columns, target, scale=scale, allowed=allowed)
 
 
-def build_network(jumps: Jumps, orientation: Orientation, *, rest: Array, measured: Measurement) -> TwoLayerNetwork:
+def build_network(
+    jumps: Jumps, orientation: Orientation, *, rest: Array, measured: Measurement
+) -> TwoLayerNetwork:
     """Write the function as a ReLU network; a linear part that no unit explains becomes pairs of units.
 
     Parameters

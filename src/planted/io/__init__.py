@@ -1,7 +1,21 @@
 """Files in and out: saved networks, and tables of data."""
 
 from planted.io._atomic import atomic_write
+from planted.io._exports import Export, export_network, import_network, to_sklearn, to_torch
 from planted.io._networks import load_network, save_network
 from planted.io._tables import Table, iter_table, read_table, write_table
 
-__all__ = ["Table", "atomic_write", "iter_table", "load_network", "read_table", "save_network", "write_table"]
+__all__ = [
+    "Export",
+    "Table",
+    "atomic_write",
+    "export_network",
+    "import_network",
+    "iter_table",
+    "load_network",
+    "read_table",
+    "save_network",
+    "to_sklearn",
+    "to_torch",
+    "write_table",
+]

@@ -1,0 +1,329 @@
+"""Networks for other programs: ONNX, PyTorch, scikit-learn, JSON, NumPy and C, and back.
+
+In double precision every file holds the exact parameters, and reading it back gives them bit by bit. In single precision
+each parameter is rounded, and the largest difference this makes on standard normal inputs is measured and returned.
+No format here is a pickle: PyTorch's state is written as safetensors, under the names that ``nn.Sequential(Linear, ReLU,
+Linear)`` expects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.io._atomic import atomic_write
+from planted.io._export_onnx import format_onnx, parse_onnx
+from planted.io._export_source import format_c, format_numpy
+from planted.io._networks import load_network, save_network
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
+
+__all__ = ["Export", "export_network", "import_network", "to_sklearn", "to_torch"]
+
+SUFFIXES = {".onnx": "onnx", ".safetensors": "torch", ".json": "json", ".py": "numpy", ".h": "c"}
+FORMATS = (*SUFFIXES.values(), "planted")
+N_PROBES = 1000
+JSON_FORMAT, JSON_SCHEMA = "planted.network", 1
+LARGEST_JSON = 512 * 1024**2
+TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format : str
+        Its format.
+    precision : str
+        ``"float64"`` or ``"float32"``.
+    largest_difference : float
+        Largest difference to the network on 1000 standard normal inputs, relative to the outputs' spread there, that
+        rounding the parameters makes; zero in double precision.
+    """
+
+    path: Path
+    format: str
+    precision: str
+    largest_difference: float
+
+
+def export_network(
+    net: TwoLayerNetwork, path: str | PathLike[str], *, to: str | None = None, precision: str = "float64"
+) -> Export:
+    """Write a network for another program.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        The network.
+    path : path-like
+        Where to write. An existing file is replaced only when the new one is complete.
+    to : {"onnx", "torch", "json", "numpy", "c", "planted"}, optional
+        The format; by default the suffix decides: ``.onnx``, ``.safetensors`` (PyTorch state), ``.json``, ``.py``, ``.h``.
+    precision : {"float64", "float32"}
+        Precision of the parameters, for ONNX, PyTorch and C.
+
+    Returns
+    -------
+    Export
+        What was written, and the difference that rounding makes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "net.json"
+    >>> net = TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]])
+    >>> export_network(net, path).format, import_network(path).is_equivalent(net)
+    ('json', True)
+    """
+    chosen = to or SUFFIXES.get(Path(path).suffix.lower())
+    if chosen not in FORMATS:
+        raise BadInputError(
+            f"format {to or Path(path).suffix!r} is not known; known are {', '.join(sorted(FORMATS))}"
+        )
+    if precision not in ("float64", "float32"):
+        raise BadInputError(f"precision={precision!r}; expected 'float64' or 'float32'")
+    if precision == "float32" and chosen in ("json", "numpy", "planted"):
+        raise BadInputError(
+            f"{chosen} is written in double precision; precision='float32' is for onnx, torch and c"
+        )
+    if chosen == "planted":
+        save_network(net, path)
+        return Export(Path(path), chosen, precision, 0.0)
+    writers: dict[str, Callable[[TwoLayerNetwork, str], bytes]] = {
+        "onnx": format_onnx,
+        "torch": _format_torch,
+        "json": lambda network, _: _format_json(network),
+        "numpy": lambda network, _: format_numpy(network),
+        "c": lambda network, kind: format_c(network, kind, name=_c_name(path)),
+    }
+    contents = writers[chosen](net, precision)
+    atomic_write(path, lambda partial: partial.write_bytes(contents))
+    return Export(Path(path), chosen, precision, _rounding_difference(net, precision))
+
+
+def import_network(source: Any) -> TwoLayerNetwork:
+    """Read a network that another program wrote, or take it from an object of PyTorch or scikit-learn.
+
+    Parameters
+    ----------
+    source : path-like, torch.nn.Module or MLPRegressor
+        A file ``.onnx``, ``.json`` or ``.safetensors``; a module of two linear layers with a ReLU between them; or a
+        fitted `MLPRegressor` with one hidden ReLU layer.
+
+    Returns
+    -------
+    TwoLayerNetwork
+        The network. Parameters are taken as they are, so single precision stays exact.
+
+    Examples
+    --------
+    >>> import_network(to_sklearn(TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]]))).W
+    array([[1., 2.]])
+    """
+    if isinstance(source, str | PathLike):
+        return _import_file(Path(source))
+    if hasattr(source, "coefs_") and hasattr(source, "intercepts_"):
+        return _from_sklearn(source)
+    if hasattr(source, "state_dict") and hasattr(source, "modules"):
+        return _from_torch(source)
+    raise BadInputTypeError(
+        f"a {type(source).__name__} is no network; expected a file, a PyTorch module or a fitted MLPRegressor"
+    )
+
+
+def to_torch(net: TwoLayerNetwork, *, precision: str = "float64") -> Any:
+    """Make a PyTorch module ``Sequential(Linear, ReLU, Linear)``.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        A network with ReLU or leaky ReLU units.
+    precision : {"float64", "float32"}
+        Precision of the parameters.
+
+    Returns
+    -------
+    torch.nn.Sequential
+        The module.
+
+    Examples
+    --------
+    >>> module = to_torch(TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]]))
+    >>> import_network(module).A
+    array([[3.]])
+    """
+    import torch
+
+    name, _, slope = net.activation.name.partition(":")
+    if name not in ("relu", "leaky-relu"):
+        raise BadInputError(
+            f"activation {net.activation.name!r} has no module in PyTorch; expected relu or leaky-relu"
+        )
+    dtype = torch.float64 if precision == "float64" else torch.float32
+    middle = torch.nn.ReLU() if name == "relu" else torch.nn.LeakyReLU(float(slope))
+    module = torch.nn.Sequential(
+        torch.nn.Linear(net.n_features, net.n_hidden, dtype=dtype),
+        middle,
+        torch.nn.Linear(net.n_hidden, net.n_outputs, dtype=dtype),
+    )
+    module.load_state_dict(
+        {key: torch.as_tensor(getattr(net, own).copy()) for key, own in TORCH_KEYS.items()}
+    )
+    return module.eval()
+
+
+def to_sklearn(net: TwoLayerNetwork) -> Any:
+    """Make a fitted scikit-learn regressor with the weights of a network.
+
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        A ReLU network.
+
+    Returns
+    -------
+    sklearn.neural_network.MLPRegressor
+        A regressor whose `predict` is the network; `fit` would start anew.
+
+    Examples
+    --------
+    >>> to_sklearn(TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]])).predict([[1.0, 1.0]])
+    array([9.])
+    """
+    from sklearn.neural_network import MLPRegressor
+
+    if net.activation.name != "relu":
+        raise BadInputError(f"activation {net.activation.name!r}; scikit-learn's MLPRegressor needs relu")
+    model = MLPRegressor(hidden_layer_sizes=(net.n_hidden,), activation="relu")
+    model.coefs_ = [net.W.T.copy(), net.A.T.copy()]
+    model.intercepts_ = [net.b.copy(), net.c.copy()]
+    model.n_layers_, model.n_outputs_, model.out_activation_ = 3, net.n_outputs, "identity"
+    model.n_features_in_ = net.n_features
+    return model
+
+
+def _import_file(path: Path) -> TwoLayerNetwork:
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        return parse_onnx(path)
+    if suffix == ".json":
+        return _parse_json(path)
+    if suffix == ".safetensors":
+        return _parse_torch(path) if _is_torch_state(path) else load_network(path)
+    raise BadInputError(f"{os.fspath(path)}: a network is read from .onnx, .json or .safetensors")
+
+
+def _from_sklearn(model: Any) -> TwoLayerNetwork:
+    if len(model.coefs_) != 2 or model.activation != "relu":
+        raise BadInputError(
+            f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected one of relu"
+        )
+    return TwoLayerNetwork(model.coefs_[0].T, model.intercepts_[0], model.coefs_[1].T, model.intercepts_[1])
+
+
+def _from_torch(module: Any) -> TwoLayerNetwork:
+    import torch
+
+    layers = [layer for layer in module.modules() if not list(layer.children())]
+    kinds = [type(layer).__name__ for layer in layers]
+    is_known = len(layers) == 3 and isinstance(layers[1], torch.nn.ReLU | torch.nn.LeakyReLU)
+    if not is_known or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
+        raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
+    first, middle, last = layers
+    slope = getattr(middle, "negative_slope", None)
+    arrays = [_tensor(first.weight), _tensor(first.bias), _tensor(last.weight), _tensor(last.bias)]
+    return TwoLayerNetwork(*arrays, activation="relu" if slope is None else f"leaky-relu:{slope}")
+
+
+def _tensor(value: Any) -> Array | None:
+    return None if value is None else np.asarray(value.detach().cpu().double().numpy())
+
+
+def _format_torch(net: TwoLayerNetwork, precision: str) -> bytes:
+    from safetensors.numpy import save
+
+    if net.activation.name != "relu":
+        raise BadInputError(
+            f"activation {net.activation.name!r} is not part of a state; use to_torch for a module, or ONNX for a file"
+        )
+    arrays = {
+        key: np.ascontiguousarray(getattr(net, own).astype(precision)) for key, own in TORCH_KEYS.items()
+    }
+    return bytes(save(arrays, metadata={"module": "Sequential(Linear, ReLU, Linear)"}))
+
+
+def _is_torch_state(path: Path) -> bool:
+    """Whether a safetensors file has the names of a Sequential's state, from its header alone."""
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = stream.read(min(length, 1 << 20))
+    return b'"0.weight"' in header
+
+
+def _parse_torch(path: Path) -> TwoLayerNetwork:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(path.read_bytes())
+        if set(arrays) != set(TORCH_KEYS):
+            raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
+        return TwoLayerNetwork(**{own: arrays[key] for key, own in TORCH_KEYS.items()})
+    except (ValueError, SafetensorError, KeyError) as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error}") from error
+
+
+def _format_json(net: TwoLayerNetwork) -> bytes:
+    record = {"format": JSON_FORMAT, "schema": JSON_SCHEMA, "activation": net.activation.name}
+    return (
+        json.dumps(record | {name: getattr(net, name).tolist() for name in "WbAc"}, indent=1) + "\n"
+    ).encode()
+
+
+def _parse_json(path: Path) -> TwoLayerNetwork:
+    if path.stat().st_size > LARGEST_JSON:
+        raise FileFormatError(f"{os.fspath(path)}: more than {LARGEST_JSON} bytes")
+    try:
+        record = json.loads(path.read_bytes())
+        if (
+            not isinstance(record, dict)
+            or record.get("format") != JSON_FORMAT
+            or record.get("schema") != JSON_SCHEMA
+        ):
+            raise FileFormatError(f"the record is not of the format {JSON_FORMAT!r}, schema {JSON_SCHEMA}")
+        return TwoLayerNetwork(**{name: record[name] for name in "WbAc"}, activation=record["activation"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileFormatError(f"{os.fspath(path)}: not a network in JSON: {error}") from error
+
+
+def _c_name(path: str | PathLike[str]) -> str:
+    """A C identifier from the name of the file."""
+    stem = "".join(char if char.isascii() and char.isalnum() else "_" for char in Path(path).stem)
+    return stem if stem and not stem[0].isdigit() else f"net_{stem}"
+
+
+def _rounding_difference(net: TwoLayerNetwork, precision: str) -> float:
+    """Largest difference that rounding the parameters makes on standard normal inputs, relative to the spread."""
+    if precision == "float64":
+        return 0.0
+    rounded = TwoLayerNetwork(
+        *(getattr(net, name).astype(precision).astype(np.float64) for name in "WbAc"),
+        activation=net.activation,
+    )
+    rows = np.random.default_rng(0).standard_normal((N_PROBES, net.n_features))
+    exact = net(rows)
+    spread = exact.std(axis=0)
+    return float((np.abs(exact - rounded(rows)) / np.where(spread > 0, spread, 1.0)).max(initial=0.0))

@@ -1,0 +1,230 @@
+"""Are two networks, or two black boxes, the same function? If not, where do they differ?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from planted._streams import solver_streams
+from planted._typing import Array, Seed
+from planted.networks import TwoLayerNetwork
+from planted.networks._kinks import group_units, scale_units, sum_groups
+from planted.outcomes import BadInputError
+from planted.queries._oracles import as_oracle
+from planted.queries._session import QuerySession
+
+__all__ = ["Comparison", "compare"]
+
+CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The answer of `compare`.
+
+    Parameters
+    ----------
+    is_equal : bool
+        Whether no difference was found; proved if ``is_exact``.
+    is_exact : bool
+        True if decided on the parameters, False if on answers to random questions.
+    witness : ndarray of shape (d,) or None
+        An input on which the two differ.
+    difference : float
+        Largest absolute difference of an output seen: at the witness.
+    units : tuple of tuple (int, int)
+        Units that differ: (unit of the first or -1, unit of the second or -1), -1 where there is no counterpart; empty
+        for black boxes.
+    fraction : float
+        Zero if decided on the parameters. Otherwise the two differ, if at all, on at most this fraction of random inputs,
+        with the confidence given.
+    confidence : float
+        One if decided on the parameters.
+    detail : str
+        The answer in a sentence.
+    """
+
+    is_equal: bool
+    is_exact: bool
+    witness: Array | None
+    difference: float
+    units: tuple[tuple[int, int], ...]
+    fraction: float
+    confidence: float
+    detail: str
+
+
+def compare(
+    first: Any,
+    second: Any,
+    n_features: int | None = None,
+    *,
+    tol: float = 1e-9,
+    n_queries: int = 10_000,
+    scale: Any = 1.0,
+    random_state: Seed = None,
+) -> Comparison:
+    """Decide whether two networks or black boxes are the same function, and show where they are not.
+
+    Parameters
+    ----------
+    first, second : TwoLayerNetwork or anything `identify` can ask
+        Two networks are compared on their parameters, and the answer is exact. Otherwise both are asked the same
+        random questions.
+    n_features : int, optional
+        Number of inputs; may be omitted if one of the two tells it.
+    tol : float, default=1e-9
+        Differences up to this size, relative to the spread of the outputs, are none. For a copy in single precision
+        1e-5 is sensible.
+    n_queries : int, default=10000
+        Random questions asked to black boxes: normal inputs of the size ``scale``.
+    scale : float or array_like of shape (d,), default=1.0
+        Size of typical inputs.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the questions.
+
+    Returns
+    -------
+    Comparison
+        Equal or not, with a witness and the units that differ.
+
+    Examples
+    --------
+    >>> import planted
+    >>> one = planted.TwoLayerNetwork(W=[[1.0, 0.0], [0.0, 1.0]], A=[[1.0, 2.0]])
+    >>> other = planted.TwoLayerNetwork(W=[[0.0, 1.0], [1.0, 0.0]], A=[[2.0, 1.5]])
+    >>> answer = planted.compare(one, other, random_state=0)
+    >>> answer.is_equal, answer.units
+    (False, ((0, 1),))
+    """
+    if not tol >= 0:
+        raise BadInputError(f"tol={tol}; expected a number that is not negative")
+    if isinstance(first, TwoLayerNetwork) and isinstance(second, TwoLayerNetwork):
+        return _compare_networks(first, second, tol=tol, scale=scale, random_state=random_state)
+    return _compare_answers(
+        (first, second), n_features, tol=tol, n_queries=n_queries, scale=scale, random_state=random_state
+    )
+
+
+def _compare_networks(
+    first: TwoLayerNetwork, second: TwoLayerNetwork, *, tol: float, scale: Any, random_state: Seed
+) -> Comparison:
+    """Decide on the parameters; then look for a witness among random inputs and beside the hyperplanes."""
+    shapes = [(net.n_features, net.n_outputs) for net in (first, second)]
+    if shapes[0] != shapes[1]:
+        detail = f"One takes {shapes[0][0]} inputs to {shapes[0][1]} outputs, the other {shapes[1][0]} to {shapes[1][1]}."
+        return Comparison(False, True, None, float("inf"), (), 0.0, 1.0, detail)
+    if first.is_equivalent(second, tol=tol):
+        detail = f"The same function everywhere, decided on the parameters (tolerance {tol:g})."
+        return Comparison(True, True, None, 0.0, (), 0.0, 1.0, detail)
+    (rng,) = solver_streams(random_state, 1)
+    rows = np.concatenate([_typical_rows(first.n_features, 2000, scale, rng), _beside_kinks(first, second)])
+    gap = np.abs(first(rows) - second(rows)).max(axis=1)
+    worst = int(np.argmax(gap))
+    units = _differing_units(first, second, tol)
+    detail = f"They differ by {gap[worst]:.3g} at the witness; {len(units)} unit(s) differ."
+    return Comparison(False, True, rows[worst], float(gap[worst]), units, 0.0, 1.0, detail)
+
+
+def _typical_rows(d: int, count: int, scale: Any, rng: np.random.Generator) -> Array:
+    return np.asarray(scale * rng.standard_normal((count, d)), dtype=np.float64)
+
+
+def _beside_kinks(first: TwoLayerNetwork, second: TwoLayerNetwork) -> Array:
+    """Points on either side of the hyperplanes of both, where a difference of units shows."""
+    parts = []
+    for net in (first, second):
+        units = scale_units(net)
+        feet = -units.offsets[:, None] * units.normals
+        parts += [feet + units.normals, feet - units.normals]
+    return np.concatenate(parts)
+
+
+def _differing_units(
+    first: TwoLayerNetwork, second: TwoLayerNetwork, tol: float
+) -> tuple[tuple[int, int], ...]:
+    """Pair units by hyperplane; those whose strengths differ, or that have no counterpart."""
+    pairs = []
+    owners = [_owners(net, tol) for net in (first, second)]
+    keys = [np.column_stack([normals, np.arcsinh(offsets)]) for normals, offsets, _, _ in owners]
+    free = set(range(len(keys[1])))
+    scale = max((np.abs(strengths).max(initial=0.0) for _, _, strengths, _ in owners), default=0.0)
+    for i, key in enumerate(keys[0]):
+        near = [j for j in free if np.linalg.norm(keys[1][j] - key) <= max(tol, 1e-12) * 10]
+        if not near:
+            pairs.append((int(owners[0][3][i]), -1))
+            continue
+        free.discard(near[0])
+        if np.abs(owners[0][2][i] - owners[1][2][near[0]]).max() > tol * scale:
+            pairs.append((int(owners[0][3][i]), int(owners[1][3][near[0]])))
+    pairs += [(-1, int(owners[1][3][j])) for j in sorted(free)]
+    return tuple(pairs)
+
+
+def _owners(net: TwoLayerNetwork, tol: float) -> tuple[Array, Array, Array, Array]:
+    """Oriented hyperplanes of a network: normals, offsets, output weights (h, m), and the first unit on each."""
+    norms = np.linalg.norm(net.W, axis=1)
+    live = np.flatnonzero((norms > 0) & (net.A != 0).any(axis=0))
+    units = scale_units(net)
+    groups = group_units(units, tol=max(tol, 1e-12))
+    rows: list[tuple[Array, float, Array, int]] = []
+    for side in (1.0, -1.0):
+        members = units.outputs * (groups.signs == side)
+        totals = sum_groups(members, groups)
+        for h in range(groups.offsets.size):
+            mine = np.flatnonzero((groups.labels == h) & (groups.signs == side))
+            if mine.size and np.abs(totals[:, h]).max() > 0:
+                rows.append(
+                    (side * groups.normals[h], side * groups.offsets[h], totals[:, h], int(live[mine[0]]))
+                )
+    if not rows:
+        return np.zeros((0, net.n_features)), np.zeros(0), np.zeros((0, net.n_outputs)), np.zeros(0)
+    normals, offsets, strengths, index = zip(*rows, strict=True)
+    return np.array(normals), np.array(offsets), np.array(strengths), np.array(index)
+
+
+def _compare_answers(
+    sources: tuple[Any, Any],
+    n_features: int | None,
+    *,
+    tol: float,
+    n_queries: int,
+    scale: Any,
+    random_state: Seed,
+) -> Comparison:
+    """Ask both the same random questions."""
+    oracles = [as_oracle(source) for source in sources]
+    known = {oracle.n_features for oracle in oracles} | {n_features}
+    known.discard(None)
+    if len(known) != 1:
+        told = "neither tells" if not known else f"they tell {sorted(str(number) for number in known)}"
+        raise BadInputError(f"n_features: {told} how many inputs the two take; give one number for both")
+    d = int(next(number for number in known if number is not None))
+    (rng,) = solver_streams(random_state, 1)
+    rows = _typical_rows(d, n_queries, scale, rng) * 2.0 ** rng.uniform(-2, 2, (n_queries, 1))
+    for oracle in oracles:
+        rows = oracle.snap(rows)
+    answers = [
+        QuerySession(oracle, d, budget=None, batch_rows=4096, log=None).ask(rows) for oracle in oracles
+    ]
+    if answers[0].shape != answers[1].shape:
+        detail = f"One gives {answers[0].shape[1]} outputs, the other {answers[1].shape[1]}."
+        return Comparison(False, False, rows[0], float("inf"), (), 1.0, 1.0, detail)
+    gap = np.abs(answers[0] - answers[1]).max(axis=1)
+    spread = float(answers[0].std(axis=0).max()) or 1.0
+    worst = int(np.argmax(gap))
+    fraction = log(1 / (1 - CONFIDENCE)) / n_queries
+    if gap[worst] <= tol * spread:
+        detail = (
+            f"No difference above {tol:g} of the outputs' spread in {n_queries} random questions: with {CONFIDENCE:.0%} "
+            f"confidence they differ on less than {fraction:.2g} of such inputs."
+        )
+        return Comparison(True, False, None, float(gap[worst]), (), fraction, CONFIDENCE, detail)
+    share = float((gap > tol * spread).mean())
+    detail = (
+        f"They differ on {share:.1%} of {n_queries} random questions, by {gap[worst]:.3g} at the witness."
+    )
+    return Comparison(False, False, rows[worst], float(gap[worst]), (), share, 1.0, detail)

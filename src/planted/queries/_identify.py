@@ -1,0 +1,241 @@
+"""`planted.identify`: validate, ask, judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from planted._streams import seed_entropy, solver_streams
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._problem import Scaling
+from planted.algorithms.identify import COARSE, BlackBox, Identification, identify_network
+from planted.algorithms.refine import refine
+from planted.front import recover
+from planted.moments import RowBlocks
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError
+from planted.queries._oracles import Oracle, as_oracle
+from planted.queries._session import BudgetSpentError, QuerySession
+from planted.queries._verdict import Answer, judge, judge_budget
+from planted.results import Provenance, Recovery, Unavailable
+
+__all__ = ["identify"]
+
+N_REPEATED = 8  # questions asked twice, at the start and at the end, to see whether answers change
+LARGEST_REFINEMENT = 1500  # k (d + 1): the normal equations of the refinement are that large, squared
+REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and are left out of the refinement
+NOISY_SAMPLES = 20_000
+
+
+def identify(
+    oracle: Any,
+    n_features: int | None = None,
+    *,
+    budget: int | None = None,
+    box: tuple[Any, Any] | None = None,
+    scale: float | Any = 1.0,
+    repeats: int = 1,
+    batch_rows: int = 4096,
+    log: str | PathLike[str] | None = None,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Read a two-layer ReLU network back from a black box by choosing what to ask it.
+
+    Parameters
+    ----------
+    oracle : callable, torch.nn.Module, path of an ONNX file, fitted regressor, or list of str
+        What can be asked: takes rows of shape (n, d) and returns answers of shape (n, m) or (n,). A list of str is a
+        command that reads rows as CSV without header from its input and writes answers in the same form.
+    n_features : int, optional
+        Number of inputs; may be omitted if the oracle tells it.
+    budget : int, optional
+        Most questions (rows) to ask.
+    box : (low, high), optional
+        Inputs must stay between these bounds (numbers or arrays of shape (d,)). Without a box questions may be
+        anywhere, some of them a million times farther out than ``scale``.
+    scale : float or array_like of shape (d,), default=1.0
+        Size of typical inputs when there is no box.
+    repeats : int, default=1
+        Above 1 the oracle is taken to be noisy: every question is asked this many times, the answers are averaged, and
+        the network is recovered from them by the sample methods of `planted.recover`.
+    batch_rows : int, default=4096
+        Most questions in one call of the oracle.
+    log : path-like, optional
+        File that keeps questions and answers. A run that broke off is resumed from it: with the same ``random_state``
+        the same questions come up again and are answered from the log.
+    random_state : int, Generator, SeedSequence or None
+        Seed; the same seed asks the same questions.
+    progress : callable, optional
+        Called as ``progress(what, fraction)`` while working.
+
+    Returns
+    -------
+    Recovery
+        The network and the evidence; ``stats["queries"]`` counts the questions.
+
+    Raises
+    ------
+    OracleError
+        If the oracle raises, changes its answers, or answers with NaN or in the wrong shape.
+
+    Examples
+    --------
+    >>> import planted
+    >>> secret = planted.simulate.teacher(10, 5, bias=(-0.5, 0.5), random_state=0)
+    >>> recovery = planted.identify(secret, 10, random_state=1)
+    >>> recovery.outcome.name, recovery.network.n_hidden, recovery.stats["queries"] < 1000
+    ('RECOVERED', 5, True)
+    >>> planted.parameter_error(recovery.network, secret) < 1e-12
+    True
+    """
+    started = perf_counter()
+    source = as_oracle(oracle)
+    d = _check_n_features(n_features, source)
+    _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
+    domain = _domain(d, box, scale, source)
+    if random_state is None:
+        random_state = np.random.SeedSequence()
+    session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
+    if repeats > 1:
+        record = _identify_noisy(
+            session, domain, repeats=repeats, random_state=random_state, progress=progress
+        )
+    else:
+        answer = _identify_exact(session, domain, random_state=random_state, progress=progress or _ignore)
+        parameters = {"budget": budget, "has_box": domain.has_box, "repeats": repeats, "oracle": source.name}
+        shape = (session.queries, d, session.n_outputs or 0)
+        record = Recovery(
+            network=answer.network,
+            outcome=answer.outcome,
+            guarantee=answer.guarantee,
+            evidence=answer.evidence,
+            uncertainty=Unavailable(
+                "The answers carry no noise; the evidence bounds the effect of their rounding."
+            ),
+            stats=answer.stats,
+            provenance=Provenance("identify", "Carlini2020", parameters, seed_entropy(random_state), shape),
+            detail=answer.detail,
+        )
+    counts = {"queries": session.queries, "reused": session.reused, "seconds": perf_counter() - started}
+    return replace(record, stats={**record.stats, **counts})
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """Comfortable units: x = centre + scale z, with z of order one, or within [-1, 1] if there is a box."""
+
+    centre: Array
+    scale: Array
+    has_box: bool
+    is_single: bool
+
+    def rows(self, Z: Array) -> Array:
+        X = self.centre + self.scale * Z
+        return np.clip(X, self.centre - self.scale, self.centre + self.scale) if self.has_box else X
+
+    def snap(self, Z: Array) -> Array:
+        """Round to single precision if the oracle does; without a box the scale is a power of two then."""
+        return Z.astype(np.float32).astype(np.float64) if self.is_single and not self.has_box else Z
+
+    def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        return Scaling(self.centre, self.scale, np.zeros(network.n_outputs), 1.0).restore(network)
+
+
+def _check_n_features(n_features: int | None, oracle: Oracle) -> int:
+    """Return the number of inputs, from the caller or from the oracle; both must agree."""
+    if n_features is None and oracle.n_features is None:
+        raise BadInputError("n_features is missing: this oracle does not tell how many inputs it takes")
+    if n_features is not None and (
+        isinstance(n_features, bool) or int(n_features) != n_features or n_features < 1
+    ):
+        raise BadInputError(f"n_features={n_features!r}; expected a number of at least 1")
+    if n_features is not None and oracle.n_features not in (None, n_features):
+        raise BadInputError(f"n_features={n_features}, but the oracle takes {oracle.n_features} inputs")
+    return int(n_features if n_features is not None else oracle.n_features or 0)
+
+
+def _check_counts(*, budget: int | None, repeats: int, batch_rows: int) -> None:
+    for name, value in (("budget", budget), ("repeats", repeats), ("batch_rows", batch_rows)):
+        if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+            raise BadInputError(f"{name}={value!r}; expected a whole number of at least 1")
+
+
+def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> _Domain:
+    if box is None:
+        sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
+        if not (np.isfinite(sizes) & (sizes > 0)).all():
+            raise BadInputError(f"scale={scale!r}; expected positive numbers")
+        if oracle.is_single:
+            sizes = 2.0 ** np.round(np.log2(sizes))
+        return _Domain(np.zeros(d), np.array(sizes), False, oracle.is_single)
+    if len(box) != 2:
+        raise BadInputError(f"box has {len(box)} parts; expected (low, high)")
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in box)
+    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+        raise BadInputError("box: every lower bound must be finite and below its upper bound")
+    return _Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
+
+
+def _identify_exact(
+    session: QuerySession, domain: _Domain, *, random_state: Seed, progress: Progress
+) -> Answer:
+    """Ask, judge, and look at the end whether the oracle still says what it said at the start."""
+    rng, checking = solver_streams(random_state, 2)
+    box = BlackBox(lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap)
+    try:
+        first = domain.rows(domain.snap(box.draw(N_REPEATED, checking) / 2))
+        answers = session.ask(first)
+        session.check_unchanged(first, answers)
+        found = identify_network(box, rng=rng, progress=progress)
+        session.check_unchanged(first, answers)
+    except BudgetSpentError as error:
+        return judge_budget(error, asked=session.queries, budget=session.budget or 0)
+    if not isinstance(found, Identification):
+        return judge(found, queries=session.queries, has_box=domain.has_box)
+    polished = replace(found, network=domain.restore(_refine(session, domain, found)))
+    return judge(polished, queries=session.queries, has_box=domain.has_box)
+
+
+def _refine(session: QuerySession, domain: _Domain, found: Identification) -> TwoLayerNetwork:
+    """Refine on all answers that are not too far out, if the problem is small enough and that helps."""
+    net = found.network
+    size = net.n_hidden * (net.n_features + 1)
+    if found.misfits or net.n_hidden == 0 or size > LARGEST_REFINEMENT or found.orientation.shares is None:
+        return net
+    if found.rounding.relative <= COARSE:
+        return net  # the jumps are known to rounding: least squares over unequal errors would only add to it
+    X, Y = (np.concatenate(parts) for parts in zip(*session.kept, strict=True))
+    Z = (X - domain.centre) / domain.scale
+    near = np.linalg.norm(Z, axis=1) <= REFINED_RADII * found.rounding.radius
+    Z, Y = Z[near], Y[near]
+    refined = refine(RowBlocks.from_arrays(Z, Y), net, max_iter=10).network
+    before, after = (float(((Y - each(Z)) ** 2).sum()) for each in (net, refined))
+    return refined if after < before else net
+
+
+def _identify_noisy(
+    session: QuerySession, domain: _Domain, *, repeats: int, random_state: Seed, progress: Progress | None
+) -> Recovery:
+    """Ask in pairs (z, -z), each several times, and recover from the averaged answers."""
+    affordable = NOISY_SAMPLES if session.budget is None else session.budget // repeats
+    pairs = affordable // 2
+    if pairs < 1:
+        raise BadInputError(f"budget={session.budget} allows no pair of questions, {repeats} times each")
+    (rng,) = solver_streams(random_state, 3)[2:]
+    draw = (
+        rng.uniform(-1, 1, (pairs, session.n_features))
+        if domain.has_box
+        else rng.standard_normal((pairs, session.n_features))
+    )
+    X = domain.rows(np.concatenate([draw, -draw]))
+    Y = sum(session.ask(X, fresh=True) for _ in range(repeats)) / repeats
+    return recover(X, Y, random_state=random_state, progress=progress)
+
+
+def _ignore(what: str, fraction: float) -> None:
+    """Progress goes nowhere unless someone listens."""

@@ -84,6 +84,7 @@ def refine(
     max_iter: int = 100,
     decrease_tol: float = DECREASE_TOL,
     weights: RowWeights | None = None,
+    ridge: float = 0.0,
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
@@ -103,22 +104,25 @@ def refine(
         Stop when a step lowers the cost by less than this many residual variances.
     weights : callable, optional
         Weight of each row in the sum of squares; one if omitted.
+    ridge : float
+        Added to the sum of squares: this times the squared output weights of units of unit rows. For data that are not
+        planted; a recovery uses none.
 
     Returns
     -------
     Refinement
         The end point and how it was reached.
     """
-    state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights)
+    state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
     for iteration in range(max_iter):
-        N, gradient, scales = _reduced_system(state, offset, biases)
+        N, gradient, scales = _reduced_system(state, offset, biases, ridge)
         trial = None
         for _ in range(MAX_REJECTIONS):
             step = damped_step(N, gradient, damping * scales)
             if step is not None:
                 passes += 1
-                trial = _evaluate(blocks, _move(state, step, offset), offset, weights)
+                trial = _evaluate(blocks, _move(state, step, offset, ridge), offset, weights, ridge)
                 if trial.cost < state.cost:
                     break
                 trial = None
@@ -135,7 +139,9 @@ def refine(
     return state.ended(max_iter, passes, False, costs)
 
 
-def reduced_normal_matrix(sums: NormalSums, network: TwoLayerNetwork, *, offset: bool) -> Array:
+def reduced_normal_matrix(
+    sums: NormalSums, network: TwoLayerNetwork, *, offset: bool, ridge: float = 0.0
+) -> Array:
     """Return the Gauss–Newton matrix N of (1), singular along the scale of each unit.
 
     Parameters
@@ -146,13 +152,15 @@ def reduced_normal_matrix(sums: NormalSums, network: TwoLayerNetwork, *, offset:
         The network with k units and p = d + 1.
     offset : bool
         Whether c is eliminated too.
+    ridge : float
+        Penalty on the squared output weights.
 
     Returns
     -------
     ndarray of shape (k*p, k*p)
         The matrix.
     """
-    GG, GZ = _outer_products(sums, offset)
+    GG, GZ = _outer_products(sums, offset, ridge)
     inner = sums.ZZ - GZ.T @ solve_symmetric(GG, GZ)
     return weigh_blocks(inner, network.A)
 
@@ -178,25 +186,27 @@ class _State:
 
 
 def _evaluate_start(
-    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None
+    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None, ridge: float
 ) -> tuple[_State, int]:
     """Evaluate the start, twice if its (A, c) was so far off that the cost is a difference of large sums."""
-    state = _evaluate(blocks, network, offset, weights)
+    state = _evaluate(blocks, network, offset, weights, ridge)
     change = np.hstack([state.network.A - network.A, (state.network.c - network.c)[:, None]])
     removed = float(np.einsum("lg,gh,lh->", change, state.sums.GG, change))
     if state.cost >= CANCELLATION * removed:
         return state, 1
-    return _evaluate(blocks, state.network, offset, weights), 2
+    return _evaluate(blocks, state.network, offset, weights, ridge), 2
 
 
 def _evaluate(
-    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None
+    blocks: RowBlocks, network: TwoLayerNetwork, offset: bool, weights: RowWeights | None, ridge: float
 ) -> _State:
     """Take the sums at a network, then move (A, c) to its optimum and correct the sums accordingly."""
     sums = accumulate_normal(blocks, network, weights=weights)
     size = network.n_hidden + int(offset)
     change = np.zeros_like(sums.GR)
-    change[:size] = solve_symmetric(sums.GG[:size, :size], sums.GR[:size])
+    pull = sums.GR.copy()
+    pull[:-1] -= ridge * network.A.T
+    change[:size] = solve_symmetric(_outer_products(sums, offset, ridge)[0], pull[:size])
     moved = sums.GG @ change
     corrected = replace(
         sums,
@@ -207,13 +217,14 @@ def _evaluate(
     better = TwoLayerNetwork(
         network.W, network.b, network.A + change[:-1].T, network.c + change[-1], network.activation
     )
-    return _State(better, corrected, max(float(np.trace(corrected.RR)), 0.0))
+    penalty = ridge * float((better.A**2).sum())
+    return _State(better, corrected, max(float(np.trace(corrected.RR)), 0.0) + penalty)
 
 
-def _reduced_system(state: _State, offset: bool, biases: bool) -> tuple[Array, Array, Array]:
+def _reduced_system(state: _State, offset: bool, biases: bool, ridge: float) -> tuple[Array, Array, Array]:
     """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies; known biases do not move."""
     net, p = state.network, state.network.n_features + 1
-    N = reduced_normal_matrix(state.sums, net, offset=offset)
+    N = reduced_normal_matrix(state.sums, net, offset=offset, ridge=ridge)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
     scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
@@ -228,11 +239,11 @@ def _reduced_system(state: _State, offset: bool, biases: bool) -> tuple[Array, A
     return N, gradient, scales
 
 
-def _move(state: _State, step: Array, offset: bool) -> TwoLayerNetwork:
+def _move(state: _State, step: Array, offset: bool, ridge: float) -> TwoLayerNetwork:
     """Move V by the step and (A, c) by its linear prediction, then renormalise the rows of W."""
     net, k = state.network, state.network.n_hidden
     moved = step.reshape(k, -1)
-    GG, GZ = _outer_products(state.sums, offset)
+    GG, GZ = _outer_products(state.sums, offset, ridge)
     effect = np.einsum("gjp,jp->gj", GZ.reshape(len(GZ), k, -1), moved) @ net.A.T
     change = -solve_symmetric(GG, effect)
     A = net.A + change[:k].T
@@ -252,6 +263,9 @@ def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:
     )
 
 
-def _outer_products(sums: NormalSums, offset: bool) -> tuple[Array, Array]:
-    size = len(sums.GG) - (0 if offset else 1)
-    return sums.GG[:size, :size], sums.GZ[:size]
+def _outer_products(sums: NormalSums, offset: bool, ridge: float) -> tuple[Array, Array]:
+    """Return the products of (A, c)'s columns, the ridge added to those of units, and their products with Z."""
+    units = len(sums.GG) - 1
+    size = units + int(offset)
+    penalty = np.diag(np.where(np.arange(size) < units, ridge, 0.0))
+    return sums.GG[:size, :size] + penalty, sums.GZ[:size]

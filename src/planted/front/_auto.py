@@ -3,7 +3,8 @@ r"""`method="auto"`: an ordered plan, run within a budget, ended by the first ce
 Problem     A table, no theorem. Choose methods the data allow, cheap and exact ones first; return one answer.
 Idea        1. The methods' cards say which of them apply. They are tried in the registry's order; the others are passed
                over with the reason. Nothing is measured that no card asks for.
-            2. The first answer that is certified, RECOVERED, ends the search.
+            2. The first answer that is certified, RECOVERED, ends the search; so does one that reproduces every sample to
+               rounding and says why it is not the only one, since no other method can know more.
             3. Otherwise every network found is refined again on a part of the rows and scored on the rest; the best
                score wins, scores within `TIE` of it give way to fewer units.
             4. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
@@ -27,7 +28,6 @@ from planted.algorithms.refine import refine
 from planted.front._diagnose import Facts, check_method
 from planted.front._registry import Method, find_method, methods
 from planted.moments import RowBlocks, sample_rows
-from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Unavailable
 
@@ -123,6 +123,13 @@ def _passed_over(name: str, reason: str) -> dict[str, Any]:
     return {"method": name, "outcome": "passed over", "detail": reason}
 
 
+def _reproduces_all(answer: Recovery) -> bool:
+    """Return whether the samples are reproduced to rounding, as a line of evidence says."""
+    return answer.network is not None and any(
+        item.name.startswith("largest residual of a sample") and item.passed for item in answer.evidence
+    )
+
+
 def _line(answer: Recovery) -> dict[str, Any]:
     units = answer.network.n_hidden if answer.network is not None else 0
     return {
@@ -137,7 +144,7 @@ def _line(answer: Recovery) -> dict[str, Any]:
 def _choose(blocks: RowBlocks, answers: list[Recovery], seed: Seed) -> Recovery | None:
     """Return the certified answer, or the best by held-out residual with ties to the simpler (step 3)."""
     for answer in answers:
-        if answer.outcome is Outcome.RECOVERED:
+        if answer.outcome is Outcome.RECOVERED or _reproduces_all(answer):
             return answer
     found = [answer for answer in answers if answer.network is not None]
     if len(found) <= 1:
@@ -145,13 +152,17 @@ def _choose(blocks: RowBlocks, answers: list[Recovery], seed: Seed) -> Recovery 
     X, Y = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
     cut = max(int(HELD_OUT * len(X)), 1)
     train, held_out = RowBlocks.from_arrays(X[cut:], Y[cut:]), (X[:cut], Y[:cut])
-    scores = [_score(train, held_out, answer.network) for answer in found if answer.network is not None]
+    scores = [_score(train, held_out, answer) for answer in found]
     good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
     return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
 
 
-def _score(train: RowBlocks, held_out: tuple[Any, Any], network: TwoLayerNetwork) -> float:
-    fitted = refine(train, network, max_iter=20).network
+def _score(train: RowBlocks, held_out: tuple[Any, Any], answer: Recovery) -> float:
+    """Return the squared error on rows held out, from the method's own cross-validation where it has one."""
+    if "held_out_mse" in answer.stats:
+        return float(answer.stats["held_out_mse"])
+    assert answer.network is not None
+    fitted = refine(train, answer.network, max_iter=20).network
     return float(((held_out[1] - fitted(held_out[0])) ** 2).mean())
 
 

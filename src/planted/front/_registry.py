@@ -21,6 +21,7 @@ _MODULES = {
     "complementarity": ("planted.algorithms.complementarity", "recover_complementarity"),
     "restarts": ("planted.algorithms.expand", "recover_restarts"),
     "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
+    "small-network": ("planted.algorithms.small_network", "recover_small_network"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
 

@@ -1,0 +1,215 @@
+r"""Fit a small network to data that need not come from one.
+
+Problem     A table from the world: no network is planted, yet a small one may predict well. Find it, the same one at every
+            run with the same seed, and promise nothing beyond its honest prediction error.
+Idea        A linear fit, written as pairs of units (σ(t) - σ(-t) = t), and k further units, refined together with a ridge
+            on the output weights. Units are added greedily: of many random half-spaces the one whose activation explains
+            most of the residual. k and the ridge are chosen by cross-validation: the smallest k whose error is within one
+            standard error of the best.
+Guarantee   None; the outcome is FITTED. The cross-validated error is in the evidence.
+Departures  Ours; no paper.
+Cost        A few hundred small refinements on at most `MAX_ROWS` rows, one on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms.refine import Refinement, refine
+from planted.moments import RowBlocks, augment
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Requirements, Unavailable
+
+__all__ = ["REQUIRES", "recover_small_network"]
+
+REQUIRES = Requirements(
+    method="small-network",
+    summary="the best small network by cross-validation, for data that are not planted; never claims a recovery",
+    input_law="any",
+    n_outputs="m >= 1",
+    activations=("relu",),
+    biases=True,
+    noise="any",
+    samples="any number",
+    guarantee=Guarantee.NONE,
+    reference="planted",
+    samples_needed=lambda d, k, m, is_noisy: 2.0,
+)
+
+WIDTHS = (0, 1, 2, 3, 5, 8, 12, 16)
+RIDGES = (1.0, 1e-1, 1e-2, 1e-3)  # per row of standardised data
+LINEAR_RIDGE = 1e-3
+FOLDS = 5
+MAX_ROWS = 3000
+HALF_SPACES = 200
+STEPS = 15
+MAX_LINEAR_RANK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    width: int
+    ridge: float
+    error: float
+    spread: float
+
+
+def recover_small_network(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Fit a small network; its outcome is FITTED.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Units beside the linear part; chosen by cross-validation if "auto".
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its cross-validated error.
+    """
+    problem = prepare_problem(blocks, random_state=random_state, progress=progress, search_rows=MAX_ROWS)
+    path = list(_cross_validate(problem, n_hidden))
+    choice = _smallest_within_one_error(path)
+    network = _fit_path(problem.X, problem.Y, choice.width, choice.ridge, problem.rng)[-1].network
+    ridge = choice.ridge * problem.n_samples
+    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
+    level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
+    evidence = (
+        Evidence("cross-validated squared error, relative to the outputs' variance", choice.error / level),
+        Evidence("units beside the linear part", choice.width),
+        Evidence("ridge per sample", choice.ridge),
+    )
+    held_out = choice.error * problem.scaling.y_scale**2
+    stats: dict[str, Any] = problem.stats(iterations=fit.iterations, passes=fit.passes, held_out_mse=held_out)
+    text = "The best small network by cross-validation; nothing shows that it is the planted one."
+    return Recovery(
+        network=problem.scaling.restore(fit.network).simplify(),
+        outcome=Outcome.FITTED,
+        guarantee=Guarantee.NONE,
+        evidence=evidence,
+        uncertainty=Unavailable("The fit is penalised and not claimed to be the planted network."),
+        stats=stats,
+        provenance=problem.provenance(REQUIRES, {"n_hidden": n_hidden}),
+        detail=text,
+        trace=tuple({"k": item.width, "ridge": item.ridge, "score": item.error} for item in path),
+    )
+
+
+def _cross_validate(problem: Problem, n_hidden: int | str) -> Iterator[_Choice]:
+    """Yield the mean held-out error of every width and ridge, with its standard error over folds."""
+    X, Y = problem.X, problem.Y
+    n, m = Y.shape
+    if n < 2 * FOLDS:
+        yield _Choice(0, RIDGES[0], float(Y.var()), 0.0)
+        return
+    folds = problem.rng.permutation(n) % FOLDS
+    per_unit = X.shape[1] + 1 + m
+    widest = n_hidden if isinstance(n_hidden, int) else max(n * m // (4 * per_unit), 0)
+    widths = [n_hidden] if isinstance(n_hidden, int) else [k for k in WIDTHS if k <= widest]
+    errors: dict[tuple[int, float], list[float]] = {}
+    for fold in range(FOLDS):
+        train, test = folds != fold, folds == fold
+        for ridge in RIDGES:
+            problem.progress(
+                "cross-validating small networks", (fold + RIDGES.index(ridge) / len(RIDGES)) / FOLDS
+            )
+            for fit, width in zip(
+                _fit_path(X[train], Y[train], max(widths), ridge, np.random.default_rng(fold)),
+                _path(max(widths)),
+                strict=True,
+            ):
+                if width in widths:
+                    loss = float(((Y[test] - fit.network(X[test])) ** 2).mean())
+                    errors.setdefault((width, ridge), []).append(loss)
+    for (width, ridge), losses in errors.items():
+        yield _Choice(width, ridge, float(np.mean(losses)), float(np.std(losses) / np.sqrt(FOLDS)))
+
+
+def _path(widest: int) -> list[int]:
+    return [*(k for k in WIDTHS if k < widest), widest]
+
+
+def _smallest_within_one_error(path: list[_Choice]) -> _Choice:
+    best = min(path, key=lambda item: item.error)
+    good = [item for item in path if item.error <= best.error + best.spread]
+    width = min(item.width for item in good)
+    return min((item for item in good if item.width == width), key=lambda item: item.error)
+
+
+def _fit_path(X: Array, Y: Array, widest: int, ridge: float, rng: np.random.Generator) -> list[Refinement]:
+    """Fit the linear part, then add units greedily; one refinement for each width of the path."""
+    rows = RowBlocks.from_arrays(X, Y)
+    network = _linear_network(X, Y)
+    fits, present = [], 0
+    for width in _path(widest):
+        if width > present:
+            network = _add_units(network, X, Y, width - present, rng)
+            present = width
+        fit = refine(rows, network, ridge=ridge * len(X), max_iter=STEPS)
+        network = fit.network
+        fits.append(fit)
+    return fits
+
+
+def _linear_network(X: Array, Y: Array) -> TwoLayerNetwork:
+    """Write a ridge regression of small rank as pairs of opposite units."""
+    mean = Y.mean(axis=0)
+    gram = X.T @ X + LINEAR_RIDGE * max(len(X), 1) * np.eye(X.shape[1])
+    slope = linalg.solve(gram, X.T @ (Y - mean), assume_a="pos", check_finite=False).T
+    left, values, right = linalg.svd(slope, full_matrices=False, check_finite=False)
+    rank = min(max(int((values > 1e-12 * max(values[0], 1e-300)).sum()), 1), MAX_LINEAR_RANK)
+    W = np.vstack([right[:rank], -right[:rank]])
+    A = np.hstack([left[:, :rank] * values[:rank], -left[:, :rank] * values[:rank]])
+    return TwoLayerNetwork(W, None, A, mean)
+
+
+def _add_units(
+    network: TwoLayerNetwork, X: Array, Y: Array, count: int, rng: np.random.Generator
+) -> TwoLayerNetwork:
+    """Add the half-spaces that explain most of the residual, one after the other."""
+    directions = rng.standard_normal((HALF_SPACES, X.shape[1]))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    t = X @ directions.T
+    cuts = np.quantile(t, rng.uniform(0.1, 0.9, HALF_SPACES), axis=0)[
+        np.arange(HALF_SPACES), np.arange(HALF_SPACES)
+    ]
+    H = np.maximum(t - cuts, 0.0)
+    base = augment(np.hstack([X, network.activation(network.preactivations(X))]))
+    Q = linalg.orth(base)
+    chosen: list[int] = []
+    residual = Y - network(X)
+    for _ in range(count):
+        remaining = H - Q @ (Q.T @ H)
+        norms = np.linalg.norm(remaining, axis=0)
+        gains = np.where(
+            norms > 1e-8, np.linalg.norm(remaining.T @ residual, axis=1) / np.maximum(norms, 1e-8), -1.0
+        )
+        gains[chosen] = -1.0
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        if norms[best] > 1e-8:
+            Q = np.column_stack([Q, remaining[:, best] / norms[best]])
+    W = np.vstack([network.W, directions[chosen]])
+    b = np.concatenate([network.b, -cuts[chosen]])
+    A = np.hstack([network.A, np.zeros((len(network.A), count))])
+    return TwoLayerNetwork(W, b, A, network.c)

@@ -1,17 +1,20 @@
 """Memorise any labels with few units: quadratic networks of two and three layers.
 
-Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label. Two layers:
-            y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1. Three layers: the same on random features z = (Rx + s)^p.
-Idea        The output depends on the weights only through the symmetric matrix M = W'diag(a)W and is linear in it, so memorising is one
-            linear system (`memorize_kernel`, `memorize_cg`), whose solution is split into at most d signed units. Training the
-            weights instead is the paper's way (`memorize_descent`, `memorize_adam`); `memorize_low_rank` looks for the fewest units.
-Guarantee   Theorem 4 of [GWZ20]_: if the x_j⊗x_j are linearly independent, 2d+2 units memorise any labels. With the linear system
-            d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are slightly perturbed. What is
-            NOT promised: anything about inputs that were not memorised.
-Notation    paper: r units, W d × r, k features;  here: W (k, d) with one unit per row, q features. f = 1/(4n) Σ (output - y)².
-Departures  Linear solves beside descent. Units per output: at most d (linear solvers), 2d+2 (descent). With ``bias`` the inputs are
-            centred and a constant is appended, which the paper has not: zero rows and labels with an offset become possible.
-            Several outputs share nothing but the random features.
+Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label.
+            Two layers: y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1. Three layers: the same on random features z = (Rx
+            + s)^p.
+Idea        The output depends on the weights only through the symmetric matrix M = W'diag(a)W and is linear in it,
+            so memorising is one linear system (`memorize_kernel`, `memorize_cg`), whose solution is split into at
+            most d signed units. Training the weights instead is the paper's way (`memorize_descent`,
+            `memorize_adam`); `memorize_low_rank` looks for the fewest units.
+Guarantee   Theorem 4 of [GWZ20]_: if the x_j⊗x_j are linearly independent, 2d+2 units memorise any labels. With the
+            linear system d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are
+            slightly perturbed. What is NOT promised: anything about inputs that were not memorised.
+Notation    paper: r units, W d × r, k features;  here: W (k, d) with one unit per row, q features. f = 1/(4n) Σ
+            (output - y)².
+Departures  Linear solves beside descent. Units per output: at most d (linear solvers), 2d+2 (descent). With
+            ``bias`` the inputs are centred and a constant is appended, which the paper has not: zero rows and
+            labels with an offset become possible. Several outputs share nothing but the random features.
 Cost        See the modules of the solvers.
 References  [GWZ20]_
 """
@@ -100,7 +103,8 @@ def memorize(
     layers : {2, 3}, default=2
         Two layers memorise up to d(d+1)/2 labels, three layers more, on random features.
     solver : str, default="auto"
-        ``direct``, ``cg``, ``low-rank``, ``ridge``, ``pgd``, ``adam``, ``lbfgs``, or "auto": direct up to 15,000 rows, else cg.
+        ``direct``, ``cg``, ``low-rank``, ``ridge``, ``pgd``, ``adam``, ``lbfgs``, or "auto": direct up to 15,000 rows,
+        else cg.
     bias : bool, default=False
         Whether units may have biases and the output an offset.
     tol : float, default=1e-12
@@ -110,8 +114,9 @@ def memorize(
     progress : callable, optional
         Called as ``progress(what, fraction)`` while working.
     **options : Any
-        Options of the solver (such as ``max_iter``, ``width``, ``penalty``, ``rank``, ``constants``) and, with three layers, ``power``
-        (2), ``n_random`` (2⌈√n⌉), ``feature_std`` (1) and ``smoothing``, the standard deviation of noise the inputs already carry.
+        Options of the solver (such as ``max_iter``, ``width``, ``penalty``, ``rank``, ``constants``) and, with three
+        layers, ``power`` (2), ``n_random`` (2⌈√n⌉), ``feature_std`` (1) and ``smoothing``, the standard deviation of
+        the noise that the inputs already carry.
 
     Returns
     -------

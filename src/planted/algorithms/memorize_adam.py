@@ -1,7 +1,8 @@
 """Memorise by Adam on mini-batches, as the paper's experiments do.
 
 Problem     The loss of `memorize_descent`, for more rows than a full gradient can afford.
-Idea        Adam on batches of 128 rows, learning rate 0.003, multiplied by 0.3 every 15 epochs (appendix A.1 of [GWZ20]_).
+Idea        Adam on batches of 128 rows, learning rate 0.003, multiplied by 0.3 every 15 epochs (appendix A.1 of
+            [GWZ20]_).
 Guarantee   None; judged by the loss. Kind: heuristic.
 Notation    As in `memorize_descent`: k units in the rows of W, signs a.
 Departures  Rows and labels are scaled to a root mean square of one; the paper does not state its start, ours is

@@ -1,20 +1,23 @@
 """Memorise many rows without forming their kernel: conjugate gradients in float32, corrected in float64.
 
 Problem     Kα = y for the kernel K_ij = (z_i'z_j)² of n rows, where 8n² bytes are too many (29 GB at n = 60,000).
-Idea        A product with K costs 2nq² flops and no memory: Kv = rowsum((Z S)∘Z) with S = Z'diag(v)Z. How many products are needed is
-            decided by the preconditioner. In the principal axes of the rows, with second moments λ_1 ≥ λ_2 ≥ ..., the kernel is the
-            Gram matrix of the products z_a z_b, and such a product contributes about nλ_aλ_b to K. So take the pairs with the
-            largest λ_aλ_b as columns of a thin matrix L, and precondition with
+Idea        A product with K costs 2nq² flops and no memory: Kv = rowsum((Z S)∘Z) with S = Z'diag(v)Z. How many
+            products are needed is decided by the preconditioner. In the principal axes of the rows, with second
+            moments λ_1 ≥ λ_2 ≥ ..., the kernel is the Gram matrix of the products z_a z_b, and such a product
+            contributes about nλ_aλ_b to K. So take the pairs with the largest λ_aλ_b as columns of a thin matrix L,
+            and precondition with
 
                 P = LL' + D,   D = diag(K - LL'),                                                            (1)
 
-            inverted by the Woodbury identity. Products are made in float32. Every few iterations the residual y - Kα is
-            computed anew in float64, so that the accuracy reached is that of float64; the directions are kept conjugate by the
-            Polak-Ribière formula, which tolerates the change.
-Guarantee   The loss reported is a float64 residual, never the recursion's. Convergence needs a positive definite K. Kind: exact.
-Notation    Z rows (n × q);  L chosen products (n × l), kept transposed;  D residual diagonal;  r residual, p direction.
-Departures  [GWZ20]_ uses Adam here. Pairs against random landmark rows (Nyström) as columns of L, MNIST with noise 0.01,
-            n = 10,000, 1,000 columns: residual 5e-6 against 6e-4 after 40 iterations (2026-11-15).
+            inverted by the Woodbury identity. Products are made in float32. Every few iterations the residual y -
+            Kα is computed anew in float64, so that the accuracy reached is that of float64; the directions are kept
+            conjugate by the Polak-Ribière formula, which tolerates the change.
+Guarantee   The loss reported is a float64 residual, never the recursion's. Convergence needs a positive definite K.
+            Kind: exact.
+Notation    Z rows (n × q);  L chosen products (n × l), kept transposed;  D residual diagonal;  r residual, p
+            direction.
+Departures  [GWZ20]_ uses Adam here. Pairs against random landmark rows (Nyström) as columns of L, MNIST with noise
+            0.01, n = 10,000, 1,000 columns: residual 5e-6 against 6e-4 after 40 iterations (2026-11-15).
 Cost        2nq² flops per iteration and nl² once; memory 4n(l + q) + 8nq bytes.
 References  [GWZ20]_
 """
@@ -23,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 from scipy.linalg import blas
 
 from planted._conversion import require_memory
-from planted._typing import Array
+from planted._typing import Array, IntArray
 from planted.algorithms.memorize_task import (
     MemoryFit,
     MemoryTask,
@@ -75,7 +79,7 @@ def solve_cg(
         raise BadInputError(f"precision={precision!r}; expected 'auto', 'float32' or 'float64'")
     n, q = task.Z.shape
     is_single = precision == "float32" or (precision == "auto" and 2.0 * n * q**2 > FLOAT32_WORK)
-    work = task.Z.astype(np.float32) if is_single else task.Z
+    work: Any = task.Z.astype(np.float32) if is_single else task.Z
     precondition, n_columns = pair_preconditioner(task.Z, n_pairs=n_pairs)
     matrices, curves, bounds = [], [], []
     for column in task.Y.T:
@@ -153,7 +157,7 @@ def merge_curves(curves: list[list[float]]) -> tuple[tuple[int, float], ...]:
     )
 
 
-def _choose_pairs(values: Array, n: int, n_pairs: int | str) -> tuple[Array, Array]:
+def _choose_pairs(values: Array, n: int, n_pairs: int | str) -> tuple[IntArray, IntArray]:
     """Return the axes of the products with the largest expected eigenvalues nλ_aλ_b."""
     first, second = np.triu_indices(len(values))
     weights = values[first] * values[second] * np.where(first == second, 1.0, 2.0)
@@ -168,7 +172,7 @@ def _choose_pairs(values: Array, n: int, n_pairs: int | str) -> tuple[Array, Arr
     return first[order[:count]], second[order[:count]]
 
 
-def _pair_columns(Z: Array, axes: Array, pairs: tuple[Array, Array]) -> Array:
+def _pair_columns(Z: Array, axes: Array, pairs: tuple[IntArray, IntArray]) -> Any:
     """Return the products of principal coordinates, one row per pair, in float32."""
     first, second = pairs
     require_memory((len(first), len(Z) // 2), "the preconditioner", remedy="Give a smaller n_pairs.")
@@ -193,7 +197,7 @@ def _identity_plus_gram(columns: Array) -> Array:
 
 
 def _descend(
-    task: MemoryTask, work: Array, y: Array, precondition: Callable[[Array], Array], max_iter: int
+    task: MemoryTask, work: Any, y: Array, precondition: Callable[[Array], Array], max_iter: int
 ) -> tuple[Array, list[float], float]:
     """Run conjugate gradients for one output; return M, the losses and an upper bound of K's smallest eigenvalue."""
     n = len(y)

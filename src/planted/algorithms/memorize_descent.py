@@ -1,18 +1,19 @@
 """Memorise by descent on the weights: Algorithm 1 of the paper, and L-BFGS.
 
-Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units and -1 for
-            the rest.
-Idea        Every approximate second-order stationary point has a small loss (Lemma 1), so any method that leaves saddle points will
-            do. Algorithm 1 takes gradient steps on g = f + (γ/2)‖W‖² and, where the gradient is small, adds a uniform draw from a small
-            ball; it returns the point before the draw if the loss does not fall within t_thres steps.
-Guarantee   ``constants="theorem"``: Theorem 4, f ≤ ε with probability 1 - δ, in a number of steps that nobody can run (it is in the
-            notes). ``constants="practical"``: the same algorithm with a step found by backtracking; judged by the loss.
-            Kind: asymptotic | heuristic.
-Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds the rows. M = W'diag(a)W, δ = output - label;
-            gradient = diag(a) W (1/n) Σ δ_j z_j z_j'.
-Departures  Practical constants: no penalty, a Gaussian start of standard deviation 1/√k instead of zero (a saddle, which costs the
-            first t_thres steps), and an end when the loss reaches the tolerance. n = 300, d = 100: 1e-10 in some tens of steps, where
-            the theorem's step is 7e-5 and its t_thres 4e9.
+Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the
+            units and -1 for the rest.
+Idea        Every approximate second-order stationary point has a small loss (Lemma 1), so any method that leaves
+            saddle points will do. Algorithm 1 takes gradient steps on g = f + (γ/2)‖W‖² and, where the gradient is
+            small, adds a uniform draw from a small ball; it returns the point before the draw if the loss does not
+            fall within t_thres steps.
+Guarantee   ``constants="theorem"``: Theorem 4, f ≤ ε with probability 1 - δ, in a number of steps that nobody can
+            run (it is in the notes). ``constants="practical"``: the same algorithm with a step found by
+            backtracking; judged by the loss. Kind: asymptotic | heuristic.
+Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds the rows. M = W'diag(a)W, δ = output -
+            label; gradient = diag(a) W (1/n) Σ δ_j z_j z_j'.
+Departures  Practical constants: no penalty, a Gaussian start of standard deviation 1/√k instead of zero (a saddle,
+            which costs the first t_thres steps), and an end when the loss reaches the tolerance. n = 300, d = 100:
+            1e-10 in some tens of steps, where the theorem's step is 7e-5 and its t_thres 4e9.
 Cost        2nq² + 2kq² flops per step.
 References  [GWZ20]_
 """
@@ -20,6 +21,7 @@ References  [GWZ20]_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -91,7 +93,8 @@ def solve_pgd(
     if constants not in ("practical", "theorem"):
         raise BadInputError(f"constants={constants!r}; expected 'practical' or 'theorem'")
     a = half_signs(check_width(width, task.Z.shape[1]))
-    weights, curves, notes = [], [], {}
+    weights, curves = [], []
+    notes: dict[str, Any] = {}
     for y in task.Y.T:
         if constants == "theorem":
             numbers, notes["predicted_iterations"] = _theorem_numbers(task, y, epsilon, delta)
@@ -222,7 +225,7 @@ def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
     A : ndarray of shape (m, m k)
         Signs, 0 where a unit belongs to another output.
     """
-    return np.vstack(weights), np.kron(np.eye(len(weights)), a)
+    return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)
 
 
 def _theorem_numbers(

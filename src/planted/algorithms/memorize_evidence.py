@@ -1,10 +1,13 @@
 """Whether labels were memorised, and which of the theorem's conditions the data meet.
 
-Problem     After a solver has ended: say what it reached, in the user's units, and compare the data with what the theorems need.
-Idea        The loss is measured on the returned network and the user's rows, not on the solver's own account. Conditions that cost more than
-            the fit (singular values of a large kernel, Lanczos on many rows) are left out and say so by NaN.
+Problem     After a solver has ended: say what it reached, in the user's units, and compare the data with what the
+            theorems need.
+Idea        The loss is measured on the returned network and the user's rows, not on the solver's own account.
+            Conditions that cost more than the fit (singular values of a large kernel, Lanczos on many rows) are
+            left out and say so by NaN.
 Guarantee   ``MEMORISED`` is said only of the measured loss.
-Notation    As in `memorize_theory`; singular values and constants are in the solver's units (rows and labels of root mean square 1).
+Notation    As in `memorize_theory`; singular values and constants are in the solver's units (rows and labels of
+            root mean square 1).
 Departures  Where the Hessian is too large for Lanczos, its smallest eigenvalue is Lemma 3's identity instead.
 Cost        One evaluation of the network; up to 2,000 rows an eigenvalue decomposition of the kernel.
 References  [GWZ20]_
@@ -225,7 +228,7 @@ def find_contradiction(data: CheckedData, *, has_bias: bool) -> str:
     if len(clashes) == 0:
         return ""
     first, second = order[clashes[0]], order[clashes[0] + 1]
-    return f"Rows {first} and {second} have equal inputs (up to sign) and different labels; there are {len(clashes)} such pairs."
+    return f"Rows {first} and {second} have equal inputs (up to sign) and different labels; {len(clashes)} such pairs."
 
 
 def _relative_errors(
@@ -250,7 +253,7 @@ def _spectrum(task: MemoryTask, fit: MemoryFit) -> tuple[float, float]:
 def _landscape_evidence(
     task: MemoryTask, fit: MemoryFit, sigma: float, rng: np.random.Generator
 ) -> list[Evidence]:
-    """Lemmas 1 and 3 at the end point, for the output with the largest loss; two zero units stand for the padding to 2q+2."""
+    """Lemmas 1 and 3 at the end point, for the output with the largest loss; two zero units pad."""
     n, q = task.Z.shape
     outputs = [quadratic_forms(task.Z, fit.W.T @ (signs[:, None] * fit.W)) for signs in fit.A]
     residuals = np.array(outputs) - task.Y.T

@@ -1,11 +1,12 @@
 """Memorise by one linear solve: the kernel's Cholesky factor, its eigenvectors where it has none, or a ridge.
 
 Problem     x_j'M x_j = y_j for j = 1, ..., n with M symmetric; of all solutions the one of least Frobenius norm.
-Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive definite exactly when the
-            x_j⊗x_j are linearly independent, the condition of Theorem 4 of [GWZ20]_: one Cholesky factorisation memorises.
-            Where K is singular, or n > d(d+1)/2, the smaller of the two Gram matrices (K, or that of the monomials) is
-            diagonalised, directions without substance are dropped, and the answer is the least-squares one of least norm; it says so.
-            The ridge adds a penalty μ to K; it does not memorise but may predict better.
+Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive
+            definite exactly when the x_j⊗x_j are linearly independent, the condition of Theorem 4 of [GWZ20]_: one
+            Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of the two Gram
+            matrices (K, or that of the monomials) is diagonalised, directions without substance are dropped, and
+            the answer is the least-squares one of least norm; it says so. The ridge adds a penalty μ to K; it does
+            not memorise but may predict better.
 Guarantee   Exact up to rounding: the residual is corrected once in float64. Kind: exact.
 Notation    K, α as above;  Φ = monomials z_a z_b (√2 z_a z_b off the diagonal), n × q(q+1)/2, K = ΦΦ'.
 Departures  [GWZ20]_ trains by perturbed gradient descent and never uses that the problem is linear in M.

@@ -1,15 +1,17 @@
 """Memorise with as few units as possible, one added at a time from nothing.
 
-Problem     Many matrices M satisfy x'Mx = y. The one of least norm is dense and predicts badly where the truth is a small
-            network; the one of lowest rank is that small network.
-Idea        Gradient descent from a vanishing start learns one direction after another: it stays near a critical point of rank r until the
-            most negative curvature, an extreme eigenvector of (1/n) Σ δ_j x_j x_j' (Lemma 3 of [GWZ20]_), has grown, and then settles at
-            rank r + 1. This file takes the limit: add the extreme eigenvector as a unit, fit all units by Levenberg-Marquardt
-            steps, repeat until the labels are memorised or, with rows held out, until those are predicted no better.
+Problem     Many matrices M satisfy x'Mx = y. The one of least norm is dense and predicts badly where the truth is a
+            small network; the one of lowest rank is that small network.
+Idea        Gradient descent from a vanishing start learns one direction after another: it stays near a critical
+            point of rank r until the most negative curvature, an extreme eigenvector of (1/n) Σ δ_j x_j x_j' (Lemma
+            3 of [GWZ20]_), has grown, and then settles at rank r + 1. This file takes the limit: add the extreme
+            eigenvector as a unit, fit all units by Levenberg-Marquardt steps, repeat until the labels are memorised
+            or, with rows held out, until those are predicted no better.
 Guarantee   None in general; with n well above rank × q and a low-rank truth the fit is exact. Kind: heuristic.
-Notation    U = units (r × q), a = signs, J = derivative of the outputs, ρ = residual;  step: (J'J + μ diag) s = J'ρ.
-Departures  The limit of a small start replaces the small start itself: gradient descent from 1e-3 needs thousands of steps and ends at a
-            relative test error near 4e-7; the limit ends at rounding.
+Notation    U = units (r × q), a = signs, J = derivative of the outputs, ρ = residual;  step: (J'J + μ diag) s =
+            J'ρ.
+Departures  The limit of a small start replaces the small start itself: gradient descent from 1e-3 needs thousands
+            of steps and ends at a relative test error near 4e-7; the limit ends at rounding.
 Cost        O(n (rq)² + (rq)³) per step, some tens of steps per rank.
 References  [GWZ20]_
 """
@@ -118,7 +120,7 @@ def _nothing(y: Array, q: int) -> _Units:
 
 def _can_grow(units: _Units) -> bool:
     r, q = units.U.shape
-    return r < q and (r + 1) * q <= LARGEST_SYSTEM
+    return bool(r < q and (r + 1) * q <= LARGEST_SYSTEM)
 
 
 def _add_unit(Z: Array, y: Array, units: _Units, goal: float) -> _Units:

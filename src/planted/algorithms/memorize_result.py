@@ -1,9 +1,11 @@
 """What memorising returns: a network, how it ended, and the theorem's conditions with their numbers.
 
-Problem     `planted.recover` claims to have found *the* network; `planted.memorize` claims only to have found *a* network that
-            reproduces the labels. The two claims have different words, so the second has its own outcomes and its own record.
-Idea        `Memory` is frozen and always whole. `MemoryOutcome` words each ending once: what it means and what to do.
-            `ThreeLayerNetwork` is the random-feature architecture of [GWZ20]_: ``z = (R x + s)^p``, then a quadratic network.
+Problem     `planted.recover` claims to have found *the* network; `planted.memorize` claims only to have found *a*
+            network that reproduces the labels. The two claims have different words, so the second has its own
+            outcomes and its own record.
+Idea        `Memory` is frozen and always whole. `MemoryOutcome` words each ending once: what it means and what to
+            do. `ThreeLayerNetwork` is the random-feature architecture of [GWZ20]_: ``z = (R x + s)^p``, then a
+            quadratic network.
 References  [GWZ20]_
 """
 

@@ -1,11 +1,14 @@
 """The linear problem behind memorising: find the symmetric matrix M with x'Mx = y.
 
-Problem     A quadratic network ``Σ a_i (w_i'x)²`` with signs a_i = ±1 depends on its weights only through the symmetric matrix
-            M = W'diag(a)W. Memorising n labels is therefore n linear equations in the d(d+1)/2 entries of M.
-Idea        Rows are brought to a root-mean-square norm of one and labels to a root mean square of one. A solver returns M (or weights that make it),
-            and the eigendecomposition M = Σ λ_i u_i u_i' is read as at most d units √|λ_i| u_i with signs of λ_i.
-Notation    Z = the rows the quadratic layer sees (inputs, or random features), n × q;  K = (ZZ')∘(ZZ'), the kernel of x⊗x;
-            S = Z'diag(v)Z, so that Kv = rowsum((Z S)∘Z);  loss = 1/(4n) Σ (x'Mx - y)², equation of section 2.2 of [GWZ20]_.
+Problem     A quadratic network ``Σ a_i (w_i'x)²`` with signs a_i = ±1 depends on its weights only through the
+            symmetric matrix M = W'diag(a)W. Memorising n labels is therefore n linear equations in the d(d+1)/2
+            entries of M.
+Idea        Rows are brought to a root-mean-square norm of one and labels to a root mean square of one. A solver
+            returns M (or weights that make it), and the eigendecomposition M = Σ λ_i u_i u_i' is read as at most d
+            units √|λ_i| u_i with signs of λ_i.
+Notation    Z = the rows the quadratic layer sees (inputs, or random features), n × q;  K = (ZZ')∘(ZZ'), the kernel
+            of x⊗x; S = Z'diag(v)Z, so that Kv = rowsum((Z S)∘Z);  loss = 1/(4n) Σ (x'Mx - y)², equation of section
+            2.2 of [GWZ20]_.
 Cost        One product with K: 2nq² flops with triangular products, no n × n matrix.
 References  [GWZ20]_
 """
@@ -55,7 +58,7 @@ class MemoryTask:
     @property
     def capacity(self) -> int:
         """Dimension q(q+1)/2 of the symmetric matrices."""
-        q = self.Z.shape[1]
+        q = int(self.Z.shape[1])
         return q * (q + 1) // 2
 
 

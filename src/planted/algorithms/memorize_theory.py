@@ -1,16 +1,18 @@
 """The numbers of the theorems on memorising, computed for the data at hand.
 
-Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs, with constants that follow
-            from them. What do these conditions and constants amount to on given data?
-Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the loss is at most ndε²/(4σ²)
-            with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)| with M = (1/n) Σ δ_j x_j x_j' as soon as there are
-            2d+2 units. Theorem 4 turns B = max‖x‖, Y = max|y|, f(0), σ and the wanted loss ε into the constants of Algorithm 1. Lemma 13
-            bounds σ_min for random features of perturbed inputs from below.
-Guarantee   These are the paper's own statements with its own constants; O(1) factors it does not give are set to 1 and said so.
+Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs, with constants
+            that follow from them. What do these conditions and constants amount to on given data?
+Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the
+            loss is at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)|
+            with M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Theorem 4 turns B = max‖x‖, Y = max|y|,
+            f(0), σ and the wanted loss ε into the constants of Algorithm 1. Lemma 13 bounds σ_min for random
+            features of perturbed inputs from below.
+Guarantee   These are the paper's own statements with its own constants; O(1) factors it does not give are set to 1
+            and said so.
 Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K.
             All in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
-Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1))); the proof's is used,
-            because the bound on the final loss needs it.
+Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1)));
+            the proof's is used, because the bound on the final loss needs it.
 Cost        One Hessian product is one kernel product, 2nq² flops; Lanczos needs some tens of them.
 References  [GWZ20]_
 """
@@ -255,8 +257,8 @@ def smallest_hessian_eigenvalue(
     a : ndarray of shape (k,)
         Their signs.
     start : ndarray of shape (k, q)
-        First direction. Near a memorising network the eigenvalue is tiny beside the largest one, and only a start that lives on
-        zero units, which the Hessian maps to themselves, finds it.
+        First direction. Near a memorising network the eigenvalue is tiny beside the largest one, and only a start
+        that lives on zero units, which the Hessian maps to themselves, finds it.
     max_restarts : int
         Largest number of restarts.
 

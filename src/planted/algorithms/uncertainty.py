@@ -129,7 +129,7 @@ def _variances(
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
     dV = root.reshape(k, p, root.shape[1])
     scaled = network.W / units.x_scale
-    rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho
+    rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho**degree
     W = scaled / rho[:, None]
     d_scaled = dV[:, :-1] / units.x_scale[:, None]
     d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
@@ -139,11 +139,12 @@ def _variances(
     )
     size = k + int(offset)
     inverse = linalg.pinvh(sums.GG[:size, :size])
-    stretch = np.append(rho, 1.0)[:size]
+    degree = network.activation.degree
+    stretch = np.append(rho**degree, 1.0)[:size]
     outputs = np.zeros((m, k + 1))
     for index, row in enumerate(network.A):
         dB = -inverse @ (sums.GZ[:size] * np.repeat(row, p)) @ root * stretch[:, None]
-        dB[:k] += row[:, None] * d_rho
+        dB[:k] += row[:, None] * (degree * rho[:, None] ** (degree - 1)) * d_rho
         outputs[index, :size] = np.diag(inverse) * stretch**2 + (dB**2).sum(axis=1)
     outputs *= units.y_scale**2
     return {"W": (dW**2).sum(axis=2), "b": (db**2).sum(axis=1), "A": outputs[:, :k], "c": outputs[:, k]}

@@ -78,7 +78,10 @@ def recover_automatically(
             problem = prepare_problem(blocks, random_state=seed)
             for method in _plan(Facts(problem, n_hidden), activation, trace):
                 check_time()
-                answer = method.run(blocks, n_hidden, random_state=problem.seed, progress=progress)
+                keywords = method.activation_keyword(activation)
+                answer = method.run(
+                    blocks, n_hidden, random_state=problem.seed, progress=progress, **keywords
+                )
                 trace.append(_line(answer))
                 answers.append(answer)
                 if (

@@ -85,4 +85,5 @@ def recover(
     chosen.requires.check_activation(name)
     chosen.check_options(options)
     with time_budget(budget_seconds):
-        return chosen.run(blocks, k, random_state=random_state, progress=progress, **options)
+        keywords = chosen.activation_keyword(name) | options
+        return chosen.run(blocks, k, random_state=random_state, progress=progress, **keywords)

@@ -22,6 +22,7 @@ _MODULES = {
     "restarts": ("planted.algorithms.expand", "recover_restarts"),
     "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
     "small-network": ("planted.algorithms.small_network", "recover_small_network"),
+    "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
 
@@ -45,6 +46,21 @@ class Method:
     def options(self) -> tuple[str, ...]:
         """Names of the options the method understands."""
         return tuple(name for name in inspect.signature(self.run).parameters if name not in _COMMON)
+
+    def activation_keyword(self, name: str) -> dict[str, str]:
+        """Return the activation as a keyword, for methods that handle several; nothing for the others.
+
+        Parameters
+        ----------
+        name : str
+            The activation's name.
+
+        Returns
+        -------
+        dict
+            ``{"activation": name}`` or ``{}``.
+        """
+        return {"activation": name} if "activation" in inspect.signature(self.run).parameters else {}
 
     def check_options(self, options: dict[str, object]) -> None:
         """Refuse options the method does not know.

@@ -1,0 +1,227 @@
+r"""Recover a ReLU network without biases from any inputs, by the sign patterns of the outputs' column space.
+
+Problem     Noiseless Y = f(X W') A' with f the ReLU and rank Y = k, so m ≥ k. X is arbitrary: discrete, clustered,
+            chosen by an adversary. Sought: W and A, up to order and scale of the units.
+Idea        The columns of f(X W') lie in the k-dimensional column space of Y, with basis Q. Which vectors Q u of it
+            are a ReLU of a linear function of x?
+            ``variant="paper"``: go through all sign patterns of the space, of which there are O(n^{k-1}), and solve a
+            linear system for each (`sign_enumeration`). Nothing can be missed.
+            ``variant="cone"`` (default): each unit is an extreme ray of the cone {u : Q u ≥ 0}, hence the solution of
+            a linear program with a suitable objective (`programs.cone`). Objectives vanish on the units already
+            found. A ray is accepted when it *is* f(X w) on all samples. If some units stay hidden among other rays, a
+            mixed-integer program on some tens of samples looks for one at a time (`programs.relu_programs`).
+Guarantee   ``"paper"``: Theorem 1 of [BJW18]_, time n^{O(k)}; the list of units in the column space is complete, so
+            that exactly k of them prove that no other network of this width without biases fits. ``"cone"``: right or
+            refused; nothing promises that k rays are found, the certificate and a renewed search decide. Needs rank Y
+            = k: below, the problem is NP-hard for two units already (see `planted.simulate.hard_instance`).
+Notation    paper: A (ours Y'), V' (Q'), V (W), U (A), S (sign pattern).
+Departures  The cone is ours. Sign patterns: see `sign_enumeration`. Nonlinear rectified activations are outside the
+            theorem, as the paper says itself: f⁻¹(Q u) is not linear in u.
+Cost        ``"cone"``: some k log k linear programs with k variables and n inequalities. ``"paper"``: 1 s at k = 4, n
+            = 60.
+References  [BJW18]_
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from planted._clock import check_time
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._exact_network import ExactSearch, begin_search, finish_search, give_up
+from planted.algorithms.quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
+from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
+from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.moments import RowBlocks
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.programs import ProgramStatus, extreme_ray, unit_in_subspace
+from planted.results import Evidence, Recovery, Requirements
+
+__all__ = ["REQUIRES", "recover_sign_patterns"]
+
+REQUIRES = Requirements(
+    method="sign-patterns",
+    summary="extreme rays of a cone, or all sign patterns, for any inputs without biases when m >= k",
+    input_law="any",
+    n_outputs="m >= k",
+    activations=("relu",),
+    biases=False,
+    noise="none",
+    samples="about 3(d+k); the variant 'paper' at most some hundred, k <= 4",
+    guarantee=Guarantee.EXACT,
+    reference="BJW18",
+    samples_needed=lambda d, k, m, is_noisy: 3.0 * (d + k),
+)
+
+VARIANTS = ("cone", "paper")
+MAX_PAPER_UNITS = 4
+ZERO_RAY = 1e-6  # entries of a ray, relative to the largest, that the solver's tolerance makes of zeros
+PROGRAMS_PER_UNIT = 30
+HOPELESS_AFTER = 20  # programs without a single unit, when nothing shows that there is no noise
+MILP_ROWS = 40
+MILP_SECONDS = 10.0
+SAME_UNIT_COSINE = 1 - 1e-9
+
+
+def recover_sign_patterns(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    variant: str = "cone",
+    warm_start: WarmStart | None = None,
+    max_patterns: int = 100_000,
+    activation: str = "relu",
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network without biases from arbitrary inputs.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; the rank of the outputs if "auto".
+    variant : {"cone", "paper"}
+        Linear programs over a cone, or the paper's enumeration of all sign patterns, for at most four units.
+    warm_start : TwoLayerNetwork, Recovery or mapping, optional
+        An approximate network, or ``{"W": W}`` or ``{"A": A}``: tried before the cone.
+    max_patterns : int
+        The enumeration is refused when more patterns are predicted.
+    activation : str
+        ``"relu"``.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence.
+    """
+    if variant not in VARIANTS:
+        raise BadInputError(f"variant={variant!r}; expected one of {', '.join(map(repr, VARIANTS))}")
+    options = {
+        "n_hidden": n_hidden,
+        "variant": variant,
+        "warm_start": warm_start is not None,
+        "max_patterns": max_patterns,
+        "activation": activation,
+    }
+    search = begin_search(blocks, REQUIRES, options, random_state=random_state, progress=progress)
+    if isinstance(search, Recovery):
+        return search
+    if variant == "paper":
+        return _recover_by_enumeration(search, max_patterns)
+    W = np.zeros((0, search.X.shape[1]))
+    if warm_start is not None:
+        scores = scores_of_start(search, warm_start)
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W
+        search.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
+    W = _units_of_cone(search, W)
+    W = _units_by_integer_programs(search, W)
+    return finish_search(search, W)
+
+
+def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
+    """Enumerate, test every pattern, certify (Algorithm 2)."""
+    n, k = search.Q.shape
+    predicted = count_patterns(n, k)
+    search.evidence.append(Evidence("sign patterns predicted", predicted, max_patterns, "<=", "C(n, k)"))
+    if k > MAX_PAPER_UNITS or predicted > max_patterns:
+        text = (
+            f"{predicted:.3g} sign patterns are predicted for {n} samples and {k} units; the enumeration is limited to "
+            f"{max_patterns} patterns and {MAX_PAPER_UNITS} units. Use variant='cone', or fewer samples."
+        )
+        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
+    progress, rng = search.problem.progress, search.problem.rng
+    patterns = enumerate_patterns(search.Q, progress=progress)
+    units = units_of_patterns(search.X, search.Q, patterns, rng=rng, progress=progress)
+    search.trace.append(
+        {
+            "search": "sign patterns",
+            "patterns": len(patterns),
+            "predicted": predicted,
+            "candidates": units.candidates,
+            "units": len(units.W),
+        }
+    )
+    further = (
+        Evidence("sign patterns examined", len(patterns), predicted, "<=", "C(n, k)"),
+        Evidence("patterns with undetermined weights", units.undetermined, 0, "==", "Algorithm 1"),
+        Evidence("ReLU units in the column space, by enumeration", len(units.W), k, "==", "Theorem 1"),
+    )
+    return finish_search(search, units.W, further=further)
+
+
+def _units_of_cone(search: ExactSearch, W: Array) -> Array:
+    """Collect extreme rays that are units, with objectives that vanish on those already found."""
+    X, Q, k, rng = search.X, search.Q, search.n_hidden, search.problem.rng
+    programs = rays = 0
+    while len(W) < k and programs < PROGRAMS_PER_UNIT * k:
+        check_time()
+        if programs >= HOPELESS_AFTER and not len(W) and not _is_surely_noiseless(search):
+            break
+        programs += 1
+        answer = extreme_ray(Q, _aimed_objective(search, W, rng))
+        if answer.status is not ProgramStatus.OPTIMAL or answer.x is None:
+            continue
+        rays += 1
+        h = Q @ answer.x
+        w, sine = exact_unit(X, Q, h <= ZERO_RAY * h.max(), activation=search.activation)
+        if sine < EXACT_SINE and _is_new(w, W):
+            W = np.vstack([W, w])
+        search.problem.progress(f"cone: {len(W)} of {k} units, {programs} programs", len(W) / k)
+    search.trace.append({"search": "cone", "programs": programs, "rays": rays, "units": len(W)})
+    return W
+
+
+def _aimed_objective(search: ExactSearch, W: Array, rng: np.random.Generator) -> Array:
+    """Return a random functional that vanishes on the units found."""
+    functional = np.asarray(rng.standard_normal(search.Q.shape[1]))
+    if not len(W):
+        return functional
+    coordinates = search.Q.T @ search.activation(search.X @ W.T)
+    basis = linalg.orth(coordinates)
+    return np.asarray(functional - basis @ (basis.T @ functional))
+
+
+def _units_by_integer_programs(search: ExactSearch, W: Array) -> Array:
+    """Look for one more unit at a time on a few samples; stop at the first failure."""
+    k, rng = search.n_hidden, search.problem.rng
+    n, d = search.X.shape
+    solved = 0
+    while len(W) < k and (len(W) or _is_surely_noiseless(search)):
+        check_time()
+        rows = np.sort(rng.permutation(n)[: max(MILP_ROWS, d + k + 5)])
+        functional = _aimed_objective(search, W, rng)
+        functional = functional / np.linalg.norm(functional)
+        before = len(W)
+        for sign in (1.0, -1.0):
+            solved += 1
+            answer = unit_in_subspace(
+                search.X[rows], search.Q[rows] * np.sqrt(n), sign * functional, time_limit=MILP_SECONDS
+            )
+            if answer.x is None:
+                continue
+            off = search.X @ answer.x[:d] <= 0
+            w, sine = exact_unit(search.X, search.Q, off, activation=search.activation)
+            if sine < EXACT_SINE and _is_new(w, W):
+                W = np.vstack([W, w])
+                break
+        if len(W) == before:
+            break
+    if solved:
+        search.trace.append({"search": "integer programs", "programs": solved, "units": len(W)})
+    return W
+
+
+def _is_surely_noiseless(search: ExactSearch) -> bool:
+    """Whether the outputs span fewer dimensions than there are: noise would fill them all."""
+    return bool(search.Q.shape[1] < search.problem.n_outputs)
+
+
+def _is_new(w: Array, W: Array) -> bool:
+    return not len(W) or float((W @ w).max()) < SAME_UNIT_COSINE

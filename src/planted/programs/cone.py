@@ -1,0 +1,54 @@
+r"""Extreme rays of the cone of non-negative vectors in a subspace, one linear program each.
+
+Problem     Q (n × k) spans the column space of H = f(X W'), f rectified. Find the columns of H, up to scale.
+Idea        Each column is non-negative and lies in the span: it is Q w for a w in the cone {w : Q w ≥ 0}. On the rows
+            where unit j is off the other columns still span k - 1 dimensions, so that column j is an extreme ray.
+            Extreme rays are the vertices of
+
+            .. math:: \{ w : Q w \ge 0, \; \mathbf 1^\top Q w = 1 \},                                    \quad (1)
+
+            and a linear objective with random c ends at one of them.
+Guarantee   Every vertex returned is an extreme ray to the precision of the solver. Not every extreme ray is a unit:
+            the cone is the simplicial one, with the k units as its only rays, exactly when every unit is the only
+            active one on some sample; otherwise there are more, and the caller must verify f(X v) = Q w.
+Cost        One linear program with k variables and n inequalities for each vertex.
+References  [BJW18]_
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planted._typing import Array
+from planted.programs._highs import LinearProgram, ProgramSolution, solve_program
+
+__all__ = ["extreme_ray"]
+
+
+def extreme_ray(Q: Array, objective: Array) -> ProgramSolution:
+    """Return the vertex of (1) that minimises a linear objective.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, k)
+        Orthonormal basis of the subspace.
+    objective : ndarray of shape (k,)
+        Objective; a random one ends at a random extreme ray.
+
+    Returns
+    -------
+    ProgramSolution
+        Its ``x`` is w.
+
+    Examples
+    --------
+    >>> ray = extreme_ray(np.eye(3), np.array([2.0, 1.0, 3.0]))
+    >>> print(np.flatnonzero(ray.x))
+    [1]
+    """
+    n, k = Q.shape
+    scale = np.sqrt(n)  # entries of order one, so that the solver's absolute tolerances mean something
+    rows = Q * scale
+    free = np.full(k, np.inf)
+    total = rows.sum(axis=0, keepdims=True) / n
+    return solve_program(LinearProgram(objective, -rows, np.zeros(n), total, np.ones(1), -free, free))

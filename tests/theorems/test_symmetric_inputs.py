@@ -206,6 +206,37 @@ def test_more_units_than_inputs_or_outputs_are_refused(shape: tuple[int, int, in
     assert answer.network is None
 
 
+@pytest.mark.parametrize("k", ["auto", 2])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("one row", Outcome.TOO_FEW_SAMPLES),
+        ("as many rows as inputs", Outcome.TOO_FEW_SAMPLES),
+        ("few rows", Outcome.TOO_FEW_SAMPLES),
+        ("no output", Outcome.ASSUMPTION_FAILED),
+        ("constant input", Outcome.ASSUMPTION_FAILED),
+        ("repeated input", Outcome.NOT_IDENTIFIABLE),
+        ("repeated rows", Outcome.RECOVERED),
+    ],
+)
+def test_degenerate_data_get_a_named_outcome(name: str, expected: Outcome, k: int | str) -> None:
+    """Each case breaks the data in its own way; repeated rows alone do no harm, since 30 distinct ones are enough."""
+    data = simulate.dataset(300, n_features=4, n_hidden=2, n_outputs=3, random_state=1)
+    X, Y = data.X, data.Y
+    rows = {"one row": 1, "as many rows as inputs": 4, "few rows": 7}.get(name, 300)
+    X, Y = X[:rows], Y[:rows]
+    if name == "no output":
+        Y = 0 * Y
+    elif name == "constant input":
+        X = np.hstack([X, np.ones((rows, 1))])
+    elif name == "repeated input":
+        X = np.hstack([X, X[:, :1]])
+    elif name == "repeated rows":
+        X, Y = np.repeat(X[:30], 10, axis=0), np.repeat(Y[:30], 10, axis=0)
+    blocks = RowBlocks.from_arrays(X, Y)  # past the warnings of the front door, which are tested there
+    assert planted.recover(blocks, n_hidden=k, method=METHOD, random_state=SOLVER).outcome is expected
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize(
     ("name", "k", "expected"),

@@ -59,13 +59,15 @@ class SymmetryTest:
     n_features: int
 
 
-def symmetry_test(blocks: RowBlocks) -> SymmetryTest:
+def symmetry_test(blocks: RowBlocks, *, distinct: float = 1.0) -> SymmetryTest:
     """Test whether x and -x are equally likely, one pass.
 
     Parameters
     ----------
     blocks : RowBlocks
         The data; outputs are not looked at.
+    distinct : float
+        Share of distinct rows: repeated rows are no further evidence.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def symmetry_test(blocks: RowBlocks) -> SymmetryTest:
     assert total is not None, "blocks are validated to be non-empty before any sum is taken"
     d = len(total.mean) // 2
     used = 2 * d if total.count > 4 * d else d
-    return _hotelling(total.mean[:used], total.covariance[:used, :used], total.count)
+    return _hotelling(total.mean[:used], total.covariance[:used, :used], round(distinct * total.count))
 
 
 def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evidence, Evidence]:
@@ -164,6 +166,8 @@ def _hotelling(mean: Array, covariance: Array, count: int) -> SymmetryTest:
     """Return T² of the hypothesis that the mean is zero; collinear features count once."""
     scale = np.sqrt(np.diag(covariance))
     live = scale > 0
+    if not live.any():
+        return SymmetryTest(float("nan"), float("nan"), 0)
     values, vectors = linalg.eigh(covariance[np.ix_(live, live)] / np.outer(scale[live], scale[live]))
     keep = values > COLLINEAR * values[-1]
     r = int(keep.sum())

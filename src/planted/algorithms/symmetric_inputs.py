@@ -195,15 +195,16 @@ def _begin(
     rank = numerical_rank(column_space(problem.Y)[1])
     found = rank if rank < min(problem.Y.shape) else slope.rank
     k = n_hidden if isinstance(n_hidden, int) else found
-    test = symmetry_test(problem.blocks)
+    test = symmetry_test(problem.blocks, distinct=len(np.unique(problem.X, axis=0)) / len(problem.X))
     symmetry = Evidence(
         "p-value of the test for symmetry of x", test.p_value, SYMMETRY_LEVEL, ">=", "Hotelling"
     )
     if np.isnan(test.p_value):
         symmetry = Evidence("samples too few to test symmetry of x", problem.n_samples)
     evidence = (
+        Evidence("samples", problem.n_samples, problem.n_features + 1, ">=", "E[x x'] of full rank"),
         symmetry,
-        Evidence("hidden units", k, 1, ">=", "rank of A W above noise"),
+        Evidence("hidden units", min(k, rank), 1, ">=", "rank of A W above noise"),
         Evidence("inputs", problem.n_features, k, ">=", "k <= d"),
         Evidence("outputs", problem.n_outputs, k, ">=", "k <= m"),
     )
@@ -333,8 +334,8 @@ def _record(search: _Search, verdict: Verdict) -> Recovery:
     elif outcome is Outcome.FITTED and search.is_low_rank:
         outcome, guarantee = Outcome.ASSUMPTION_FAILED, Guarantee.NONE
         detail = (
-            f"The outputs span exactly {search.output_rank} dimensions, so they carry no noise, yet {k} units do not "
-            "reproduce them: the columns of A are linearly dependent, or this is not such a network."
+            f"The outputs span exactly {search.output_rank} dimension(s), so they carry no noise, yet {k} unit(s) do "
+            "not reproduce them: the columns of A are linearly dependent, or this is not such a network."
         )
     theorem = theorem_evidence(problem, fit.network, gap=search.gap)
     stats = problem.stats(starts=len(search.trace), iterations=fit.iterations, passes=fit.passes)
@@ -374,9 +375,10 @@ def _refusal(search: _Search, failed: Evidence) -> Recovery:
         f"{failed.name}: {failed.measured:.3g}; the method needs {failed.comparison} {failed.required:.3g} "
         f"({failed.equation})."
     )
+    too_few = search.problem.n_samples <= search.problem.n_features
     return Recovery(
         None,
-        Outcome.ASSUMPTION_FAILED,
+        Outcome.TOO_FEW_SAMPLES if too_few else Outcome.ASSUMPTION_FAILED,
         Guarantee.NONE,
         search.evidence,
         Unavailable("There is no network."),

@@ -1,10 +1,10 @@
 r"""Are the inputs symmetric, and do they tell every pair of units apart? ([GKLW19]_)
 
 The distinguishing matrix N has a column :math:`E[t_i t_j\, x \otimes x\, 1\{t_i t_j \le 0\}]` for each pair of units,
-:math:`t_i = w_i^\top x`; the augmented matrix M adds the column :math:`E[x \otimes x]`. The network is identifiable from
-moments of order four if N (noiseless) or M (noisy) has full column rank, and the number of samples needed grows as its
-smallest singular value shrinks. For normal inputs of mean zero both are known in closed form; for other laws they are averages
-over samples. Rows are those of svec, d(d+1)/2 instead of d², with the same singular values.
+:math:`t_i = w_i^\top x`; the augmented matrix M adds the column :math:`E[x \otimes x]`. The network is identifiable
+from moments of order four if N (noiseless) or M (noisy) has full column rank, and the number of samples needed grows
+as its smallest singular value shrinks. For normal inputs of mean zero both are known in closed form; for other laws
+they are averages over samples. Rows are those of svec, d(d+1)/2 instead of d², with the same singular values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def symmetry_test(X: Any) -> SymmetryTest:
     (True, True)
     """
     rows = _rows_of(X)
-    return test_blocks(RowBlocks.from_arrays(rows, np.zeros((len(rows), 1))))
+    distinct = len(np.unique(rows, axis=0)) / len(rows)
+    return test_blocks(RowBlocks.from_arrays(rows, np.zeros((len(rows), 1))), distinct=distinct)
 
 
 def distinguishing_matrix(

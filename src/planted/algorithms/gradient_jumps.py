@@ -22,215 +22,24 @@ References  [Carlini2020]_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
+from planted.algorithms._jumps import Jumps, Line, Measurement
 from planted.algorithms.breakpoints import LineScan
 from planted.algorithms.rounding import Rounding
 
-__all__ = ["Jumps", "Line", "Measurement", "measure_units", "rough_units"]
+__all__ = ["measure_units", "rough_units"]
 
 MAX_SHORTENINGS = 14  # of a step, by four each time: down to 4e-9 of a region's width
 N_CANDIDATES = 400  # places on a hyperplane among which the best is chosen
 N_FINALISTS = 12
 MARGIN = 0.9  # of the distance to the next hyperplane
 VAGUE = 0.2  # error of a normal above which a jump is not a unit: two breaks too close to be told apart
-AT_ANCHOR = 0.02  # the error of an offset where it was measured, in errors of the normal
-DOUBT = 4.0  # how many standard errors a hyperplane may be off its place
 
 Ask = Callable[[Array], Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The points ``origin + t direction``.
-
-    Parameters
-    ----------
-    origin, direction : ndarray of shape (d,)
-        A point and a unit vector.
-    """
-
-    origin: Array
-    direction: Array
-
-    def at(self, t: Array) -> Array:
-        """Return the points of shape (n, d) for parameters of shape (n,).
-
-        Parameters
-        ----------
-        t : ndarray of shape (n,)
-            Parameters.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Points.
-        """
-        return np.asarray(self.origin + np.asarray(t)[:, None] * self.direction)
-
-
-@dataclass(frozen=True, slots=True)
-class Jumps:
-    """Units up to orientation: ``strengths (normals x + offsets)`` is what the function gains across each break.
-
-    Parameters
-    ----------
-    normals : ndarray of shape (k, d)
-        Unit normals.
-    offsets : ndarray of shape (k,)
-        Offsets.
-    strengths : ndarray of shape (m, k)
-        Output weights.
-    errors : ndarray of shape (k,)
-        Standard error of a normal, and of the offset at the anchor.
-    anchors : ndarray of shape (k, d)
-        Where each was measured.
-    lines : ndarray of shape (k, d)
-        Directions in which the hyperplane is known much better than ``errors`` says: that of the line on which it was
-        found; zero if there is none.
-    """
-
-    normals: Array
-    offsets: Array
-    strengths: Array
-    errors: Array
-    anchors: Array
-    lines: Array
-
-    def doubts(self, X: Array) -> Array:
-        """Return how far each hyperplane may be off its place at each row.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Places.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            `DOUBT` standard errors.
-        """
-        squares = (X**2).sum(axis=1)[:, None] + (self.anchors**2).sum(axis=1) - 2 * X @ self.anchors.T
-        along = X @ self.lines.T - np.einsum("kd,kd->k", self.anchors, self.lines)
-        moved = np.sqrt(np.maximum(squares - along**2, 0.0))
-        return np.asarray(DOUBT * self.errors * (AT_ANCHOR + moved))
-
-    @classmethod
-    def none(cls, d: int, m: int) -> Jumps:
-        """Return no units.
-
-        Parameters
-        ----------
-        d, m : int
-            Inputs and outputs.
-
-        Returns
-        -------
-        Jumps
-            Empty arrays.
-        """
-        return cls(
-            np.zeros((0, d)), np.zeros(0), np.zeros((m, 0)), np.zeros(0), np.zeros((0, d)), np.zeros((0, d))
-        )
-
-    def select(self, which: BoolArray | IntArray) -> Jumps:
-        """Return some of the units.
-
-        Parameters
-        ----------
-        which : ndarray of bool or int
-            A mask or indices.
-
-        Returns
-        -------
-        Jumps
-            Those units.
-        """
-        return Jumps(
-            self.normals[which],
-            self.offsets[which],
-            self.strengths[:, which],
-            self.errors[which],
-            self.anchors[which],
-            self.lines[which],
-        )
-
-    def replace(self, which: IntArray, other: Jumps) -> Jumps:
-        """Return the units with some of them replaced.
-
-        Parameters
-        ----------
-        which : ndarray of int
-            Those to replace.
-        other : Jumps
-            Their replacements.
-
-        Returns
-        -------
-        Jumps
-            All units.
-        """
-        kept = np.ones(self.offsets.size, dtype=np.bool_)
-        kept[which] = False
-        joined = self.select(kept).join(other)
-        order = np.argsort(np.concatenate([np.flatnonzero(kept), which]))
-        return joined.select(order)
-
-    def join(self, other: Jumps) -> Jumps:
-        """Return the units of both.
-
-        Parameters
-        ----------
-        other : Jumps
-            Further units.
-
-        Returns
-        -------
-        Jumps
-            All of them.
-        """
-        return Jumps(
-            np.concatenate([self.normals, other.normals]),
-            np.concatenate([self.offsets, other.offsets]),
-            np.concatenate([self.strengths, other.strengths], axis=1),
-            np.concatenate([self.errors, other.errors]),
-            np.concatenate([self.anchors, other.anchors]),
-            np.concatenate([self.lines, other.lines]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """The second pass: better units, and what else was seen at the places where they were measured.
-
-    Parameters
-    ----------
-    jumps : Jumps
-        The units.
-    is_confirmed : ndarray of bool, shape (k,)
-        Whether the jump was found again, at another place of the same hyperplane.
-    is_missed : ndarray of bool, shape (k,)
-        Whether it was looked for at such a place and not found.
-    places : ndarray of shape (p, d)
-        On either side of each hyperplane.
-    values : ndarray of shape (p, m)
-        The function there.
-    gradients : ndarray of shape (p, m, d)
-        Its gradients there.
-    errors : ndarray of shape (p,)
-        Standard errors of the gradients; infinite where another break was crossed.
-    """
-
-    jumps: Jumps
-    is_confirmed: BoolArray
-    is_missed: BoolArray
-    places: Array
-    values: Array
-    gradients: Array
-    errors: Array
 
 
 def rough_units(
@@ -450,8 +259,8 @@ def _candidate_places(
     places -= (places @ n + o)[:, None] * n
     if np.isfinite(room):
         inside = (np.abs(places) < room).all(axis=1)
-        return places[inside] if inside.any() else anchor[None, :]
-    return places
+        return np.asarray(places[inside] if inside.any() else anchor[None, :])
+    return np.asarray(places)
 
 
 def _gradients_with_long_steps(
@@ -467,9 +276,9 @@ def _gradients_with_long_steps(
     m = ahead.shape[1]
     middle = ((ahead + behind) / 2).reshape(count, d, m)
     noise = rounding.at(base)
-    value = np.median(middle, axis=1)
-    agree = (np.abs(middle - value[:, None, :]) <= 4 * noise[:, None, :]).all(axis=(1, 2))
-    value = middle.mean(axis=1)
+    centre = np.median(middle, axis=1)
+    agree = np.asarray((np.abs(middle - centre[:, None, :]) <= 4 * noise[:, None, :]).all(axis=(1, 2)))
+    value = np.asarray(middle.mean(axis=1))
     inverse = 1.0 / (2 * height.reshape(count, d))
     gradients = ((ahead - behind).reshape(count, d, m) * inverse[:, :, None]).transpose(0, 2, 1)
     errors = noise[:, :, None] * inverse[:, None, :]

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray, Progress
+from planted.algorithms._jumps import Jumps, Line, Measurement
 from planted.algorithms.breakpoints import LineScan, find_breakpoints
-from planted.algorithms.gradient_jumps import Jumps, Line, Measurement, measure_units, rough_units
+from planted.algorithms.gradient_jumps import measure_units, rough_units
 from planted.algorithms.orientation import Orientation, build_network, estimate_rest, orient_units
 from planted.algorithms.rounding import N_SEGMENTS, Rounding, calibrate_rounding
 from planted.networks import TwoLayerNetwork

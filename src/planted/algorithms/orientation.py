@@ -6,7 +6,7 @@ Idea        The two differ by the linear function a t. Let z_i = 1 if unit i loo
             it. At a place x the gradient of the function is the sum of α_i n_i' over z_i minus the same over the
             units on whose negative side x lies, so
 
-            .. math:: \sum_i z_i\, \alpha_i n_i^\top = R = g(x) + \sum_{i:\, n_i^\top x + o_i < 0} \alpha_i n_i^\top \quad (1)
+            .. math:: \sum_i z_i\, \alpha_i n_i^\top = R = g(x) + \sum_{i: n_i^\top x + o_i < 0} \alpha_i n_i^\top \quad (1)
 
             which is m·d linear equations for the k unknowns. If the columns are independent, z follows by least
             squares: 0 or 1 for a ReLU unit, anything else for two units that share a hyperplane and look opposite
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from planted._typing import Array, BoolArray
-from planted.algorithms.gradient_jumps import Jumps, Measurement
+from planted.algorithms._jumps import Jumps, Measurement
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]

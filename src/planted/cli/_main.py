@@ -16,8 +16,10 @@ from planted._version import __version__
 from planted.cli._console import print_error
 from planted.cli._demo import demo
 from planted.cli._diagnose import diagnose
+from planted.cli._memorize import fetch_mnist, memorize
 from planted.cli._networks import compare, predict
 from planted.cli._options import VariadicCommand
+from planted.cli._queries import export, identify, simplify
 from planted.cli._recover import recover
 from planted.cli._reproduce import reproduce
 from planted.cli._simulate import simulate
@@ -67,6 +69,11 @@ app.command(cls=VariadicCommand)(diagnose)
 app.command()(simulate)
 app.command(cls=VariadicCommand)(predict)
 app.command()(compare)
+app.command()(identify)
+app.command()(export)
+app.command()(simplify)
+app.command(cls=VariadicCommand)(memorize)
+app.command()(fetch_mnist)
 app.command()(reproduce)
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from planted.cli._console import out_console, print_note
 from planted.cli._files import read_inputs
 from planted.cli._options import DataArgument, FeaturesOption, check_folder, check_tolerance
+from planted.cli._queries import compare_models, print_comparison
 
 __all__ = ["compare", "predict"]
 
@@ -53,12 +54,18 @@ def compare(
     ] = 1e-9,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Decide whether two networks are the same function. Exit code 0: equal; 1: different."""
+    """Decide whether two networks are the same function. Exit code 0: equal; 1: different.
+
+    Networks are compared on their parameters; where one is an .onnx file, both are asked random questions.
+    """
     from planted.io import load_network
     from planted.networks import parameter_error
     from planted.reporting import to_plain
 
     check_tolerance(tol)
+    if ".onnx" in (first.suffix.lower(), second.suffix.lower()):
+        _compare_answers(first, second, tol=tol, as_json=as_json)
+        return
     one, other = load_network(first), load_network(second)
     is_same_shape = (one.n_features, one.n_outputs) == (other.n_features, other.n_outputs)
     is_equal = is_same_shape and one.is_equivalent(other, tol=tol)
@@ -72,5 +79,22 @@ def compare(
             shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
             line = f"  one has {shapes[0]}, the other {shapes[1]}"
         out_console().print(Text.assemble(word, line))
+        if is_same_shape and not is_equal:
+            print_comparison(compare_models(first, second, tol=tol))
     if not is_equal:
+        raise typer.Exit(1)
+
+
+def _compare_answers(first: Path, second: Path, *, tol: float, as_json: bool) -> None:
+    """Ask both models and print what came of it."""
+    answer = compare_models(first, second, tol=tol)
+    if as_json:
+        witness = None if answer.witness is None else answer.witness.tolist()
+        facts = {"equal": answer.is_equal, "difference": answer.difference, "witness": witness, "tol": tol}
+        print(json.dumps({**facts, "fraction": answer.fraction, "confidence": answer.confidence}))
+    else:
+        word = Text("EQUAL", "bold green") if answer.is_equal else Text("DIFFERENT", "bold red")
+        out_console().print(word)
+        print_comparison(answer)
+    if not answer.is_equal:
         raise typer.Exit(1)

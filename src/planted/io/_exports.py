@@ -244,8 +244,13 @@ def _from_torch(module: Any) -> TwoLayerNetwork:
         raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
     first, middle, last = layers
     slope = getattr(middle, "negative_slope", None)
-    arrays = [_tensor(first.weight), _tensor(first.bias), _tensor(last.weight), _tensor(last.bias)]
-    return TwoLayerNetwork(*arrays, activation="relu" if slope is None else f"leaky-relu:{slope}")
+    return TwoLayerNetwork(
+        W=_tensor(first.weight),
+        b=_tensor(first.bias),
+        A=_tensor(last.weight),
+        c=_tensor(last.bias),
+        activation="relu" if slope is None else f"leaky-relu:{slope}",
+    )
 
 
 def _tensor(value: Any) -> Array | None:
@@ -319,10 +324,8 @@ def _rounding_difference(net: TwoLayerNetwork, precision: str) -> float:
     """Largest difference that rounding the parameters makes on standard normal inputs, relative to the spread."""
     if precision == "float64":
         return 0.0
-    rounded = TwoLayerNetwork(
-        *(getattr(net, name).astype(precision).astype(np.float64) for name in "WbAc"),
-        activation=net.activation,
-    )
+    arrays = {name: getattr(net, name).astype(precision).astype(np.float64) for name in "WbAc"}
+    rounded = TwoLayerNetwork(**arrays, activation=net.activation)
     rows = np.random.default_rng(0).standard_normal((N_PROBES, net.n_features))
     exact = net(rows)
     spread = exact.std(axis=0)

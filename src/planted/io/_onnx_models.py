@@ -38,7 +38,7 @@ def read_onnx_model(path: str | PathLike[str]) -> Any:
         If it is too large, damaged, no ONNX model, or refers to other files.
     """
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     size = os.stat(path).st_size
     if size > LARGEST_FILE:

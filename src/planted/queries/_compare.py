@@ -7,6 +7,8 @@ from math import log
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from planted._streams import solver_streams
 from planted._typing import Array, Seed
@@ -19,6 +21,7 @@ from planted.queries._session import QuerySession
 __all__ = ["Comparison", "compare"]
 
 CONFIDENCE = 0.99
+NEAR = 0.1  # distance of two hyperplanes, normals and offsets together, up to which they are versions of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,44 +149,43 @@ def _beside_kinks(first: TwoLayerNetwork, second: TwoLayerNetwork) -> Array:
 def _differing_units(
     first: TwoLayerNetwork, second: TwoLayerNetwork, tol: float
 ) -> tuple[tuple[int, int], ...]:
-    """Pair units by hyperplane; those whose strengths differ, or that have no counterpart."""
-    pairs = []
-    owners = [_owners(net, tol) for net in (first, second)]
-    keys = [np.column_stack([normals, np.arcsinh(offsets)]) for normals, offsets, _, _ in owners]
-    free = set(range(len(keys[1])))
-    scale = max((np.abs(strengths).max(initial=0.0) for _, _, strengths, _ in owners), default=0.0)
-    for i, key in enumerate(keys[0]):
-        near = [j for j in free if np.linalg.norm(keys[1][j] - key) <= max(tol, 1e-12) * 10]
-        if not near:
-            pairs.append((int(owners[0][3][i]), -1))
-            continue
-        free.discard(near[0])
-        if np.abs(owners[0][2][i] - owners[1][2][near[0]]).max() > tol * scale:
-            pairs.append((int(owners[0][3][i]), int(owners[1][3][near[0]])))
-    pairs += [(-1, int(owners[1][3][j])) for j in sorted(free)]
-    return tuple(pairs)
+    """Pair units by hyperplane, the nearest first; those that differ, or that have no counterpart within `NEAR`."""
+    (planes, weights, owner), (other_planes, other_weights, other_owner) = (
+        _owners(net, tol) for net in (first, second)
+    )
+    scale = max(np.abs(weights).max(initial=0.0), np.abs(other_weights).max(initial=0.0))
+    distance = cdist(planes, other_planes)
+    rows, columns = linear_sum_assignment(np.minimum(distance, NEAR))
+    paired = [(i, j) for i, j in zip(rows, columns, strict=True) if distance[i, j] < NEAR]
+    differing = [
+        (int(owner[i]), int(other_owner[j]))
+        for i, j in paired
+        if distance[i, j] > tol or np.abs(weights[i] - other_weights[j]).max() > tol * scale
+    ]
+    alone = sorted(set(range(len(planes))) - {i for i, _ in paired})
+    other_alone = sorted(set(range(len(other_planes))) - {j for _, j in paired})
+    differing += [(int(owner[i]), -1) for i in alone] + [(-1, int(other_owner[j])) for j in other_alone]
+    return tuple(differing)
 
 
-def _owners(net: TwoLayerNetwork, tol: float) -> tuple[Array, Array, Array, Array]:
-    """Oriented hyperplanes of a network: normals, offsets, output weights (h, m), and the first unit on each."""
+def _owners(net: TwoLayerNetwork, tol: float) -> tuple[Array, Array, Array]:
+    """Oriented hyperplanes of a network as points (h, d + 1), output weights (h, m), and the first unit on each."""
     norms = np.linalg.norm(net.W, axis=1)
     live = np.flatnonzero((norms > 0) & (net.A != 0).any(axis=0))
     units = scale_units(net)
     groups = group_units(units, tol=max(tol, 1e-12))
-    rows: list[tuple[Array, float, Array, int]] = []
+    planes, weights, owner = [], [], []
     for side in (1.0, -1.0):
-        members = units.outputs * (groups.signs == side)
-        totals = sum_groups(members, groups)
-        for h in range(groups.offsets.size):
-            mine = np.flatnonzero((groups.labels == h) & (groups.signs == side))
-            if mine.size and np.abs(totals[:, h]).max() > 0:
-                rows.append(
-                    (side * groups.normals[h], side * groups.offsets[h], totals[:, h], int(live[mine[0]]))
-                )
-    if not rows:
-        return np.zeros((0, net.n_features)), np.zeros(0), np.zeros((0, net.n_outputs)), np.zeros(0)
-    normals, offsets, strengths, index = zip(*rows, strict=True)
-    return np.array(normals), np.array(offsets), np.array(strengths), np.array(index)
+        totals = sum_groups(units.outputs * (groups.signs == side), groups)
+        for h in np.flatnonzero(totals.any(axis=0)):
+            planes.append(side * np.append(groups.normals[h], np.arcsinh(groups.offsets[h])))
+            weights.append(totals[:, h])
+            owner.append(live[(groups.labels == h) & (groups.signs == side)][0])
+    return (
+        np.array(planes).reshape(-1, net.n_features + 1),
+        np.array(weights).reshape(-1, net.n_outputs),
+        np.array(owner),
+    )
 
 
 def _compare_answers(

@@ -167,11 +167,11 @@ def _check_counts(*, budget: int | None, repeats: int, batch_rows: int) -> None:
 
 def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> _Domain:
     if box is None:
-        sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
+        sizes: Array = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
         if not (np.isfinite(sizes) & (sizes > 0)).all():
             raise BadInputError(f"scale={scale!r}; expected positive numbers")
         if oracle.is_single:
-            sizes = 2.0 ** np.round(np.log2(sizes))
+            sizes = np.exp2(np.round(np.log2(sizes)))
         return _Domain(np.zeros(d), np.array(sizes), False, oracle.is_single)
     if len(box) != 2:
         raise BadInputError(f"box has {len(box)} parts; expected (low, high)")

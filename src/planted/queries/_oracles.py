@@ -20,7 +20,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.io._onnx_models import read_onnx_model
-from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, PlantedError
+from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle"]
 
@@ -186,17 +186,13 @@ def _command_oracle(words: Sequence[Any]) -> Oracle:
                 command, input=text, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CommandError(f"the command {command[0]!r} did not answer: {error}") from error
+            raise RuntimeError(f"the command {command[0]!r} did not answer: {error}") from error
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-            raise CommandError(f"the command {command[0]!r} ended with code {done.returncode}: {last}")
+            raise RuntimeError(f"the command {command[0]!r} ended with code {done.returncode}: {last}")
         return _parse_answers(done.stdout)
 
     return Oracle(call, None, False, Path(command[0]).name)
-
-
-class CommandError(PlantedError, RuntimeError):
-    """A command could not be run or did not answer."""
 
 
 def _parse_answers(text: str) -> Array:
@@ -207,7 +203,7 @@ def _parse_answers(text: str) -> Array:
     try:
         return np.array([[float(cell) for cell in row] for row in rows])
     except ValueError as error:
-        raise CommandError(
+        raise RuntimeError(
             f"the command answered with something other than rows of numbers: {error}"
         ) from error
 

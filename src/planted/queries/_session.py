@@ -146,14 +146,14 @@ class QuerySession:
         except (TypeError, ValueError) as error:
             raise OracleError(f"the oracle answered with no numbers: {error}" + self._kept_where()) from error
         if answers.ndim == 1:
-            answers = answers[:, None]
+            answers = answers.reshape(-1, 1)
         wanted = (
             count,
             self.n_outputs if self.n_outputs is not None else answers.shape[-1] if answers.ndim else 0,
         )
         if answers.ndim != 2 or answers.shape != wanted or answers.shape[1] == 0:
             raise OracleError(
-                f"the oracle answered {count} questions with an array of shape {np.shape(raw)}; expected "
+                f"the oracle answered {count} questions with an array of shape {answers.shape}; expected "
                 f"({count}, {self.n_outputs or 'm'})" + self._kept_where()
             )
         if not np.isfinite(answers).all():

@@ -89,8 +89,8 @@ def judge(found: Identification | Refusal, *, queries: int, has_box: bool) -> An
     """
     if isinstance(found, Refusal):
         detail = f"The black box is no two-layer ReLU network: {found.reason}"
-        evidence = (Evidence("questions asked", queries),)
-        return Answer(Outcome.ASSUMPTION_FAILED, Guarantee.NONE, detail, evidence)
+        asked = Evidence("questions asked", queries)
+        return Answer(Outcome.ASSUMPTION_FAILED, Guarantee.NONE, detail, (asked,))
     evidence = _evidence(found, queries)
     stats = {"lines": found.n_lines, "n_hidden": found.network.n_hidden}
     outcome, guarantee, detail = _decide(found, has_box=has_box)
@@ -167,15 +167,20 @@ def _evidence(found: Identification, queries: int) -> tuple[Evidence, ...]:
         Evidence(
             "linear part that no unit explains, relative", orientation.residual, 0, "<=", "Σ zᵢ aᵢnᵢ' = R"
         ),
-        Evidence(
-            "log10 of the chance that other orientations fit by accident",
-            0.0 if orientation.shares is None else max(orientation.log10_chance, -1e6),
-            LARGEST_CHANCE,
-            "<=",
-        ),
+        _orientation_evidence(found),
         Evidence("breaks too close to be told apart on the last line", found.unresolved),
         Evidence("hyperplanes with two units that look opposite ways", int(orientation.doubled.sum())),
         Evidence("relative rounding error of the answers", found.rounding.relative),
         Evidence("bound on the error of any parameter, four standard errors", bound),
         Evidence("questions per parameter", queries / found.network.n_parameters),
     )
+
+
+def _orientation_evidence(found: Identification) -> Evidence:
+    """Whether the equations for the orientations leave a choice."""
+    orientation = found.orientation
+    if orientation.is_unique and not np.isfinite(orientation.log10_chance):
+        return Evidence("other orientations that satisfy the equations", 0, 0, "<=", "independent columns")
+    chance = 0.0 if orientation.shares is None else orientation.log10_chance
+    name = "log10 of the chance that other orientations fit by accident"
+    return Evidence(name, chance, LARGEST_CHANCE, "<=")

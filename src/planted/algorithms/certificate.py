@@ -26,6 +26,7 @@ import numpy as np
 
 from planted._typing import IntArray
 from planted.algorithms._lack_of_fit import lack_of_fit
+from planted.algorithms._missing_unit import missing_unit_evidence
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
@@ -48,7 +49,11 @@ CONDITIONING_TOL = (
     1e-6  # relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one
 )
 FIT_PART = 0.9
-SIGNIFICANCE = 1e-3  # of the lack-of-fit test: one correct network in a thousand is doubted
+SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is doubted
+MIN_NOISY_ROWS = 40
+HEAVY_TAILS = (
+    0.3  # below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44
+)
 KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
 DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
 
@@ -267,6 +272,9 @@ def certify_noisy(
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     equations = rows.n_samples * net.n_outputs
     count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
+    enough = Evidence(
+        "samples", rows.n_samples, MIN_NOISY_ROWS + 5 * unknowns / net.n_outputs, ">=", "40 + 5 unknowns / m"
+    )
     info = information(fit.sums, net, offset=offset, biases=biases)
     rank = Evidence(
         "smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">="
@@ -282,10 +290,15 @@ def certify_noisy(
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     fitting = _lack_of_fit(problem, fit, offset, biases, weights)
+    missing = missing_unit_evidence(problem, net, offset=offset, noise=noise, biases=biases, weights=weights)
+    tails = Evidence(
+        "median absolute residual over its standard deviation", _tail_ratio(problem, net), HEAVY_TAILS, ">="
+    )
     kink, direction = _unit_strengths(net, info, noise)
     level = Evidence("residual standard deviation, in output standard deviations", noise)
-    evidence = (level, count, rank, *sides, fitting, kink, direction, *further)
-    failed = [item for item in (rank, *sides, fitting, kink, direction) if not item.passed]
+    checks = (enough, rank, *sides, fitting, missing, tails, kink, direction)
+    evidence = (level, count, *checks, *further)
+    failed = [item for item in checks if not item.passed]
     if not failed and _first_failure(further):
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, _first_failure(further), doubt)
     if not failed:
@@ -295,6 +308,13 @@ def certify_noisy(
         f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}" for item in failed
     )
     return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text + ".", doubt)
+
+
+def _tail_ratio(problem: Problem, network: TwoLayerNetwork) -> float:
+    """Return the median absolute residual over the root mean square: 0.67 for normal noise, 0 for gross errors alone."""
+    residual = problem.Y - network(problem.X)
+    level = np.sqrt((residual**2).mean())
+    return float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
 
 
 def _search_evidence(rivals: int | None) -> tuple[Evidence, ...]:

@@ -1,0 +1,100 @@
+r"""Would one more unit explain the residual?
+
+Problem     A network with a unit too few can leave a residual that a global test of noise passes, when the noise is large.
+Idea        Look for the missing unit where it would be: of many random half-spaces take those whose activation, made
+            orthogonal to the network's own functions, explains most of the residual; add each as a unit, refine, and
+            measure how much the sum of squares falls, in noise variances. A unit brings d + m degrees of freedom and a
+            search over half-spaces; Schwarz's criterion asks for a fall of (d + m) log(n m), which noise alone does not
+            reach.
+Guarantee   Heuristic: the search may miss the unit. The fall it found is a lower bound.
+Cost        `STARTS` refinements of k + 1 units on the rows in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.algorithms._problem import Problem
+from planted.algorithms.refine import refine
+from planted.moments import RowBlocks, RowWeights, augment
+from planted.networks import TwoLayerNetwork
+from planted.results import Evidence
+
+__all__ = ["missing_unit_evidence"]
+
+HALF_SPACES = 400
+STARTS = 3
+STEPS = 12
+
+
+def missing_unit_evidence(
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    offset: bool,
+    noise: float,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+) -> Evidence:
+    """Measure how much one more unit lowers the sum of squares.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        Its least-squares network.
+    offset : bool
+        Whether c is free.
+    noise : float
+        Standard deviation of the residual.
+    biases : bool
+        Whether b is free.
+    weights : callable, optional
+        Weights of the rows in the fit.
+
+    Returns
+    -------
+    Evidence
+        The fall in noise variances, which must stay below Schwarz's penalty.
+    """
+    X, Y = problem.X, problem.Y
+    rows = RowBlocks.from_arrays(X, Y)
+    base = refine(rows, network, offset=offset, biases=biases, max_iter=STEPS, weights=weights).cost
+    falls = [0.0]
+    for w, b in _promising_half_spaces(X, Y, network, problem.rng, biases):
+        wider = TwoLayerNetwork(
+            np.vstack([network.W, w]),
+            np.append(network.b, b),
+            np.hstack([network.A, np.zeros((network.n_outputs, 1))]),
+            network.c,
+            network.activation,
+        )
+        fit = refine(rows, wider, offset=offset, biases=biases, max_iter=STEPS, weights=weights)
+        falls.append((base - fit.cost) / noise**2)
+    penalty = (X.shape[1] + Y.shape[1]) * np.log(Y.size)
+    name = "fall of the sum of squares with one more unit, in noise variances"
+    return Evidence(name, float(max(falls)), float(penalty), "<=", "(d + m) log(n m)")
+
+
+def _promising_half_spaces(
+    X: Array, Y: Array, network: TwoLayerNetwork, rng: np.random.Generator, biases: bool
+) -> list[tuple[Array, float]]:
+    """Return the half-spaces whose activations explain most of the residual beyond the network's own functions."""
+    W = rng.standard_normal((HALF_SPACES, X.shape[1]))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    t = X @ W.T
+    shares = rng.uniform(0.05, 0.95, HALF_SPACES)
+    cuts = (
+        np.array([np.quantile(t[:, j], share) for j, share in enumerate(shares)])
+        if biases
+        else np.zeros(HALF_SPACES)
+    )
+    H = network.activation(t - cuts)
+    Q = linalg.orth(augment(np.hstack([X, network.activation(network.preactivations(X))])))
+    H = H - Q @ (Q.T @ H)
+    lengths = np.linalg.norm(H, axis=0)
+    gains = np.linalg.norm(H.T @ (Y - network(X)), axis=1) / np.where(lengths > 0, lengths, np.inf)
+    return [(W[j], -float(cuts[j])) for j in np.argsort(gains)[::-1][:STARTS]]

@@ -41,6 +41,7 @@ DAMPING_DOWN, DAMPING_UP = 0.1, 8.0
 DAMPING_AFTER_REJECTION = 0.5
 MAX_REJECTIONS = 14
 MIN_DAMPING = 1e-14
+COINCIDENT = 1e-11  # part of a unit's own energy below which what it adds to the others is rounding
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
 Reweigh = Callable[[Array], Array]
@@ -310,4 +311,6 @@ def _removal_costs(GG: Array, target: Array, used: IntArray, n_units: int) -> Ar
     values = np.maximum(values, len(M) * np.finfo(float).eps * values[-1])
     inverse = (vectors / values) @ vectors.T
     fitted = inverse @ (target[used] / scale[:, None])
-    return np.asarray((fitted[:n_units] ** 2).sum(axis=1) / np.diag(inverse)[:n_units])
+    sizes = (fitted[:n_units] ** 2).sum(axis=1)
+    rises = sizes / np.diag(inverse)[:n_units]
+    return np.asarray(np.where(rises > COINCIDENT * sizes, rises, 0.0))

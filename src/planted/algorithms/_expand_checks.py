@@ -7,12 +7,13 @@ two values every function is piecewise linear in many ways: a unit must depend o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, BoolArray, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import RESIDUAL_TOL
 from planted.moments import RowBlocks, RowWeights, sample_rows
@@ -23,10 +24,10 @@ from planted.results import Evidence
 __all__ = [
     "ORIENTATION_GAP",
     "SIDE_ROWS",
-    "check_sample_weight",
     "count_missed_rows",
     "few_outputs_evidence",
     "reproduced_rows",
+    "weigh_blocks_of_rows",
     "weights_in_memory",
 ]
 
@@ -64,7 +65,8 @@ def few_outputs_evidence(
         ">=",
         "2(d + 1)",
     )
-    is_many_valued = np.array([np.unique(column).size > 2 for column in problem.X.T])
+    lowest, highest = problem.X.min(axis=0), problem.X.max(axis=0)
+    is_many_valued = ((lowest < problem.X) & (highest > problem.X)).any(axis=0)
     weight = np.linalg.norm(network.W[:, is_many_valued], axis=1)
     least = int(np.argmin(weight))
     values = Evidence(
@@ -129,29 +131,48 @@ def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
     return weights
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> Array | None:
-    """Validate weights and scale them to mean one.
+def weigh_blocks_of_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, Array | None]:
+    """Validate weights, leave out rows of weight zero, and scale the others to mean one.
 
     Parameters
     ----------
+    blocks : RowBlocks
+        The data.
     sample_weight : array_like of shape (n,) or None
         The user's weights.
-    n_samples : int
-        Number of samples.
 
     Returns
     -------
-    ndarray of shape (n,) or None
-        The weights.
+    blocks : RowBlocks
+        The rows that count.
+    omega : ndarray of shape (rows,) or None
+        Their weights.
     """
     if sample_weight is None:
-        return None
+        return blocks, None
     weights = np.asarray(sample_weight, dtype=np.float64)
+    n_samples = sum(len(X) for X, _ in blocks)
     if weights.shape != (n_samples,):
         raise BadInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},)")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise BadInputError("sample_weight must be finite and non-negative, and not all zero")
-    return np.asarray(weights / weights.mean())
+    counts = weights > 0
+    omega = weights[counts] / weights[counts].mean()
+    return (blocks if counts.all() else _only(blocks, counts)), omega
+
+
+def _only(blocks: RowBlocks, counts: BoolArray) -> RowBlocks:
+    """The rows that are marked."""
+
+    def marked() -> Iterator[tuple[Array, Array]]:
+        start = 0
+        for X, Y in blocks:
+            chosen = counts[start : start + len(X)]
+            start += len(X)
+            if chosen.any():
+                yield X[chosen], Y[chosen]
+
+    return RowBlocks(marked)
 
 
 def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, Array | None]:
@@ -175,7 +196,7 @@ def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, A
         return problem, omega
     weights = omega
 
-    def with_weights() -> Any:
+    def with_weights() -> Iterator[tuple[Array, Array]]:
         start = 0
         for X, Y in problem.blocks:
             yield X, np.hstack([Y, weights[start : start + len(X), None]])

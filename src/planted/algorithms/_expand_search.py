@@ -117,14 +117,48 @@ class SearchRows:
         Returns
         -------
         score : float
-            Mean squared residual (for robust losses the median of the squares).
+            Weighted mean squared residual (for robust losses the median of the squares).
         missed : int
             Rows with a residual above rounding.
         """
-        residual = self.Y[self.held_out] - fit(self.rows[self.held_out])
-        squares = (residual**2).mean(axis=1)
-        centre = squares.mean() if self.loss == "squared" else np.median(squares)
+        squares = self.squares(fit, self.held_out)
+        omega = None if self.omega is None else self.omega[self.held_out]
+        centre = np.average(squares, weights=omega) if self.loss == "squared" else np.median(squares)
         return float(centre), int((squares > EXACT_RMS**2).sum())
+
+    def squares(self, fit: KinkFit, chosen: IntArray) -> Array:
+        """Return the mean squared residual of each of some rows.
+
+        Parameters
+        ----------
+        fit : KinkFit
+            The fit.
+        chosen : ndarray of int
+            Numbers of the rows.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Mean over outputs.
+        """
+        residual = self.Y[chosen] - fit(self.rows[chosen])
+        return np.asarray((residual**2).mean(axis=1))
+
+    def unseen(self, chosen: IntArray) -> IntArray:
+        """Return the rows held out and those that a fit did not use.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Rows that it used.
+
+        Returns
+        -------
+        ndarray of int
+            The others, at most `MAX_HELD_OUT`.
+        """
+        others = np.setdiff1d(self.pool, chosen, assume_unique=True)
+        return np.concatenate([self.held_out, others])[:MAX_HELD_OUT]
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """Draw rows for fitting.

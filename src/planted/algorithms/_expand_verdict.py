@@ -53,7 +53,9 @@ def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
     fit = _without_idle_units(run.search, attempt)
     oriented = orient_exactly(fit)
     network, has_offset = _settle_offset(run, oriented.network)
-    weights = reproduced_rows(network, ROUGHLY_EXACT)  # a missed row would be smeared over all units
+    missed = count_missed_rows(problem, network)[0]
+    # A missed row would be smeared over all units.
+    weights = reproduced_rows(network, ROUGHLY_EXACT) if missed else None
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
     if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
         refined = refine(problem.blocks, network, offset=has_offset, weights=weights)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from planted._typing import IntArray
+from planted._typing import Array, IntArray
 from planted.algorithms._absolute_form import KinkFit, prune_units, random_hyperplanes
 from planted.algorithms._expand_search import (
     EQUATIONS_PER_UNKNOWN,
@@ -35,6 +35,7 @@ __all__ = ["WidthPath", "follow_widths"]
 
 FIRST_WIDTH = 8
 PLATEAU = 0.01
+STANDARD_ERRORS = 2.0
 LEFT_PLATEAU = 1.5  # times the best held-out mean square: no smaller width can come back below
 STEP_ITER, STEP_TOL = 25, 1e-4
 
@@ -83,11 +84,22 @@ def follow_widths(problem: Problem, search: SearchRows) -> WidthPath:
     """
     records: list[dict[str, Any]] = []
     wide, chosen = _widen(problem, search, records)
-    scores, fits = _narrow(problem, search, wide, chosen, records)
-    best = min(scores.values())
-    allowed = max((1 + PLATEAU) * best, EXACT_RMS**2)
-    k = min(width for width, score in scores.items() if score <= allowed)
+    squares, fits = _narrow(problem, search, wide, chosen, records)
+    scores = {width: float(values.mean()) for width, values in squares.items()}
+    best = min(scores, key=lambda width: scores[width])
+    k = min(width for width in scores if _is_on_plateau(squares[width], squares[best]))
     return WidthPath(k, fits[k], scores, records)
+
+
+def _is_on_plateau(squares: Array, best: Array) -> bool:
+    """Whether a width is as good as the best, up to `PLATEAU` or twice the standard error of the difference."""
+    difference = squares - best
+    error = float(difference.std() / np.sqrt(difference.size))
+    allowed = max(PLATEAU * float(best.mean()), STANDARD_ERRORS * error, EXACT_RMS**2)
+    # Exact fits leave no error to speak of: a missing unit then stands out whatever its standard error.
+    if best.mean() <= EXACT_RMS**2:
+        allowed = EXACT_RMS**2
+    return bool(difference.mean() <= allowed)
 
 
 def _widen(problem: Problem, search: SearchRows, records: list[dict[str, Any]]) -> tuple[KinkFit, IntArray]:
@@ -115,21 +127,22 @@ def _widen(problem: Problem, search: SearchRows, records: list[dict[str, Any]]) 
 
 def _narrow(
     problem: Problem, search: SearchRows, wide: KinkFit, chosen: IntArray, records: list[dict[str, Any]]
-) -> tuple[dict[int, float], dict[int, KinkFit]]:
-    """Take units away one by one, polish and score, until the error has left the plateau."""
+) -> tuple[dict[int, Array], dict[int, KinkFit]]:
+    """Take units away one by one, polish and score on unseen rows, until the error has left the plateau."""
     cells = len(chosen) * search.Y.shape[1]
     kept, _ = prune_units(wide, 1, tol=1e-3 * EXACT_RMS**2 * cells)  # dead or coincident: no need to polish
     fit = search.fit(chosen, wide.V[kept], max_iter=STEP_ITER, decrease_tol=STEP_TOL)
-    scores: dict[int, float] = {}
+    unseen = search.unseen(chosen)
+    squares: dict[int, Array] = {}
     fits: dict[int, KinkFit] = {}
     while True:
-        score = search.judge(fit)[0]
-        scores[fit.n_units], fits[fit.n_units] = score, fit
+        squares[fit.n_units], fits[fit.n_units] = search.squares(fit, unseen), fit
+        score = float(squares[fit.n_units].mean())
         records.append(_record("narrow", fit, score, chosen))
         problem.progress(f"{fit.n_units} units, held-out residual {np.sqrt(score):.1e}", float("nan"))
-        best = min(scores.values())
+        best = min(float(values.mean()) for values in squares.values())
         if fit.n_units == 1 or score > max(LEFT_PLATEAU * best, EXACT_RMS**2):
-            return scores, fits
+            return squares, fits
         kept, _ = prune_units(fit, fit.n_units - 1)
         is_exact = best <= EXACT_RMS**2
         fit = search.fit(

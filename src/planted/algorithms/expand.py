@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
-from planted.algorithms._expand_checks import check_sample_weight, weights_in_memory
+from planted.algorithms._expand_checks import weigh_blocks_of_rows, weights_in_memory
 from planted.algorithms._expand_run import SAME_SCORE, Run
 from planted.algorithms._expand_search import (
     EXACT_RMS,
@@ -98,7 +98,7 @@ def recover_restarts(
     loss : {"squared", "huber", "cauchy"}
         Loss of the fit; the last two forgive outliers.
     sample_weight : array_like of shape (n,), optional
-        Weights of the samples, inverse to the variance of their noise.
+        Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out.
     random_state : int, Generator, SeedSequence or None
         Seed of the solver.
     progress : callable, optional
@@ -110,8 +110,8 @@ def recover_restarts(
         The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
     """
     check_loss(loss)
+    blocks, omega = weigh_blocks_of_rows(blocks, sample_weight)
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    omega = check_sample_weight(sample_weight, problem.n_samples)
     problem, local = weights_in_memory(problem, omega)
     options = {
         "n_hidden": n_hidden,

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from planted._typing import Array
-from planted._validation import check_features, check_rows
+from planted._validation import check_features, check_finite, check_rows
 from planted.algorithms.memorize import memorize
 from planted.algorithms.memorize_result import Memory, MemoryOutcome
 from planted.outcomes import BadInputError, DataWarning, RecoveryWarning
@@ -120,7 +120,9 @@ class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # typ
         MemorizingRegressor
             The fitted estimator.
         """
-        data = check_rows(X, y, y_name="y")
+        _refuse_complex(X)
+        targets = y if y is None or hasattr(y, "shape") else np.asarray(y)
+        data = check_rows(X, targets, y_name="y")
         validate_data(self, X, skip_check_array=True)
         with warnings.catch_warnings():
             # Constant columns were reported by the check above; the second check need not say it again.
@@ -217,8 +219,11 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         """
         if y is None:
             raise BadInputError("MemorizingClassifier requires y to be passed, but the target y is None.")
+        _refuse_complex(X)
         validate_data(self, X, skip_check_array=True)
         labels = column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f":
+            check_finite(labels[:, None], "y")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         data = check_rows(X, codes)
@@ -274,3 +279,11 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         if n_classes == 2 and self.targets != "one-hot":
             return np.where(codes == 1, 1.0, -1.0)[:, None]
         return np.asarray(np.eye(n_classes)[codes])
+
+
+def _refuse_complex(X: Any) -> None:
+    """Refuse complex numbers with a ValueError, which is what scikit-learn's estimators raise."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise BadInputError(
+            f"X has dtype {X.dtype}. Complex data not supported; pass real and imaginary parts as columns."
+        )

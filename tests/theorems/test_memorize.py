@@ -203,7 +203,9 @@ def test_rank_three_teacher_is_found_by_low_rank_and_missed_by_least_norm() -> N
         if solver == "low-rank":
             assert memory.network.n_hidden == 3
             # Units of a quadratic network are defined up to rotations that keep M: M is what can be found.
-            np.testing.assert_allclose(quadratic_matrix(memory.network), quadratic_matrix(network), atol=1e-10)
+            np.testing.assert_allclose(
+                quadratic_matrix(memory.network), quadratic_matrix(network), atol=1e-10
+            )
     assert errors["low-rank"] <= 1e-6  # the target's number
     assert errors["direct"] > 1e-2  # memorising is not generalising
 

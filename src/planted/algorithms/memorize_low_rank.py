@@ -35,6 +35,7 @@ LARGEST_SYSTEM = 6000  # unknowns of a step
 STEPS_PER_RANK = 60
 PATIENCE = 2  # ranks without a better prediction before the search ends
 SLOW = 1e-3  # relative decrease per step below which a rank is left
+SMALLEST_DAMPING = 1e-12  # units are defined up to rotations, so that J'J alone is singular
 ROW_BLOCK = 4096
 
 
@@ -147,8 +148,12 @@ def _fit(Z: Array, y: Array, U: Array, a: Array, goal: float) -> _Units:
     for _ in range(STEPS_PER_RANK):
         normal, gradient = _normal_equations(Z, residual, U, a)
         scale = damping * float(np.trace(normal)) / len(normal)
-        step = linalg.solve(normal + scale * np.eye(len(normal)), gradient, assume_a="pos")
-        moved = U - step.reshape(U.shape)
+        try:
+            factor = linalg.cho_factor(normal + scale * np.eye(len(normal)), lower=True, check_finite=False)
+        except linalg.LinAlgError:  # rounding made it indefinite
+            damping *= 10
+            continue
+        moved = U - linalg.cho_solve(factor, gradient, check_finite=False).reshape(U.shape)
         moved_residual = _predict(Z, _Units(moved, a, 0.0)) - y
         moved_loss = float(moved_residual @ moved_residual)
         if not moved_loss < loss:
@@ -157,7 +162,7 @@ def _fit(Z: Array, y: Array, U: Array, a: Array, goal: float) -> _Units:
                 break
             continue
         slow_steps = slow_steps + 1 if moved_loss > (1 - SLOW) * loss else 0
-        U, residual, loss, damping = moved, moved_residual, moved_loss, max(damping / 5, 1e-15)
+        U, residual, loss, damping = moved, moved_residual, moved_loss, max(damping / 5, SMALLEST_DAMPING)
         if loss <= floor or slow_steps >= 5:
             break
     return _Units(U, a, loss / (4 * len(y)))

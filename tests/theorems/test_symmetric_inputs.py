@@ -107,11 +107,11 @@ def test_unrefined_error_falls_like_one_over_root_n(variant: str) -> None:
 @pytest.mark.parametrize("law", ["gaussian", "mixture"])
 def test_refined_error_reaches_the_cramer_rao_bound(law: str) -> None:
     """The ratio has relative standard error √(2 / dof) / √seeds = 0.05; 1.1 + 2 × 0.05 = 1.2. Unrefined it is above 2."""
-    errors, bounds = [], []
+    errors, bounds, recovered = [], [], 0
     for seed in range(6):
         data = _world(4000, (8, 5, 7), seed, law=law, noise=0.1)
         answer = _recover(data)
-        assert answer.outcome is Outcome.RECOVERED
+        recovered += answer.outcome is Outcome.RECOVERED
         assert answer.network is not None
         errors.append(_squared_error(answer.network, data.network))
         truth = data.network
@@ -120,6 +120,9 @@ def test_refined_error_reaches_the_cramer_rao_bound(law: str) -> None:
         assert variances is not None
         bounds.append(0.01 * (variances["W"].sum() + variances["A"].sum()))
     assert np.sum(errors) / np.sum(bounds) < 1.2
+    assert (
+        recovered >= 4
+    )  # a level of 2 % doubts one right network in fifty; three of six would be a chance of 2e-4
 
 
 def test_standard_errors_cover_the_truth() -> None:

@@ -54,6 +54,21 @@ class Slope:
         """Number of singular values above the edge."""
         return int((self.values > self.edge).sum())
 
+    def is_of_rank(self, k: int) -> bool:
+        """Return whether k singular values are above rounding, be it noise or not.
+
+        Parameters
+        ----------
+        k : int
+            The rank.
+
+        Returns
+        -------
+        bool
+            Whether B has that rank.
+        """
+        return k <= len(self.values) and bool(self.values[k - 1] > RANK_TOL * self.values[0])
+
     def input_directions(self, k: int) -> Array:
         """Return an orthonormal basis of the row space of the best rank-k B.
 

@@ -174,6 +174,9 @@ def recover_symmetric_inputs(
         return _refusal(search, failed[0])
     if variant == "efficient" and refined is not False:
         return _recover_efficiently(search, slope)
+    if not (search.n_hidden <= search.output_rank and slope.is_of_rank(search.n_hidden)):
+        rank = min(search.output_rank, slope.rank)
+        return _refusal(search, Evidence("rank of A W", rank, search.n_hidden, ">=", "A and W of full rank"))
     noisy = noise != "none"
     spectral = recover_from_moments(moments, search.n_hidden, variant=variant, noisy=noisy, rng=problem.rng)
     search.gap = spectral.gap
@@ -221,19 +224,22 @@ def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
         may_fill = asked == "auto" and not search.is_low_rank and problem.n_outputs <= problem.n_features
         _try_rows(search, slope, search.output_rank if may_fill else k)
     if not search.is_exact:
-        spectral = recover_from_moments(search.moments, k, noisy=True, rng=problem.rng, slope=slope)
-        search.gap = spectral.gap
         search.best = search.best if search.best and search.best.network.n_hidden == k else None
-        search.consider("spectral", spectral.network)
+        if slope.is_of_rank(k):
+            spectral = recover_from_moments(search.moments, k, noisy=True, rng=problem.rng, slope=slope)
+            search.gap, name, start = spectral.gap, "spectral", spectral.network
+        else:
+            name, start = "random", _random_start(search)
+        search.consider(name, start)
         if not search.is_exact and search.is_low_rank:
-            _bootstrap(search, spectral.network)
+            _bootstrap(search, start)
     return _certified_record(search)
 
 
 def _try_rows(search: _Search, slope: Slope, k: int) -> None:
     """Look for a network that reproduces few rows."""
     problem = search.problem
-    if slope.values[k - 1] <= 0:
+    if not slope.is_of_rank(k):
         return
     spectral = recover_from_rows(problem.X, problem.Y, k, slope=slope, rng=problem.rng)
     search.gap = spectral.gap
@@ -380,7 +386,7 @@ def _refusal(search: _Search, failed: Evidence) -> Recovery:
         None,
         Outcome.TOO_FEW_SAMPLES if too_few else Outcome.ASSUMPTION_FAILED,
         Guarantee.NONE,
-        search.evidence,
+        search.evidence if failed in search.evidence else (*search.evidence, failed),
         Unavailable("There is no network."),
         search.problem.stats(),
         search.problem.provenance(REQUIRES, search.options),

@@ -1,42 +1,31 @@
 """Reading networks back by queries: how exact, with how many questions, and what is refused.
 
-Run ``python benchmarks/queries.py [--quick]``; the table is printed and written to ``benchmarks/results/queries.json``.
-The published extraction needs 2**17.66 = 207,000 questions for a 10-5-1 network [Carlini2020]; it is set beside, not run.
+The number of units is never given. The published extraction needs 2**17.66 = 207,000 questions for a 10-5-1 network
+[Carlini2020]; it is set beside, not run.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from _table import Line, parse_options, report
 
 import planted
 from planted import TwoLayerNetwork
 from planted.outcomes import PlantedError
 
-RESULTS = Path(__file__).parent / "results" / "queries.json"
 PUBLISHED = 207_000
 EXACT, MOST = 1e-9, 20.0
 SINGLE = 1e-4
+SOLVER = 10_000  # solver seeds start here: never those of the data
 
-
-@dataclass
-class Line:
-    """One line of the table."""
-
-    case: str
-    target: str
-    measured: str
-    is_met: bool
-    numbers: dict[str, Any]
+Result = tuple[Line, dict[str, Any]]
 
 
 def random_net(d: int, k: int, m: int, seed: int) -> TwoLayerNetwork:
@@ -70,7 +59,7 @@ def with_dead_and_duplicates(net: TwoLayerNetwork) -> TwoLayerNetwork:
     )
 
 
-def exact_line(case: str, truth: TwoLayerNetwork, seed: int) -> Line:
+def exact_line(case: str, truth: TwoLayerNetwork, seed: int) -> Result:
     """Identify with k unknown and compare parameters; the gauge-free number of parameters counts."""
     small = truth.canonical()
     start = perf_counter()
@@ -95,20 +84,15 @@ def exact_line(case: str, truth: TwoLayerNetwork, seed: int) -> Line:
         f"{found.outcome.name}, k = {units}, error {error:.1e}, {found.stats['queries']} questions = {ratio:.1f} per "
         f"parameter, {seconds:.1f} s"
     )
-    return Line(
-        case,
-        f"k = {small.n_hidden}, error <= {EXACT:g}, <= {MOST:g} per parameter",
-        measured,
-        is_met,
-        numbers,
-    )
+    target = f"{case}: k = {small.n_hidden}, error <= {EXACT:g}, <= {MOST:g} questions per parameter"
+    return Line(target, measured, is_met), {"case": case, **numbers}
 
 
-def exact_cases(quick: bool) -> Iterator[tuple[str, TwoLayerNetwork]]:
+def exact_cases(quick: bool, first: int) -> Iterator[tuple[str, TwoLayerNetwork]]:
     shapes = [(10, 5, 1), (20, 10, 1), (50, 50, 1), (20, 10, 5), (64, 32, 10)]
     shapes += [] if quick else [(100, 200, 1), (784, 32, 1), (784, 32, 10)]
     for d, k, m in shapes:
-        for seed in range(1 if quick or d > 64 else 3):
+        for seed in range(first, first + (1 if quick or d > 64 else 3)):
             yield f"random {d}-{k}-{m}, seed {seed}", random_net(d, k, m, 100 + seed)
     yield "trained diabetes 10-5-1", trained_net("diabetes", 5)
     yield "trained diabetes 10-10-1", trained_net("diabetes", 10)
@@ -118,7 +102,7 @@ def exact_cases(quick: bool) -> Iterator[tuple[str, TwoLayerNetwork]]:
     yield "dead and duplicate units, 10-5-1", with_dead_and_duplicates(random_net(10, 5, 1, 7))
 
 
-def single_line(folder: Path) -> Line:
+def single_line(folder: Path) -> Result:
     """A trained network as an ONNX file in single precision."""
     truth = trained_net("digits, ten outputs", 32)
     path = folder / "digits.onnx"
@@ -146,16 +130,12 @@ def single_line(folder: Path) -> Line:
         f"{found.outcome.name}, relative error {error / size:.1e}, bound {bound:.1e}, function equal to 1e-5: {same}, "
         f"{found.stats['queries']} questions"
     )
-    return Line(
-        "float32 ONNX, trained digits 64-32-10",
-        f"relative error <= {SINGLE:g}, within the bound",
-        measured,
-        is_met,
-        numbers,
-    )
+    case = "float32 ONNX, trained digits 64-32-10"
+    target = f"{case}: relative error <= {SINGLE:g}, within the bound"
+    return Line(target, measured, is_met), {"case": case, **numbers}
 
 
-def refusal_lines() -> Iterator[Line]:
+def refusal_lines() -> Iterator[Result]:
     from sklearn.datasets import load_diabetes
     from sklearn.ensemble import RandomForestRegressor
 
@@ -172,16 +152,11 @@ def refusal_lines() -> Iterator[Line]:
         found = planted.identify(oracle, 10, random_state=0)
         numbers = {"outcome": found.outcome.name, "queries": found.stats["queries"], "detail": found.detail}
         is_met = found.outcome.name == "ASSUMPTION_FAILED" and found.network is None
-        yield Line(
-            f"refuse: {name}",
-            "refused, bounded questions",
-            f"{found.stats['queries']} questions: {found.detail}",
-            is_met,
-            numbers,
-        )
+        measured = f"{found.stats['queries']} questions: {found.detail}"
+        yield Line(f"{name}: refused", measured, is_met), {"case": name, **numbers}
 
 
-def fault_lines(folder: Path) -> Iterator[Line]:
+def fault_lines(folder: Path) -> Iterator[Result]:
     """Broken oracles and files end in one of planted's own errors; the log keeps the answers."""
     net = random_net(10, 5, 1, 3)
     log = folder / "queries.log"
@@ -215,7 +190,7 @@ def fault_lines(folder: Path) -> Iterator[Line]:
             text, is_met = f"{type(error).__name__}: {error}".replace(str(folder), "."), True
         if keep is not None:
             is_met = is_met and log.stat().st_size > 0
-        yield Line(f"fault: {name}", "a clear error", text, is_met, {})
+        yield Line(f"{name}: a clear error", text, is_met), {"case": name, "error_text": text}
 
 
 def _write_external(net: TwoLayerNetwork, path: Path) -> None:
@@ -232,33 +207,16 @@ def _write_external(net: TwoLayerNetwork, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="leave out the large networks")
-    quick = parser.parse_args().quick
-    lines = []
+    options = parse_options(__doc__ or "")
+    results: list[Result] = []
+    for number, (case, net) in enumerate(exact_cases(options.quick, options.seed)):
+        results.append(exact_line(case, net, SOLVER + options.seed + number))
+        print(f"{case}: {results[-1][0].measured}", flush=True)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        sources: list[Iterator[Line]] = [
-            (exact_line(case, net, 1000 + i) for i, (case, net) in enumerate(exact_cases(quick))),
-            iter([single_line(folder)]),
-            refusal_lines(),
-            fault_lines(folder),
-        ]
-        for source in sources:
-            for line in source:
-                lines.append(line)
-                print(
-                    f"{'met ' if line.is_met else 'MISS'} | {line.case} | {line.target} | {line.measured}",
-                    flush=True,
-                )
-    first = next(line for line in lines if line.case.startswith("random 10-5-1"))
-    print(
-        f"Beside the published extraction of 10-5-1: {first.numbers['queries']} questions against {PUBLISHED:,}."
-    )
-    if not quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        record = {"published_queries_10_5_1": PUBLISHED, "lines": [asdict(line) for line in lines]}
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        results += [single_line(Path(name)), *refusal_lines(), *fault_lines(Path(name))]
+    asked = next(row["queries"] for _, row in results if row["case"].startswith("random 10-5-1"))
+    beside = Line(f"10-5-1 beside {PUBLISHED:,} published questions", f"{asked} questions", asked < PUBLISHED)
+    report("queries", [beside, *(line for line, _ in results)], [row for _, row in results], options)
 
 
 if __name__ == "__main__":

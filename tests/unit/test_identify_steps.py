@@ -227,5 +227,5 @@ def test_a_command_that_fails(body: str, message: str) -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(TypeError, match="type int cannot be asked"):
         as_oracle(3)
-    with pytest.raises(BadInputError, match="is not an .onnx file"):
+    with pytest.raises(BadInputError, match=r"is not an \.onnx file"):
         as_oracle("model.pt")

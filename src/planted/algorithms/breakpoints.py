@@ -104,6 +104,7 @@ def find_breakpoints(
     start: Array,
     *,
     noise: Callable[[Array], Array],
+    values: Array | None = None,
     max_points: int = 20_000,
 ) -> LineScan:
     """Find the pieces and breakpoints of a piecewise-linear function between two points.
@@ -116,6 +117,8 @@ def find_breakpoints(
         First points, ascending; the search stays between the first and the last.
     noise : callable
         Takes points of shape (n,) and returns the largest rounding error to be expected there, shape (n, m).
+    values : ndarray of shape (n, m), optional
+        Values at the first points, if they have been asked already.
     max_points : int
         The search ends, incomplete, before it asks for more.
 
@@ -131,7 +134,7 @@ def find_breakpoints(
     >>> [round(float(t), 12) for t in scan.breakpoints]
     [0.3]
     """
-    points = _Points(start, ask(start), noise(start))
+    points = _Points(start, ask(start) if values is None else values, noise(start))
     for _ in range(MAX_ROUNDS):
         pieces = _read_pieces(points)
         wanted, settled = _next_questions(points, pieces)
@@ -287,8 +290,8 @@ def _witnesses(points: _Points, before: _Run, after: _Run, place: tuple[float, f
         near = (distance >= reach / 2) & (distance <= 2 * reach)
         if near.any() and not (near & belongs).any():
             return None
-        if not near.any():
-            questions.append(float(np.clip(meeting + side * reach, points.t[0], points.t[-1])))
+        if not near.any() and points.t[0] < meeting + side * reach < points.t[-1]:
+            questions.append(meeting + side * reach)
     return questions
 
 

@@ -225,7 +225,7 @@ def _plan_measurement(
     lift_score = np.where(
         lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1
     )
-    best_score, best = -np.inf, (np.stack([candidates[0]] * 2), np.full(d, rounding.radius * 1e-6), False)
+    best_score, best = -np.inf, (np.stack([candidates[0]] * 2), np.full(d, rounding.radius * 1e-2), False)
     for c in np.argsort(-lift_score, kind="stable")[:N_FINALISTS]:
         if lift_score[c] <= 0:
             break
@@ -271,7 +271,9 @@ def _gradients_with_long_steps(
     base = snap(base)
     rows = np.repeat(base, d, axis=0)
     axis = np.tile(np.arange(d), count)
-    height = np.abs(snap(rows[np.arange(len(rows)), axis] + step.ravel()) - rows[np.arange(len(rows)), axis])
+    here = rows[np.arange(len(rows)), axis]
+    height = np.abs(snap(here + step.ravel()) - here)
+    height = np.where(height > 0, height, step.ravel())
     ahead, behind = _ask_pairs(ask, rows, axis, height)
     m = ahead.shape[1]
     middle = ((ahead + behind) / 2).reshape(count, d, m)

@@ -50,6 +50,10 @@ FINE = 1e-6  # and while it exceeds this
 NARROWING = 8.0
 ENOUGH = 2e4  # a unit is measured again while its error exceeds this many relative rounding errors
 COARSE = 1e-10  # relative rounding error above which answers are not in double precision
+TOO_COARSE = 1e-4  # relative error above which answers say too little
+FARTHEST_OFF = (
+    1e-3  # spreads of the outputs: an answer that is off by more is not foretold, whatever the rounding
+)
 FORETOLD = 16.0  # errors that a foretold answer may be off
 N_CHECKS = 96
 DEEPER = (
@@ -174,13 +178,17 @@ def identify_network(
         return Refusal(
             "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
         )
+    if rounding.relative > TOO_COARSE:
+        return Refusal(
+            f"its answers are uncertain by {rounding.relative:.1e} of their size, too much to see breaks by"
+        )
     jumps = Jumps.none(box.n_features, rounding.level.size)
     through, towards = box.draw(1, rng)[0], None
     lines = MAX_BOX_LINES if box.has_box else MAX_LINES
     for number in range(lines):
         progress(f"searching line {number + 1}", number / lines)
         line = _draw_line(box, through, towards, rng)
-        scan = _scan_line(box, line, rounding)
+        scan, rounding = _scan_line(box, line, rounding)
         fresh, absent = _compare_with_known(scan, line, jumps)
         refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps)
         if refusal is not None:
@@ -223,8 +231,11 @@ def _draw_line(box: BlackBox, through: Array, towards: Array | None, rng: np.ran
     return Line(through, direction / np.linalg.norm(direction))
 
 
-def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> LineScan:
-    """Search a line: geometric steps out to `FARTHEST` radii, or even steps within the box."""
+def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> tuple[LineScan, Rounding]:
+    """Search a line: geometric steps out to `FARTHEST` radii, or even steps within the box.
+
+    The first answers show how large outputs get, and hence their rounding errors.
+    """
     if box.has_box:
         with np.errstate(divide="ignore"):
             ends = np.stack([(-1 - line.origin) / line.direction, (1 - line.origin) / line.direction])
@@ -232,9 +243,16 @@ def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> LineScan:
     else:
         outward = rounding.radius * 2.0 ** np.arange(NEAREST, FARTHEST + 1)
         start = np.concatenate([-outward[::-1], [0.0], outward])
-    return find_breakpoints(
-        lambda t: box.ask(line.at(t)), start, noise=lambda t: rounding.at(line.at(t)), max_points=MAX_POINTS
+    values = box.ask(line.at(start))
+    rounding = rounding.seen(line.at(start), values)
+    scan = find_breakpoints(
+        lambda t: box.ask(line.at(t)),
+        start,
+        noise=lambda t: rounding.at(line.at(t)),
+        values=values,
+        max_points=MAX_POINTS,
     )
+    return scan, rounding
 
 
 def _refuse_scan(scan: LineScan) -> Refusal | None:
@@ -358,12 +376,10 @@ def _check(
     gap = np.abs(truth - found[0](rows))
     spread = truth.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
-    allowed = (
-        FORETOLD * rounding.at(rows)
-        + 1e-9 * scale * (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
-    )
+    growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    allowed = FORETOLD * rounding.at(rows) + 1e-9 * scale * growth
     if rounding.relative > COARSE:
         allowed = allowed * 16
-    over = (gap / allowed).max(axis=1)
+    over = (gap / np.minimum(allowed, FARTHEST_OFF * scale * growth)).max(axis=1)
     best = rows[int(np.argmin(over))] if over.min() <= 1 else None
     return _Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))], best)

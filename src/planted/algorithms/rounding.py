@@ -19,7 +19,7 @@ Cost        `N_SEGMENTS` (six questions each) times two, and two segments far ou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,6 +71,25 @@ class Rounding:
         norms = np.linalg.norm(X, axis=1)
         return np.asarray((1.0 + norms / self.radius)[:, None] * self.level)
 
+    def seen(self, X: Array, Y: Array) -> Rounding:
+        """Return the model raised to what the sizes of further answers imply.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Questions.
+        Y : ndarray of shape (n, m)
+            Answers.
+
+        Returns
+        -------
+        Rounding
+            The same relative error, of larger answers where there are some.
+        """
+        growth = 1.0 + np.linalg.norm(X, axis=1, keepdims=True) / self.radius
+        sizes = (np.abs(Y) / growth).max(axis=0)
+        return replace(self, level=np.maximum(self.level, SAFETY * self.relative * sizes))
+
 
 def calibrate_rounding(
     ask: Callable[[Array], Array], centres: Array, *, far: Array, rng: np.random.Generator
@@ -99,16 +118,24 @@ def calibrate_rounding(
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     long, sizes = _residuals(ask, centres, directions[:count] * STEP * radius)
     short, _ = _residuals(ask, centres, directions[:count] * STEP * radius / 4)
-    floor = 2 * np.finfo(float).eps * sizes.max(axis=0)
-    level = np.maximum(np.median(short, axis=0), floor)
-    is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * level).any())
+    typical = sizes.max(axis=0)
+    floor = np.maximum(np.median(short, axis=0), 2 * np.finfo(float).eps * typical)
+    is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * floor).any())
     if len(far):
         distance = np.linalg.norm(far, axis=1, keepdims=True)
         apart, far_sizes = _residuals(ask, far, directions[count:] * STEP * distance)
         growth = 1.0 + distance / radius
-        level = np.maximum(level, np.min(np.maximum(apart, np.finfo(float).eps * far_sizes) / growth, axis=0))
-    scale = np.where(sizes.max(axis=0) > 0, sizes.max(axis=0), 1.0)
-    return Rounding(SAFETY * level, radius, is_curved, float((level / scale).max()))
+        typical = np.maximum(typical, (far_sizes / growth).max(axis=0))
+        level = np.maximum(np.median(short, axis=0), (apart / growth).max(axis=0))
+    else:
+        level = np.median(short, axis=0)
+    # An output that happens to be zero on every segment shows no error there; it has that of the others.
+    seen = sizes > 0
+    share = float(np.median(short[seen] / sizes[seen])) if seen.any() else 0.0
+    share = max(share, 2 * np.finfo(float).eps)
+    level = np.maximum(level, share * typical)
+    scale = np.where(typical > 0, typical, np.inf)
+    return Rounding(SAFETY * level, radius, is_curved, max(share, float((level / scale).max())))
 
 
 def _residuals(ask: Callable[[Array], Array], centres: Array, steps: Array) -> tuple[Array, Array]:

@@ -50,7 +50,13 @@ from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Recovery, Requirements
 from planted.tensors import diagonalise_by_congruence, smat, svec_outer
 
-__all__ = ["REQUIRES", "hermite_directions", "recover_joint_diagonalisation", "vanishing_coefficient"]
+__all__ = [
+    "REQUIRES",
+    "directions_of_matrices",
+    "hermite_directions",
+    "recover_joint_diagonalisation",
+    "vanishing_coefficient",
+]
 
 REQUIRES = Requirements(
     method="joint-diagonalisation",
@@ -236,10 +242,31 @@ def hermite_directions(
     matrices = (
         _second_order(white, Y) if order == 2 else _contracted(white, Y, n_hidden, order=order, rng=rng)
     )
+    white_rows = directions_of_matrices(matrices, n_hidden, rng)
+    W = linalg.solve_triangular(root, white_rows.T, lower=True, trans=1, check_finite=False).T
+    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+
+
+def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Generator) -> Array:
+    """Find w_1, ..., w_k from matrices W' D W with diagonal D.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (T, d, d)
+        Symmetric matrices, moments of whitened inputs.
+    n_hidden : int
+        Number of directions k, at most d.
+    rng : numpy.random.Generator
+        Starts the joint diagonalisation.
+
+    Returns
+    -------
+    ndarray of shape (k, d)
+        Unit rows, in any order and with any sign.
+    """
     basis = linalg.eigh(np.einsum("tij,tkj->ik", matrices, matrices), check_finite=False)[1][:, -n_hidden:]
     factor = diagonalise_by_congruence(basis.T @ matrices @ basis, rng)
-    W = linalg.solve_triangular(root, basis @ factor.Z, lower=True, trans=1, check_finite=False).T
-    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+    return np.asarray((basis @ factor.Z).T)
 
 
 def _second_order(X: Array, Y: Array) -> Array:

@@ -11,6 +11,14 @@ inputs nor the teacher, and the streams of a solver given the same integer are u
 """
 
 from planted.simulate._datasets import Dataset, dataset, information_limit
+from planted.simulate._hard import (
+    Formula,
+    IllConditionedPair,
+    SatInstance,
+    SpuriousMinimum,
+    hard_instance,
+    read_dimacs,
+)
 from planted.simulate._inputs import input_law, inputs
 from planted.simulate._laws import (
     Exponential,
@@ -49,10 +57,12 @@ __all__ = [
     "Conditioned",
     "Dataset",
     "Exponential",
+    "Formula",
     "Gaussian",
     "GaussianEntries",
     "GaussianNoise",
     "HeteroscedasticNoise",
+    "IllConditionedPair",
     "InputLaw",
     "Laplace",
     "Magnitudes",
@@ -61,19 +71,23 @@ __all__ = [
     "Noise",
     "Orthonormal",
     "Rademacher",
+    "SatInstance",
     "Smoothed",
     "SparseNoise",
     "Sphere",
+    "SpuriousMinimum",
     "StudentT",
     "StudentTNoise",
     "Uniform",
     "UnitRows",
     "WeightDesign",
     "dataset",
+    "hard_instance",
     "information_limit",
     "input_law",
     "inputs",
     "perturb_teacher",
+    "read_dimacs",
     "symmetrise",
     "teacher",
 ]

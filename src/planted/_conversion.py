@@ -79,7 +79,7 @@ def is_vector(data: Any) -> bool:
     (True, False)
     """
     shape = getattr(data, "shape", None)
-    return len(shape) == 1 if shape is not None else np.ndim(data) == 1
+    return len(shape) == 1 if shape is not None else np.asarray(data).ndim == 1
 
 
 def require_memory(shape: Sequence[int], label: str, *, remedy: str) -> None:

@@ -7,12 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
 from planted._validation import check_features, check_rows
 from planted.front import recover
-from planted.outcomes import Outcome, RecoveryError, RecoveryWarning
+from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
 
 __all__ = ["TwoLayerRegressor"]
 
@@ -28,9 +30,13 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         One of `planted.methods`, or "auto".
     activation : str, default="relu"
         Activation of the hidden units.
+    budget_seconds : float, optional
+        Time limit; the best network so far is then used.
+    on_insufficient_data : {"warn", "raise"}, default="warn"
+        What to do when the network is not certified to be the planted one.
     options : dict, optional
         Further options of the method.
-    random_state : int or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the solver.
 
     Attributes
@@ -58,12 +64,16 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         method: str = "auto",
         *,
         activation: str = "relu",
+        budget_seconds: float | None = None,
+        on_insufficient_data: str = "warn",
         options: dict[str, Any] | None = None,
-        random_state: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.n_hidden = n_hidden
         self.method = method
         self.activation = activation
+        self.budget_seconds = budget_seconds
+        self.on_insufficient_data = on_insufficient_data
         self.options = options
         self.random_state = random_state
 
@@ -82,7 +92,10 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         TwoLayerRegressor
             The fitted estimator.
         """
-        data = check_rows(X, y, y_name="y")
+        policies = StrOptions({"warn", "raise"})
+        if not policies.is_satisfied_by(self.on_insufficient_data):
+            raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
+        data = _checked(X, y)
         validate_data(self, X, skip_check_array=True)
         recovery = recover(
             data.X,
@@ -90,12 +103,15 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             self.n_hidden,
             method=self.method,
             activation=self.activation,
-            random_state=self.random_state,
+            random_state=_seed_of(self.random_state),
+            budget_seconds=self.budget_seconds,
             **(self.options or {}),
         )
         if recovery.network is None:
             raise RecoveryError(recovery.outcome, recovery.detail)
         if recovery.outcome is not Outcome.RECOVERED:
+            if self.on_insufficient_data == "raise":
+                raise RecoveryError(recovery.outcome, recovery.detail)
             text = f"{recovery.outcome.name}: {recovery.detail} {recovery.outcome.advice}"
             warnings.warn(text, RecoveryWarning, stacklevel=2)
         self.network_ = recovery.network
@@ -118,6 +134,24 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        rows = check_features(X, self.n_features_in_, None if names is None else tuple(names))
+        rows = check_features(
+            X, self.n_features_in_, None if names is None else tuple(names), owner=type(self).__name__
+        )
         outputs = self.network_(rows)
         return np.asarray(outputs[:, 0] if self._vector_target else outputs)
+
+
+def _checked(X: Any, y: Any) -> Any:
+    """Validate, with the kinds of exception scikit-learn's users expect."""
+    try:
+        return check_rows(X, y, y_name="y")
+    except BadInputTypeError as error:
+        if "Complex data not supported" in str(error):
+            raise ValueError(str(error)) from error
+        raise
+
+
+def _seed_of(random_state: Any) -> int | None:
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

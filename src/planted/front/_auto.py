@@ -116,7 +116,7 @@ def _plan(facts: Facts, activation: str, trace: list[dict[str, Any]]) -> Iterato
             continue
         check = check_method(card, facts, n_hidden=known, is_noisy=False)
         # Too few samples for a promise are still worth a try; the certificate decides.
-        if check.applies or facts.problem.n_samples < check.samples_needed:
+        if check.applies or check.lacks_samples:
             yield find_method(name)
         else:
             trace.append(_passed_over(name, check.reason))

@@ -48,12 +48,15 @@ class MethodCheck:
         The first requirement that fails, with its number, or what is promised.
     samples_needed : int
         About how many samples it needs here.
+    lacks_samples : bool
+        Whether nothing but the number of samples stands against it.
     """
 
     method: str
     applies: bool
     reason: str
     samples_needed: int
+    lacks_samples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: b
         reason = f"needs {card.input_law} inputs, but the {law.name} is {law.measured:.2g}"
     elif problem.n_samples < need:
         reason = f"needs about {need:,} samples, but there are {problem.n_samples:,}"
+        return MethodCheck(card.method, False, reason, need, lacks_samples=True)
     else:
         return MethodCheck(card.method, True, card.summary, need)
     return MethodCheck(card.method, False, reason, need)

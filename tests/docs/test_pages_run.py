@@ -23,7 +23,7 @@ def test_blocks_are_found() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/queries.md"])
 def test_the_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = python_blocks((ROOT / page).read_text(encoding="utf-8"))
     assert blocks, f"{page} has no Python block"

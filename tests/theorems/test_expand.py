@@ -214,6 +214,21 @@ def test_a_weak_unit_and_nearly_parallel_units_are_recovered():
         assert planted.parameter_error(recovery.network, data.network) < 1e-9  # 1e-4 costs four digits
 
 
+@pytest.mark.parametrize("seed", [2, 5, 7])
+def test_two_units_that_look_like_one_are_never_recovered_as_one(seed):
+    """Same bias, angle 0.05: one unit reproduces all rows but the dozen in the wedge between the two."""
+
+    def merge(W, b, A):
+        across = W[1] - (W[1] @ W[0]) * W[0]
+        W[1] = np.cos(0.05) * W[0] + np.sin(0.05) * across / np.linalg.norm(across)
+        b[1] = b[0]
+
+    data = altered(seed, merge)
+    recovery = restarts(data, 5, seed=seed)
+    error = planted.parameter_error(recovery.network, data.network)
+    assert recovery.outcome is not Outcome.RECOVERED or error < 1e-9
+
+
 def test_an_ambiguity_of_signs_is_reported():
     """Three units with a_1 w_1 + a_2 w_2 + a_3 w_3 = 0 can be turned together (Claim 4.8 of [ATV21])."""
     angles = 2 * np.pi * np.arange(3) / 3

@@ -93,6 +93,8 @@ def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
     size = np.linalg.norm(jumps.strengths, axis=0)
     carried = np.sqrt(behind @ (size * jumps.errors) ** 2)
     errors = np.hypot(measured.errors, carried)
+    if not np.isfinite(errors).any():
+        return np.zeros(measured.gradients.shape[1:]), float("inf")
     best = np.argsort(errors)[: max(1, len(errors) // 2)]
     weights = 1.0 / np.maximum(errors[best], np.finfo(float).tiny) ** 2
     weights /= weights.sum()
@@ -117,6 +119,8 @@ def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
         The shares, and how sure they are.
     """
     k = jumps.offsets.size
+    if not np.isfinite(error):
+        return Orientation(None, False, 0.0, 0.0)
     target = rest.ravel()
     columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(target.size, k)
     sizes = np.linalg.norm(columns, axis=0)

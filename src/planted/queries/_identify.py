@@ -13,9 +13,8 @@ from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import Scaling
 from planted.algorithms.identify import COARSE, BlackBox, Identification, identify_network
-from planted.algorithms.refine import refine
+from planted.algorithms.refine_answers import refine_on_answers
 from planted.front import recover
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.queries._oracles import Oracle, as_oracle
@@ -26,7 +25,7 @@ from planted.results import Provenance, Recovery, Unavailable
 __all__ = ["identify"]
 
 N_REPEATED = 8  # questions asked twice, at the start and at the end, to see whether answers change
-LARGEST_REFINEMENT = 1500  # k (d + 1): the normal equations of the refinement are that large, squared
+REFINED_ROWS = 20_000
 REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and are left out of the refinement
 NOISY_SAMPLES = 20_000
 
@@ -202,20 +201,17 @@ def _identify_exact(
 
 
 def _refine(session: QuerySession, domain: _Domain, found: Identification) -> TwoLayerNetwork:
-    """Refine on all answers that are not too far out, if the problem is small enough and that helps."""
+    """Refine on the answers that are not too far out, where rounding is coarse enough to be averaged over."""
     net = found.network
-    size = net.n_hidden * (net.n_features + 1)
-    if found.misfits or net.n_hidden == 0 or size > LARGEST_REFINEMENT or found.orientation.shares is None:
+    if found.misfits or net.n_hidden == 0 or found.orientation.shares is None:
         return net
     if found.rounding.relative <= COARSE:
-        return net  # the jumps are known to rounding: least squares over unequal errors would only add to it
+        return net  # the jumps are known to rounding: least squares over many answers would only add to it
     X, Y = (np.concatenate(parts) for parts in zip(*session.kept, strict=True))
     Z = (X - domain.centre) / domain.scale
-    near = np.linalg.norm(Z, axis=1) <= REFINED_RADII * found.rounding.radius
-    Z, Y = Z[near], Y[near]
-    refined = refine(RowBlocks.from_arrays(Z, Y), net, max_iter=10).network
-    before, after = (float(((Y - each(Z)) ** 2).sum()) for each in (net, refined))
-    return refined if after < before else net
+    near = np.flatnonzero(np.linalg.norm(Z, axis=1) <= REFINED_RADII * found.rounding.radius)
+    near = near[:: 1 + len(near) // REFINED_ROWS]
+    return refine_on_answers(Z[near], Y[near], net, errors=found.rounding.at(Z[near]))
 
 
 def _identify_noisy(

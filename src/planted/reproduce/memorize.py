@@ -23,7 +23,15 @@ from planted.io._mnist import ImageSet, load_mnist
 from planted.outcomes import BadInputError
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
-__all__ = ["FIGURES", "averaged_curve", "load_images"]
+__all__ = [
+    "FIGURES",
+    "SETTINGS",
+    "ImageSetting",
+    "averaged_curve",
+    "feature_options",
+    "load_images",
+    "prepare_images",
+]
 
 RECORDS_AVERAGED = 20  # appendix A.2: every 5th loss is recorded, and 20 records are averaged
 PCA_DIRECTIONS, PCA_NOISE, FEATURES, FEATURE_STD = 100, 0.05, 750, 0.15
@@ -31,8 +39,20 @@ POINTS_DRAWN = 400
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
-    """One panel: architecture, labels and noise of the inputs."""
+class ImageSetting:
+    """One panel: architecture, labels and noise of the inputs.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the panel.
+    layers : int
+        2, or 3 on principal directions.
+    noise : float
+        Standard deviation of the noise added to each input.
+    has_random_labels : bool
+        Whether labels are drawn from 0 to 9 instead.
+    """
 
     title: str
     layers: int
@@ -40,11 +60,18 @@ class _Setting:
     has_random_labels: bool
 
 
-TWO = _Setting("two layers, noise 0.01", 2, 0.01, False)
-TWO_PLAIN = _Setting("two layers, no noise", 2, 0.0, False)
-THREE = _Setting("three layers, 100 principal directions", 3, PCA_NOISE, False)
-TWO_RANDOM = _Setting("two layers, noise 0.01, random labels", 2, 0.01, True)
-THREE_RANDOM = _Setting("three layers, random labels", 3, PCA_NOISE, True)
+TWO = ImageSetting("two layers, noise 0.01", 2, 0.01, False)
+TWO_PLAIN = ImageSetting("two layers, no noise", 2, 0.0, False)
+THREE = ImageSetting("three layers, 100 principal directions", 3, PCA_NOISE, False)
+TWO_RANDOM = ImageSetting("two layers, noise 0.01, random labels", 2, 0.01, True)
+THREE_RANDOM = ImageSetting("three layers, random labels", 3, PCA_NOISE, True)
+
+SETTINGS = {
+    "three-layers": THREE,
+    "three-layers-random": THREE_RANDOM,
+    "random": TWO_RANDOM,
+    "no-noise": TWO_PLAIN,
+}
 
 
 def load_images(name: str, folder: str | Path) -> ImageSet:
@@ -104,6 +131,62 @@ def averaged_curve(curve: Array) -> Array:
     return np.column_stack([curve[:, 0], (sums[ends] - sums[starts]) / (ends - starts)])
 
 
+def prepare_images(
+    images: ImageSet, setting: ImageSetting, options: StudyOptions
+) -> tuple[Array, Array, Array]:
+    """Return inputs, labels and test inputs of a panel (appendix A.1).
+
+    Parameters
+    ----------
+    images : ImageSet
+        Images with rows of unit norm.
+    setting : ImageSetting
+        What the panel shows.
+    options : StudyOptions
+        Seed, and whether this is the quick version.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        Inputs with their noise.
+    y : ndarray of shape (n,)
+        True or random labels.
+    X_test : ndarray of shape (l, d)
+        Test inputs without noise.
+    """
+    noise_stream, label_stream = data_streams(options.seed, 2)
+    X, X_test = images.X_train, images.X_test
+    if setting.layers == 3:
+        count = min(PCA_DIRECTIONS, 30 if options.quick else PCA_DIRECTIONS)
+        mean = X.mean(axis=0)
+        _, axes = np.linalg.eigh((X - mean).T @ (X - mean))
+        X, X_test = (X - mean) @ axes[:, -count:], (X_test - mean) @ axes[:, -count:]
+    X = X + setting.noise * noise_stream.standard_normal(X.shape)
+    labels = label_stream.integers(0, 10, len(X)).astype(np.float64)
+    return X, labels if setting.has_random_labels else images.y_train, X_test
+
+
+def feature_options(setting: ImageSetting, options: StudyOptions) -> dict[str, Any]:
+    """Return the options of `planted.memorize` for the random features of a panel.
+
+    Parameters
+    ----------
+    setting : ImageSetting
+        What the panel shows.
+    options : StudyOptions
+        Whether this is the quick version.
+
+    Returns
+    -------
+    dict
+        Nothing for two layers.
+    """
+    if setting.layers == 2:
+        return {}
+    n_random = 150 if options.quick else FEATURES
+    return {"layers": 3, "n_random": n_random, "feature_std": FEATURE_STD, "smoothing": setting.noise}
+
+
 def _synthetic(options: StudyOptions, *, number: str) -> Study:
     """Figures 2 and 5: N = 300, d = 100, r = 300."""
     rows_stream, label_stream = data_streams(options.seed, 2)
@@ -125,13 +208,13 @@ def _synthetic(options: StudyOptions, *, number: str) -> Study:
     return Study(f"memorize-{number}", f"Figure {number}: synthetic data", rows, [panel], claims)
 
 
-def _images(options: StudyOptions, *, number: str, settings: tuple[_Setting, ...], claim: str) -> Study:
+def _images(options: StudyOptions, *, number: str, settings: tuple[ImageSetting, ...], claim: str) -> Study:
     """Adam's loss curve and the linear solve, for each panel."""
     images = _chosen_images(options)
     rows: list[dict[str, Any]] = []
     claims = []
     for setting in settings:
-        X, y, X_test = _prepare(images, setting, options)
+        X, y, X_test = prepare_images(images, setting, options)
         for name, memory in _runs(X, y, setting, options):
             curve = averaged_curve(memory.loss_curve) if name == "Adam" else memory.loss_curve
             rows += _curve_rows(setting.title, name, curve)
@@ -153,13 +236,10 @@ def _images(options: StudyOptions, *, number: str, settings: tuple[_Setting, ...
     )
 
 
-def _runs(X: Array, y: Array, setting: _Setting, options: StudyOptions) -> list[tuple[str, Memory]]:
+def _runs(X: Array, y: Array, setting: ImageSetting, options: StudyOptions) -> list[tuple[str, Memory]]:
     """Train with Adam as the paper does, and solve."""
-    features: dict[str, Any] = {}
-    if setting.layers == 3:
-        n_random = 150 if options.quick else FEATURES
-        features = {"layers": 3, "n_random": n_random, "feature_std": FEATURE_STD, "smoothing": setting.noise}
-    common: dict[str, Any] = {"random_state": options.seed, "progress": options.progress, **features}
+    common: dict[str, Any] = {"random_state": options.seed, "progress": options.progress}
+    common |= feature_options(setting, options)
     training: dict[str, Any] = (
         {"width": 300, "max_epochs": 60}
         if options.quick
@@ -179,20 +259,6 @@ def _chosen_images(options: StudyOptions) -> ImageSet:
     images = load_images("digits" if options.quick else "mnist", options.extra.get("data", "mnist"))
     n = int(options.extra.get("rows", 0)) or len(images.X_train)
     return ImageSet(images.X_train[:n], images.y_train[:n], images.X_test, images.y_test)
-
-
-def _prepare(images: ImageSet, setting: _Setting, options: StudyOptions) -> tuple[Array, Array, Array]:
-    """Return inputs, labels and test inputs of a panel (appendix A.1)."""
-    noise_stream, label_stream = data_streams(options.seed, 2)
-    X, X_test = images.X_train, images.X_test
-    if setting.layers == 3:
-        count = min(PCA_DIRECTIONS, 30 if options.quick else PCA_DIRECTIONS)
-        mean = X.mean(axis=0)
-        _, axes = np.linalg.eigh((X - mean).T @ (X - mean))
-        X, X_test = (X - mean) @ axes[:, -count:], (X_test - mean) @ axes[:, -count:]
-    X = X + setting.noise * noise_stream.standard_normal(X.shape)
-    labels = label_stream.integers(0, 10, len(X)).astype(np.float64)
-    return X, labels if setting.has_random_labels else images.y_train, X_test
 
 
 def _curve_rows(panel: str, solver: str, curve: Array) -> list[dict[str, Any]]:
@@ -215,7 +281,7 @@ def _unit_rows(X: Array) -> Array:
     return np.asarray(X / np.where(norms > 0, norms, 1.0))
 
 
-def _image_study(number: str, claim: str, *settings: _Setting) -> Callable[[StudyOptions], Study]:
+def _image_study(number: str, claim: str, *settings: ImageSetting) -> Callable[[StudyOptions], Study]:
     return partial(_images, number=number, settings=settings, claim=claim)
 
 

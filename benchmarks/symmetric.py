@@ -73,10 +73,12 @@ def bound(data: Dataset, noise: float) -> float:
     return noise**2 * float(variances["W"].sum() + variances["A"].sum())
 
 
-def efficiency(seeds: int, first: int, quick: bool) -> tuple[list[Line], list[dict[str, Any]]]:
+def efficiency(
+    seeds: int, first: int, shapes: tuple[tuple[int, int, int], ...] = SHAPES
+) -> tuple[list[Line], list[dict[str, Any]]]:
     lines, rows = [], []
     for noise, required in ((0.1, 1.1), (1.0, 1.2)):
-        for shape in SHAPES[: 3 if quick else 4]:
+        for shape in shapes:
             for law in LAWS:
                 count = seeds if shape[1] < 30 else max(2, seeds // 5)
                 errors, bounds, right = [], [], 0
@@ -137,7 +139,7 @@ def rate(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
                      for n, e in zip(sizes, errors, strict=True)]  # fmt: skip
             slopes.append(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
         middle = float(np.median(slopes))
-        error = 1.2533 * 1.4826 * float(np.median(np.abs(slopes - middle))) / np.sqrt(seeds)
+        error = 1.2533 * 1.4826 * float(np.median(np.abs(np.array(slopes) - middle))) / np.sqrt(seeds)
         passed = abs(middle + 0.5) <= 3 * error and error < 0.1
         lines.append(Line(f"slope of {variant}, unrefined: -1/2", f"{middle:.3f} ± {error:.3f}", passed))
     return lines, rows
@@ -167,7 +169,7 @@ def main() -> None:
     first, quick = options.seed, options.quick
     parts = (
         thresholds(5 if quick else 20, first),
-        efficiency(2 if quick else 10, first, quick),
+        efficiency(2 if quick else 10, first, SHAPES[: 3 if quick else 4]),
         stages(3 if quick else 10, first),
         rate(5 if quick else 12, first),
         conditioning(2 if quick else 5, first),

@@ -1,0 +1,182 @@
+"""The front door: diagnosis, plan, budget, interruption, and answers for data that are not planted."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import planted
+from planted import Outcome, simulate
+from planted._clock import OutOfTime, check_time, time_budget
+from planted.diagnostics import estimate_noise, gaussianity_test, symmetry_test
+from planted.front import Method, _auto, find_method
+from planted.outcomes import BadInputError
+from planted.reporting import summarise_diagnosis
+
+EXACT = simulate.dataset(
+    80, n_features=5, n_hidden=3, n_outputs=4, law="exponential", activity=(0.3, 0.7), random_state=2
+)
+
+
+def test_diagnosis_names_the_failed_requirement_with_its_number() -> None:
+    diagnosis = planted.diagnose(EXACT.X, EXACT.Y, random_state=0)
+    checks = {check.method: check for check in diagnosis.methods}
+    assert diagnosis.n_hidden == (3, 3)
+    assert diagnosis.noise.relative_std == 0
+    assert checks["complementarity"].applies
+    assert not checks["symmetric-inputs"].applies
+    assert "symmetric" in checks["symmetric-inputs"].reason
+    assert str(np.format_float_positional(0.05)) not in checks["symmetric-inputs"].reason
+    assert set(checks) == set(planted.methods())
+
+
+def test_diagnosis_sees_constant_and_collinear_columns_and_repeated_rows() -> None:
+    X = np.column_stack([EXACT.X[:, 0], 2 * EXACT.X[:, 0] - 1, np.full(80, 3.0)])
+    X[40:] = X[:40]
+    with pytest.warns(planted.outcomes.DataWarning, match="constant"):
+        diagnosis = planted.diagnose(X, EXACT.Y, random_state=0)
+    found = {item.name: item for item in diagnosis.findings}
+    assert found["constant input columns"].measured == 1
+    assert not found["smallest relative singular value of the inputs"].passed
+    assert found["distinct rows among those looked at"].measured == 40
+
+
+def test_diagnosis_counts_activity_of_a_given_network() -> None:
+    diagnosis = planted.diagnose(EXACT.X, EXACT.Y, network=EXACT.network, random_state=0)
+    counts = [item.measured for item in diagnosis.findings if item.name.startswith("samples on which unit")]
+    assert counts == EXACT.network.patterns(EXACT.X).sum(axis=0).tolist()
+
+
+def test_diagnosis_has_text_html_and_json() -> None:
+    diagnosis = planted.diagnose(EXACT.X, EXACT.Y, random_state=0)
+    report = summarise_diagnosis(diagnosis)
+    assert json.loads(report.json())["record"]["n_hidden"] == [3, 3]
+    assert "complementarity" in report.text() and "complementarity" in report.html()
+    assert "80 samples" in str(diagnosis)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "correlated"])
+def test_gaussianity_test_has_its_level(law: str) -> None:
+    # 100 tests at level 0.05: 5 +- 2.2 alarms; four standard deviations.
+    alarms = 0
+    for seed in range(100):
+        X = simulate.inputs(120, 3, law=law, random_state=seed)
+        alarms += not gaussianity_test(X, np.random.default_rng(10_000 + seed)).passed
+    assert abs(alarms - 5) <= 9
+
+
+@pytest.mark.parametrize(("law", "options"), [("exponential", {}), ("student-t", {"df": 3})])
+def test_input_tests_have_power(law: str, options: dict[str, float]) -> None:
+    samples = [simulate.inputs(1000, 10, law=law, random_state=seed, **options) for seed in range(10)]
+    assert all(not gaussianity_test(X, np.random.default_rng(seed)).passed for seed, X in enumerate(samples))
+    if law == "exponential":
+        assert all(symmetry_test(X).p_value < 0.05 for X in samples)
+
+
+def test_symmetry_test_has_its_level() -> None:
+    alarms = sum(
+        symmetry_test(simulate.inputs(300, 4, law="laplace", random_state=seed)).p_value < 0.05
+        for seed in range(400)
+    )
+    assert abs(alarms - 20) <= 18  # four standard deviations of a binomial(400, 0.05)
+
+
+def test_noise_from_replicates_is_the_noise() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(300, 3)), 2, axis=0)
+    Y = X @ rng.normal(size=(3, 2)) + 0.2 * rng.normal(size=(600, 2))
+    estimate = estimate_noise(X, Y, rng)
+    assert estimate.kind == "replicates" and not estimate.is_bound
+    # 600 degrees of freedom: a relative standard error of 1 / sqrt(2 * 600)
+    spread = Y.std(axis=0)
+    assert estimate.relative_std * np.sqrt((spread**2).mean()) == pytest.approx(0.2, rel=4 / np.sqrt(1200))
+
+
+def test_auto_records_what_it_tried_and_what_it_passed_over() -> None:
+    scalar = simulate.dataset(
+        400, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), outputs="magnitudes", random_state=5
+    )
+    answer = planted.recover(scalar.X, scalar.Y, random_state=0)
+    lines = {line["method"]: line for line in answer.trace if "method" in line}
+    assert lines["complementarity"]["outcome"] == "passed over"
+    assert lines["restarts"]["outcome"] == "RECOVERED"
+    assert planted.parameter_error(answer.network, scalar.network) < 1e-12
+
+
+def test_auto_is_the_same_at_the_same_seed() -> None:
+    first, second = (planted.recover(EXACT.X, EXACT.Y, random_state=3) for _ in range(2))
+    assert first.network is not None and second.network is not None
+    assert all(np.array_equal(getattr(first.network, name), getattr(second.network, name)) for name in "WbAc")
+
+
+def test_data_that_are_not_planted_are_fitted_the_same_at_every_run() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 3))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=150)
+    one, two = (planted.recover(X, y, method="small-network", random_state=0) for _ in range(2))
+    assert one.outcome is Outcome.FITTED and one.network is not None and two.network is not None
+    assert np.array_equal(one.network.W, two.network.W)
+    assert one.evidence[0].measured < 0.9  # cross-validated error, a tenth below predicting the mean
+
+
+def test_small_network_is_never_called_recovered() -> None:
+    answer = planted.recover(EXACT.X, EXACT.Y, method="small-network", random_state=0)
+    assert answer.outcome is Outcome.FITTED
+    assert not answer.uncertainty
+
+
+def test_options_need_a_named_method_that_knows_them() -> None:
+    with pytest.raises(BadInputError, match="name it with method"):
+        planted.recover(EXACT.X, EXACT.Y, noise="none")
+    with pytest.raises(BadInputError, match="has no option wings; it knows"):
+        planted.recover(EXACT.X, EXACT.Y, method="complementarity", wings=2)
+    with pytest.raises(BadInputError, match="unknown method 'magic'"):
+        planted.recover(EXACT.X, EXACT.Y, method="magic")
+    with pytest.raises(BadInputError, match="needs an activation among relu"):
+        planted.recover(EXACT.X, EXACT.Y, method="complementarity", activation="quadratic")
+
+
+def test_no_time_is_an_outcome_not_a_crash() -> None:
+    answer = planted.recover(EXACT.X, EXACT.Y, random_state=0, budget_seconds=0.0)
+    assert answer.outcome is Outcome.STOPPED_EARLY
+    assert any(line["outcome"] == "out of time" for line in answer.trace)
+
+
+def test_budgets_nest_and_are_lifted() -> None:
+    with time_budget(100.0):
+        with time_budget(0.0), pytest.raises(OutOfTime):
+            check_time()
+        check_time()
+    check_time()
+    with pytest.raises(BadInputError, match="budget_seconds=-1"), time_budget(-1):
+        check_time()
+
+
+def test_blocks_notice_the_deadline() -> None:
+    blocks = planted.RowBlocks.from_arrays(EXACT.X, EXACT.Y, block_rows=10)
+    with time_budget(0.0), pytest.raises(OutOfTime):
+        list(blocks)
+
+
+def test_interruption_after_a_first_answer_returns_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = planted.recover(EXACT.X, EXACT.Y, method="small-network", random_state=0)
+
+    def run(*_: object, **__: object) -> planted.Recovery:
+        return fitted
+
+    def plan(*_: object) -> Iterator[Method]:
+        yield Method(find_method("small-network").requires, run)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_auto, "_plan", plan)
+    answer = planted.recover(EXACT.X, EXACT.Y, random_state=0)
+    assert answer.outcome is Outcome.STOPPED_EARLY
+    assert answer.network is fitted.network
+
+
+def test_every_method_has_a_card_that_matches_its_name() -> None:
+    for name, card in planted.methods().items():
+        assert card.method == name
+        assert find_method(name).options is not None
+        assert card.predict_samples(10, 5, 5, is_noisy=False) >= simulate.information_limit(10, 5, 5)

@@ -47,6 +47,7 @@ def write_pages(folder: Path) -> None:
     pages = {
         "api.rst": api_page(),
         "examples.rst": examples_page(),
+        "choosing.rst": choosing_page(),
         "outcomes.rst": outcomes_page(),
         "references.rst": references_page((ROOT / "references.bib").read_text(encoding="utf-8")),
     } | method_pages()
@@ -105,6 +106,36 @@ def outcomes_page() -> str:
     ]
     rows = "".join(f"``{guarantee.name}``\n    {_inline(guarantee.value)}\n\n" for guarantee in Guarantee)
     return "".join([*sections, rows])
+
+
+def choosing_page() -> str:
+    """Return the page "which method for which data", from the methods' own cards alone."""
+    sections = [
+        _heading("Which method for which data", "="),
+        _paragraph(
+            "``planted.recover`` chooses by itself; name a method to insist on it. The table is made from the cards "
+            "that ``planted.methods()`` returns, in the order in which ``method=\"auto\"`` considers them."
+        ),
+        ".. list-table::\n   :header-rows: 1\n   :widths: 16 34 10 10 10 20\n\n",
+    ]
+    header = ("method", "what it does", "inputs", "outputs", "noise", "samples")
+    rows = [header] + [
+        (f"``{card.method}``", card.summary, card.input_law, card.n_outputs, card.noise, card.samples)
+        for card in planted.methods().values()
+    ]
+    for row in rows:
+        sections.append("   * - " + "\n     - ".join(_inline(cell) for cell in row) + "\n")
+    sections.append("\n")
+    for card in planted.methods().values():
+        kinds = ", ".join(card.activations)
+        biases = "biases allowed" if card.biases else "no biases"
+        source = "ours" if card.reference == "planted" else f"[{card.reference}]_"
+        sections += [
+            _heading(card.method, "-"),
+            _paragraph(f"{_inline(card.summary[:1].upper() + card.summary[1:])}."),
+            _paragraph(f"Activations: {kinds}; {biases}. Best guarantee: {_inline(card.guarantee.value)}. Source: {source}."),
+        ]
+    return "".join(sections)
 
 
 def has_gallery() -> bool:

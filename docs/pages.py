@@ -114,7 +114,7 @@ def choosing_page() -> str:
         _heading("Which method for which data", "="),
         _paragraph(
             "``planted.recover`` chooses by itself; name a method to insist on it. The table is made from the cards "
-            "that ``planted.methods()`` returns, in the order in which ``method=\"auto\"`` considers them."
+            'that ``planted.methods()`` returns, in the order in which ``method="auto"`` considers them.'
         ),
         ".. list-table::\n   :header-rows: 1\n   :widths: 16 34 10 10 10 20\n\n",
     ]
@@ -133,7 +133,8 @@ def choosing_page() -> str:
         sections += [
             _heading(card.method, "-"),
             _paragraph(f"{_inline(card.summary[:1].upper() + card.summary[1:])}."),
-            _paragraph(f"Activations: {kinds}; {biases}. Best guarantee: {_inline(card.guarantee.value)}. Source: {source}."),
+            _paragraph(f"Activations: {kinds}; {biases}. Source: {source}."),
+            _paragraph(f"Best guarantee: {_inline(card.guarantee.value)}."),
         ]
     return "".join(sections)
 

@@ -379,5 +379,7 @@ class Recovery:
 
 def _evidence_from(item: Mapping[str, Any]) -> Evidence:
     """Rebuild a line of evidence; strict JSON writes a missing number as null."""
-    fields = {key: value for key, value in item.items() if key != "passed"}
-    return Evidence(**{key: float("nan") if value is None else value for key, value in fields.items()})
+    measured, required = (
+        float("nan") if item[name] is None else item[name] for name in ("measured", "required")
+    )
+    return Evidence(item["name"], measured, required, item["comparison"], item["equation"])

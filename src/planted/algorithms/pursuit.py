@@ -121,6 +121,7 @@ def pursue_units(
     while columns.shape[1] < n_units and tried < max_starts:
         if tried >= hopeless_after and columns.shape[1] == 0:
             break
+        check_time()
         patterns = _start_patterns(space, columns, rng) if given is None else given
         given = None
         tried += len(patterns)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
-from planted.cli._files import read_samples, write_page
+from planted.cli._console import (
+    few_threads,
+    out_console,
+    print_note,
+    print_table,
+    progress_bar,
+    spoken_warnings,
+)
+from planted.cli._files import is_too_large, read_samples, stream_samples, write_page
 from planted.cli._options import (
     ActivationOption,
     DataArgument,
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["print_verdict", "recover"]
 
+PREVIEW_ROWS = 2000
 TONES = {"good": "bold green", "caution": "bold yellow", "bad": "bold red"}
 
 
@@ -44,6 +53,12 @@ def recover(
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report (.html).")] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time limit; the best so far is then printed.")
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Read the file in blocks, never whole (large files always are).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Find the two-layer network that made the targets from the inputs.
@@ -53,23 +68,19 @@ def recover(
     check_folder(out)
     check_folder(report)
     n_hidden = parse_hidden(hidden)
-    table = read_samples(data, targets=targets, features=features)
+    with progress_bar(f"reading {data}") as progress, spoken_warnings():
+        samples = _open_samples(data, targets, features, stream=stream or is_too_large(data))
+        options: dict[str, Any] = {"method": method, "activation": activation, "random_state": seed}
+        with few_threads(samples.n_values):
+            import planted
 
-    import planted
+            record = planted.recover(
+                *samples.data, n_hidden=n_hidden, progress=progress, budget_seconds=budget, **options
+            )
     from planted.reporting import summarise
 
-    with progress_bar(f"reading {len(table.X):,} samples") as progress, spoken_warnings():
-        record = planted.recover(
-            table.X,
-            table.Y,
-            n_hidden,
-            method=method,
-            activation=activation,
-            random_state=seed,
-            progress=progress,
-        )
-    names = {"feature_names": table.feature_names, "target_names": table.target_names}
-    summary = summarise(record, data=(table.X, table.Y) if report is not None else None, **names)
+    preview = samples.preview() if report is not None else None
+    summary = summarise(record, data=preview, **samples.names)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
@@ -77,6 +88,35 @@ def recover(
     _write_results(record, summary, out=out, report=report)
     if record.outcome is not Outcome.RECOVERED:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Samples in memory or in blocks, with what the report needs of them."""
+
+    data: tuple[Any, ...]
+    names: dict[str, Any]
+    n_values: int
+
+    def preview(self) -> tuple[Any, Any]:
+        """Rows to draw: all that are in memory, or a sample of the blocks."""
+        if len(self.data) == 2:
+            return self.data[0], self.data[1]
+        import numpy as np
+
+        from planted.moments import sample_rows
+
+        return sample_rows(self.data[0], PREVIEW_ROWS, np.random.default_rng(0))
+
+
+def _open_samples(
+    path: Path, targets: list[str] | None, features: list[str] | None, *, stream: bool
+) -> _Samples:
+    if stream:
+        return _Samples((stream_samples(path, targets=targets, features=features),), {}, path.stat().st_size)
+    table = read_samples(path, targets=targets, features=features)
+    names = {"feature_names": table.feature_names, "target_names": table.target_names}
+    return _Samples((table.X, table.Y), names, table.X.size + table.Y.size)
 
 
 def print_verdict(console: Console, summary: Report) -> None:

@@ -71,12 +71,11 @@ def recover(
     with progress_bar(f"reading {data}") as progress, spoken_warnings():
         samples = _open_samples(data, targets, features, stream=stream or is_too_large(data))
         options: dict[str, Any] = {"method": method, "activation": activation, "random_state": seed}
+        options |= {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
         with few_threads(samples.n_values):
             import planted
 
-            record = planted.recover(
-                *samples.data, n_hidden=n_hidden, progress=progress, budget_seconds=budget, **options
-            )
+            record = planted.recover(*samples.data, **options)
     from planted.reporting import summarise
 
     preview = samples.preview() if report is not None else None

@@ -25,8 +25,9 @@ Departures  `paper`: none, except that complex eigenvectors give their real and 
             steps with A fixed.
             `efficient`: B from a regression with even controls [x, 1, products of V'x], since with exact B and no noise
             h_U vanishes on every *sample* and all error comes from B; x projected to the row space of B, y whitened by B
-            C B'; T weighted by Cov(x ⊗ x)^-½; UWEDGE instead of one pair; no sample splitting. Mean squared error of A
-            at d = k = 10, n = 10,000, noise 0.1, over Cramér-Rao: 1100 (paper), 20 (+ UWEDGE), 3.9 (+ controls and weights).
+            C B'; T weighted by Cov(x ⊗ x)^-½; UWEDGE instead of one pair; no sample splitting. Mean squared
+            error of W and A over Cramér-Rao, unrefined, d = k = m = 10, n = 10,000, noise 0.1, median of 6: 1030
+            (paper), 31 (practical), 3.8 (efficient); `benchmarks/symmetric.py`.
 Cost        O(n p (p + q)) for the sums, p = r(r+1)/2, q = k(k+1)/2, r = d (paper) or k (efficient); O(p q²) algebra.
 References  [GKLW19]_, [Tichavsky2009]_, [Comon2009]_
 """

@@ -117,6 +117,7 @@ def recover_ica(
     search.trace.append({"search": "components", "starts": scores.shape[1], "units": len(units.W)})
     W = units.W if variant == "paper" else complete_units(search, units.W, max_starts=max_starts)
     if len(W) >= k:
-        skew = float(np.linalg.cond(W[:k] / problem.scaling.x_scale))
-        search.evidence.append(Evidence("condition number of W (1 if orthonormal)", skew))
+        rows = W[:k] / problem.scaling.x_scale
+        condition = float(np.linalg.cond(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
+        search.evidence.append(Evidence("condition number of W (1 if orthonormal)", condition))
     return finish_search(search, W)

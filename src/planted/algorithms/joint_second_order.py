@@ -20,10 +20,9 @@ Departures  ``variant="paper-third-order"`` is Algorithm 4 as printed, up to its
             for t symmetric. The same holds for every t₊^p when q - p is even and at least two, in particular q = 4
             for t₊². It is refused with this reason.
             ``variant="second-order"`` (default) reads the matrices of q = 2 from a regression of Y on 1, x and its
-            products, which removes the sampling error of the linear part: at (30, 20, 25), n = 30,000 the largest
-            sine of an angle is 0.02 instead of 1. ``rule="threshold"`` is Algorithm 5's own way to choose rows; the
-            default is the quantile. Units that no direction leads to are searched for at random (not in the paper's
-            variant).
+            products, which removes the sampling error of the linear part. ``rule="threshold"`` is Algorithm 5's own
+            way to choose rows; the default is the quantile. Units that no direction leads to are searched for at
+            random (not in the paper's variant).
 Cost        A regression with 1 + d + d(d+1)/2 features, O(n d⁴); or k contractions of O(n d²).
 References  [BJW18]_
 """

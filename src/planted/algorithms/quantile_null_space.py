@@ -17,9 +17,9 @@ Guarantee   A unit that is returned is one: a vector of the column space that is
             `EXACT_SINE`. Not promised: that a start leads to a unit. Theorem 6 and Lemma 10 of [BJW18]_: for Gaussian
             X and starts close enough, rule "threshold" is exact.
 Notation    paper: A (ours Y'), V (W), U (A), S (complement of N), w (u).
-Departures  Rule "quantile" is ours; the printed threshold succeeded in none of twenty settings in which the quantile
-            always did. The sign of an approximate w is the one whose rows N have the smaller relative singular value,
-            not the first for which a linear system "has a solution".
+Departures  Rule "quantile" is ours. From directions wrong by 2 % at n = 3000 it reached 40 of 40 units, the printed
+            threshold none; from 0.1 % 40 and 13 (d = 6, k = 4, ten teachers). Both signs of an approximate w are
+            tried, and the unit that verifies is taken, in place of "the first linear system which had a solution".
 Cost        One singular value decomposition of |N| × k and one least-squares fit of n/2 × d for each iteration.
 References  [BJW18]_
 """
@@ -39,7 +39,12 @@ from planted.outcomes import BadInputError
 __all__ = ["RULES", "ExactUnits", "exact_unit", "pursue_rectified_units", "units_from_scores"]
 
 RULES = ("quantile", "threshold")
-OFF_SHARE = 0.3  # of the rows; 0.25 to 0.35 behave alike for units that are on half of the time
+OFF_SHARES = (
+    0.3,
+    0.4,
+    0.48,
+)  # of the rows; 0.25 to 0.35 behave alike, more only where these do not separate units
+NULL_TOL = 1e-9  # relative singular value that counts as zero
 TAU_PAPER = 1e-3  # "1/poly(samples)" in Algorithms 3 and 5, as a part of the score's spread
 EXACT_SINE = 1e-8  # largest |f(X w) - Q u| over |Q u|; powers of f cost digits, rounding alone leaves 1e-15
 ON_TOL = 1e-7  # activation, relative to the largest, above which f is inverted
@@ -182,12 +187,17 @@ def pursue_rectified_units(
     return ExactUnits(np.array(found).reshape(len(found), X.shape[1]), starts)
 
 
-def _off_rows(score: Array, k: int, rule: str) -> BoolArray:
+def _off_rows(score: Array, Q: Array, rule: str) -> BoolArray:
     if rule == "threshold":
         return np.asarray(score <= TAU_PAPER * score.std())
-    count = min(max(int(OFF_SHARE * len(score)), k), len(score))
-    off = np.zeros(len(score), dtype=bool)
-    off[np.argpartition(score, count - 1)[:count]] = True
+    n, k = Q.shape
+    order = np.argsort(score, kind="stable")
+    off = np.zeros(n, dtype=bool)
+    for share in OFF_SHARES:
+        off[order[: min(max(int(share * n), k), n)]] = True
+        values = linalg.svdvals(Q[off], check_finite=False)
+        if k == 1 or values[k - 2] > NULL_TOL * values[0]:
+            break  # else a second unit is off on all these rows, and more are needed to tell the two apart
     return off
 
 
@@ -195,7 +205,7 @@ def _run(X: Array, Q: Array, score: Array, activation: Activation, rule: str) ->
     """Iterate (1) until a unit is found or the rows repeat."""
     seen: set[bytes] = set()
     for _ in range(1 if rule == "threshold" else MAX_ITERATIONS):
-        off = _off_rows(score, Q.shape[1], rule)
+        off = _off_rows(score, Q, rule)
         if off.tobytes() in seen or not off.any():
             return None
         seen.add(off.tobytes())

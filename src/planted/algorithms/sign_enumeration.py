@@ -20,9 +20,10 @@ Guarantee   Theorem 1 of [BJW18]_: if there are k independent units they are fou
 Departures  The paper proposes k of 2n constraints to be made tight; restriction gives the same cells without
             duplicates, also when hyperplanes coincide, which the zeros of H make the rule. The equations of (2) are
             solved before the inequalities: first the null space of Q off S, for all patterns in one batch, which
-            leaves a handful, then that of [X_S, -Q_S]. Dimension one needs no linear program; a larger one is
-            searched by a linear program with random objective, in place of the 2n programs of Remark 1 that keep
-            units independent. The printed projector is to be read as P = Q'(QQ')⁻¹Q and is not needed.
+            leaves a handful, then that of [X_S, -Q_S]. Dimension one needs no linear program; for a larger one a
+            linear program decides whether a unit exists, and its weights are then not determined by the samples. The
+            2n programs of Remark 1, which keep units independent of those found before, are not needed when all
+            patterns are examined, nor is the projector, which should read P = Q'(QQ')⁻¹Q.
 Cost        C(n, k) patterns of n signs each, O(n^{k-2}) vectorised steps. k = 3, n = 100: at most 9,902 patterns; k =
             4, n = 60: at most 68,560.
 References  [BJW18]_, [Cover1965]_
@@ -120,7 +121,7 @@ def enumerate_patterns(Q: Array, *, progress: Progress | None = None) -> BoolArr
 
 
 def units_of_patterns(
-    X: Array, Q: Array, patterns: BoolArray, *, rng: np.random.Generator, progress: Progress | None = None
+    X: Array, Q: Array, patterns: BoolArray, *, progress: Progress | None = None
 ) -> PatternUnits:
     """Find every ReLU unit that lies in the span, pattern by pattern (Algorithms 1 and 2).
 
@@ -132,8 +133,6 @@ def units_of_patterns(
         Orthonormal basis of the column space of the outputs.
     patterns : ndarray of bool, shape (count, n)
         Sign patterns of the span.
-    rng : numpy.random.Generator
-        Objectives of the linear programs.
     progress : callable, optional
         Told about patterns examined.
 
@@ -152,7 +151,7 @@ def units_of_patterns(
         smallest = np.linalg.eigvalsh(((~batch).astype(float) @ products).reshape(-1, k, k))[:, 0]
         for pattern in batch[smallest < NULL_TOL]:
             candidates += 1
-            w, is_unique = _unit_of_pattern(X, Q, pattern, rng)
+            w, is_unique = _unit_of_pattern(X, Q, pattern)
             undetermined += w is not None and not is_unique
             if w is not None and all(w @ other < SAME_UNIT_COSINE for other in found):
                 found.append(w)
@@ -224,9 +223,7 @@ def _distinct(points: Array, rows: Array) -> Array:
     return np.asarray(chosen / np.linalg.norm(chosen, axis=1, keepdims=True))
 
 
-def _unit_of_pattern(
-    X: Array, Q: Array, pattern: BoolArray, rng: np.random.Generator
-) -> tuple[Array | None, bool]:
+def _unit_of_pattern(X: Array, Q: Array, pattern: BoolArray) -> tuple[Array | None, bool]:
     """Solve (2) for one pattern; return w of unit norm (None if there is none) and whether it is the only one."""
     d = X.shape[1]
     off = null_space(Q[~pattern], tol=np.sqrt(NULL_TOL)).basis if (~pattern).any() else np.eye(Q.shape[1])
@@ -236,7 +233,7 @@ def _unit_of_pattern(
     directions = X @ space[:d]
     if not directions.size or not np.abs(directions).max() > 0:
         return None, True
-    z = _signed(directions, pattern) if space.shape[1] == 1 else _inside(directions, pattern, rng)
+    z = _signed(directions, pattern) if space.shape[1] == 1 else _inside(directions, pattern)
     if z is None:
         return None, True
     w = space[:d] @ z
@@ -252,14 +249,20 @@ def _signed(direction: Array, pattern: BoolArray) -> Array | None:
     return None
 
 
-def _inside(directions: Array, pattern: BoolArray, rng: np.random.Generator) -> Array | None:
-    """Find a solution with the signs of the pattern by a linear program, for a solution space of several dimensions."""
+def _inside(directions: Array, pattern: BoolArray) -> Array | None:
+    """Find a solution with the signs of the pattern in a space of several dimensions: the one that clears them most."""
     size = directions.shape[1]
-    rows = np.vstack([-directions[pattern], directions[~pattern]]) / np.abs(directions).max()
-    limits = np.zeros(len(rows))
-    total = directions[pattern].sum(axis=0, keepdims=True) / np.abs(directions).max()
-    free = np.full(size, np.inf)
-    objective = np.asarray(rng.standard_normal(size))
-    program = LinearProgram(objective, rows, limits, total, np.ones(1), -free, free)
-    answer = solve_program(program)
-    return answer.x if answer.status is ProgramStatus.OPTIMAL else None
+    rows = directions / np.abs(directions).max()
+    G = np.vstack(
+        [
+            np.hstack([-rows[pattern], np.ones((int(pattern.sum()), 1))]),
+            np.hstack([rows[~pattern], np.zeros((int((~pattern).sum()), 1))]),
+        ]
+    )
+    none = np.zeros((0, size + 1)), np.zeros(0)
+    objective = np.append(np.zeros(size), -1.0)
+    box = np.ones(size + 1)
+    answer = solve_program(LinearProgram(objective, G, np.zeros(len(G)), *none, -box, box))
+    if answer.status is not ProgramStatus.OPTIMAL or answer.x is None or answer.x[-1] <= UNIT_TOL:
+        return None
+    return answer.x[:-1]

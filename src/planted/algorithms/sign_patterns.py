@@ -136,9 +136,9 @@ def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
             f"{max_patterns} patterns and {MAX_PAPER_UNITS} units. Use variant='cone', or fewer samples."
         )
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
-    progress, rng = search.problem.progress, search.problem.rng
+    progress = search.problem.progress
     patterns = enumerate_patterns(search.Q, progress=progress)
-    units = units_of_patterns(search.X, search.Q, patterns, rng=rng, progress=progress)
+    units = units_of_patterns(search.X, search.Q, patterns, progress=progress)
     search.trace.append(
         {
             "search": "sign patterns",

@@ -17,8 +17,8 @@ Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem; el
 
             which is zero for a unit that is dead *and* for one of two that coincide: one rule for both.
 Guarantee   A stationary point of (1). Kind: local.
-Departures  Joint steps in (v, β, Λ), as one would write them down first, needed more restarts; with elimination and
-            half as many extra units as units nearly every single start ends at rounding error (docs/theory/expand.md).
+Departures  Steps in the hyperplanes alone instead of joint steps in (v, β, Λ). With half as many extra units as units nearly
+            every single start ends at rounding error (docs/theory/expand.md).
 Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory.
 """
 

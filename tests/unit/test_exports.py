@@ -199,6 +199,15 @@ def test_broken_and_malicious_onnx_is_a_file_format_error(damage: Any, tmp_path:
         import_network(path)
 
 
+def test_numbers_in_another_file_are_named_and_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    export_network(NET, path)
+    external(path)
+    (tmp_path / "outside.bin").write_bytes(NET.W.tobytes())
+    with pytest.raises(FileFormatError, match="tensor 'W' is kept in another file"):
+        identify(str(path), 6)
+
+
 def test_onnx_of_another_kind_is_refused_by_import_but_can_be_asked(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     export_network(with_activation("quadratic"), path)

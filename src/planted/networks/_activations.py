@@ -45,7 +45,18 @@ class Activation:
         return np.asarray(np.where(t > 0, self.right, self.left) * magnitude)
 
     def derivative(self, t: Array) -> Array:
-        """Return the derivative at ``t``; at a kink the left one."""
+        """Return the derivative; at a kink the left one.
+
+        Parameters
+        ----------
+        t : ndarray
+            Pre-activations.
+
+        Returns
+        -------
+        ndarray
+            Derivatives, of the same shape.
+        """
         if self.degree == 1:
             return np.where(t > 0, self.right, -self.left)
         slope = self.degree * np.abs(t) ** (self.degree - 1)

@@ -44,7 +44,20 @@ class InputLaw(Protocol):
         """Number of inputs, d."""
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Return ``n`` independent rows, an array of shape (n, d)."""
+        """Return ``n`` independent rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The rows.
+        """
 
 
 @dataclass(frozen=True, eq=False)

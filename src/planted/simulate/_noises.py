@@ -31,7 +31,22 @@ class Noise(Protocol):
     """Anything with a method ``sample(X, shape, rng)`` that returns an array of that shape."""
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-        """Return the noise for the rows of X, an array of shape (n, m)."""
+        """Return the noise for the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, on which the noise may depend.
+        shape : tuple of int
+            The shape (n, m) of the outputs.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            The noise.
+        """
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,20 @@ class WeightDesign(Protocol):
     """Anything with a method ``draw(shape, rng)`` that returns a matrix of that shape."""
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-        """Return a matrix of that shape."""
+        """Return a matrix of that shape.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Rows and columns.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        ndarray
+            The matrix.
+        """
 
 
 @dataclass(frozen=True)

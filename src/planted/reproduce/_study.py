@@ -19,6 +19,7 @@ __all__ = ["Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
 # paper name -> module with FIGURES: dict[str, Callable[[StudyOptions], Study]]
 _MODULES: dict[str, str] = {
     "memorize": "planted.reproduce.memorize",
+    "rectified": "planted.reproduce.rectified",
     "symmetric-inputs": "planted.reproduce.symmetric_inputs",
 }
 

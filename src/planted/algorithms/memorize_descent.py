@@ -13,7 +13,7 @@ Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds th
             label; gradient = diag(a) W (1/n) Σ δ_j z_j z_j'.
 Departures  Practical constants: no penalty, a Gaussian start of standard deviation 1/√k instead of zero (a saddle,
             which costs the first t_thres steps), and an end when the loss reaches the tolerance. n = 300, d = 100:
-            1e-10 in some tens of steps, where the theorem's step is 7e-5 and its t_thres 4e9.
+            1e-10 in some tens of steps, where the theorem's step is 6e-5 and its t_thres 7e9.
 Cost        2nq² + 2kq² flops per step.
 References  [GWZ20]_
 """

@@ -48,6 +48,10 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc gives the types, with shapes
 autodoc_member_order = "bysource"
+# Made by scikit-learn, with references into its own documentation.
+autodoc_default_options = {
+    "exclude-members": "set_fit_request, set_score_request, set_predict_request, set_partial_fit_request"
+}
 numpydoc_show_class_members = False
 
 html_theme = "furo"

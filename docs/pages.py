@@ -39,6 +39,7 @@ EXPLAINED = {
 }
 
 # The words that open the parts of a module docstring, as in CONTRIBUTING.md.
+BARS = re.compile(r"\|([\w'() .+-]+)\|")  # absolute values, which markup would take for substitutions
 LABEL = re.compile(r"^(Problem|Idea|Guarantee|Notation|Departures|Cost|References)(\s{2,}|$)(.*)")
 
 
@@ -205,7 +206,24 @@ def columns_to_rubrics(lines: list[str]) -> list[str]:
             converted += ["", line]
         else:
             converted.append(line[column:])
-    return converted
+    return _separate_lists(
+        [BARS.sub(r"\\|\1\\|", line) if ":math:" not in line else line for line in converted]
+    )
+
+
+def _separate_lists(lines: list[str]) -> list[str]:
+    """Put the blank lines around numbered lists that markup asks for and prose does not."""
+    separated: list[str] = []
+    in_list = False
+    for line in lines:
+        is_item = bool(re.match(r"\d+\. ", line))
+        ends = in_list and line.strip() != "" and not line.startswith("   ") and not is_item
+        begins = is_item and not in_list
+        if ends or (begins and separated and separated[-1].strip()):
+            separated.append("")
+        in_list = is_item or (in_list and not ends)
+        separated.append(line)
+    return separated
 
 
 def _kind(value: object) -> str:

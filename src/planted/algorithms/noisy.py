@@ -2,11 +2,10 @@ r"""Recover a network from noisy data: several starts, refined, chosen by rows t
 
 Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, the number of units included.
 Idea        1. k = number of output directions in which x explains more than noise would
-            (`instruments.rank_of_signal`), unless it is given.
-            2. Candidates: the instrumental start and random ones, each refined on a part of the rows and scored by
-            its mean squared
-               residual on rows held out. Stop as soon as two starts end at the same best score: a global minimum is
-               reached from many starts, local ones differ.
+               (`instruments.rank_of_signal`), unless it is given.
+            2. Candidates: the instrumental start and random ones, each refined on a part of the rows and scored by its
+               mean squared residual on rows held out. Stop as soon as two starts end at the same best score: a global
+               minimum is reached from many starts, local ones differ.
             3. The best is refined on all rows, without the offset c when it does not earn its place (an F-test), and
                certified; if x still shows in the residual, one more unit is tried while m allows.
 Guarantee   None that the global minimum is found; the certificate decides. Given the right basin, the answer is the

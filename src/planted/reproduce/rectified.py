@@ -44,6 +44,13 @@ ALGORITHMS: Mapping[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"activation": "power:2"},
     ),
 }
+PRINTED = (
+    "joint-diagonalisation, printed threshold",
+    "ica without pursuit, orthonormal W",
+    "ica, printed threshold, orthonormal W",
+    "lone-units, orthonormal W",
+)
+WORKING, OTHERS = "practical forms", "as printed"
 COMPARED = ("complementarity (default route)", "sign-patterns, cone", "joint-diagonalisation")
 LAWS = ("gaussian", "correlated", "uniform", "laplace", "student-t", "exponential", "rademacher")
 
@@ -55,13 +62,19 @@ def _samples(options: StudyOptions) -> Study:
     )
     few = (20, 40) if options.quick else (10, 14, 20, 30, 45, 70, 100)
     cases: list[Case] = [(name, SHAPE, n, {}) for name in ALGORITHMS for n in sizes]
-    rows = _run(options, cases, panel="five units")
+    rows = _run(options, cases, panel=WORKING)
+    for row in rows:
+        row["panel"] = OTHERS if row["curve"] in PRINTED else WORKING
     three = (5, 3, 3)
     rows += _run(options, [("sign patterns, all", three, n, {}) for n in few], panel="three units")
-    rows += [*_limit_line(SHAPE, "five units"), *_limit_line(three, "three units")]
+    rows += [
+        *_limit_line(SHAPE, WORKING),
+        *_limit_line(SHAPE, OTHERS),
+        *_limit_line(three, "three units"),
+    ]
     panels = tuple(
         Axes(f"{panel}: {shape}", "n", "success", "curve", log_x=True, log_y=False, where={"panel": panel})
-        for panel, shape in (("five units", SHAPE), ("three units", three))
+        for panel, shape in ((WORKING, SHAPE), (OTHERS, SHAPE), ("three units", three))
     )
     claims = [
         Claim(
@@ -218,8 +231,8 @@ def _limit_line(shape: tuple[int, int, int], panel: str) -> list[Row]:
     """Two points that draw the information limit."""
     d, k, m = shape
     limit = (k * d + m * k - k) / m
-    base = {"panel": panel, "curve": "information limit", "n": limit, "wrong": 0, "trials": 0}
-    return [base | {"success": share} for share in (0.0, 1.0)]
+    base = {"panel": panel, "curve": "information limit", "wrong": 0, "trials": 0}
+    return [base | {"n": limit * stretch, "success": share} for stretch, share in ((0.999, 0.0), (1.0, 1.0))]
 
 
 def _threshold(rows: Sequence[Row], curve: str) -> str:

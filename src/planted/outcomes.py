@@ -67,7 +67,10 @@ class Outcome(Enum):
 class Guarantee(Enum):
     """What was proved for the conditions that were met; the value says it in words."""
 
-    EXACT = "exact: the conditions of a uniqueness theorem were verified on these samples"
+    EXACT = (
+        "exact: the noiseless samples determine the network, with samples to spare; the detail says whether uniqueness is "
+        "proved among all networks of this width or among those nearby"
+    )
     ASYMPTOTIC = "asymptotic: consistent as samples grow; errors follow the stated standard errors"
     HEURISTIC = "heuristic: judged by its fit and local checks alone"
     NONE = "none"

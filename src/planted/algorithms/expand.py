@@ -59,7 +59,7 @@ REQUIRES = Requirements(
     biases=True,
     noise="mean-zero",
     samples="noiseless about 3(k+1)(d+1)/m and more for k > d; noisy some 12 times as many as unknowns",
-    guarantee=Guarantee.HEURISTIC,
+    guarantee=Guarantee.EXACT,
     reference="planted",
     samples_needed=lambda d, k, m, is_noisy: (12.0 if is_noisy else 3.0) * (k + 1) * (d + 1) / m,
 )

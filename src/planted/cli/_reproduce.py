@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from planted.cli._console import out_console, print_note, progress_bar
 from planted.cli._options import SeedOption
@@ -38,10 +39,10 @@ def reproduce(
             extra = {} if data is None else {"data": data}
             study = study_of(StudyOptions(quick=quick, seed=seed or 0, progress=progress, extra=extra))
         claims = Table(
-            "the paper", "measured here", title=study.title, title_justify="left", header_style="dim"
+            "the paper", "measured here", title=Text(study.title), title_justify="left", header_style="dim"
         )
         for claim in study.claims:
-            claims.add_row(claim.paper, claim.ours)
+            claims.add_row(Text(claim.paper), Text(claim.ours))
         console.print(claims)
         for path in write_study(study, out):
             print_note(f"wrote {path}")

@@ -7,7 +7,10 @@ noisy       mean squared error divided by the Cramér-Rao bound
 
 from __future__ import annotations
 
+import argparse
+import os
 import time
+from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -40,36 +43,45 @@ def planted_world(n: int, shape: tuple[int, int, int], law: str, seed: int, nois
     return X, net(X) + noise * errors.standard_normal((n, m)), net
 
 
-def count_hits(n: int, shape: tuple[int, int, int], law: str, seeds: range) -> dict[str, Any]:
-    hits = certified = false = right_k = 0
+def try_once(case: tuple[int, tuple[int, int, int], str, int]) -> tuple[bool, bool, bool, bool, float]:
+    """Return whether one seed hits, is certified, is falsely certified, has the right width, and its CPU seconds."""
+    n, shape, law, seed = case
+    X, Y, net = planted_world(n, shape, law, seed)
     began = time.process_time()
-    for seed in seeds:
-        X, Y, net = planted_world(n, shape, law, seed)
-        answer = planted.recover(X, Y, method="complementarity", random_state=seed)
-        error = np.inf if answer.network is None else planted.parameter_error(answer.network, net)
-        hits += error <= 1e-12
-        recovered = answer.outcome is planted.Outcome.RECOVERED
-        certified += recovered
-        false += recovered and error > 1e-9
-        right_k += answer.network is not None and answer.network.n_hidden == shape[1]
-    cpu = (time.process_time() - began) / len(seeds)
+    answer = planted.recover(X, Y, method="complementarity", random_state=seed)
+    cpu = time.process_time() - began
+    error = np.inf if answer.network is None else planted.parameter_error(answer.network, net)
+    recovered = answer.outcome is planted.Outcome.RECOVERED
+    right_k = answer.network is not None and answer.network.n_hidden == shape[1]
+    return error <= 1e-12, recovered, recovered and error > 1e-9, right_k, cpu
+
+
+def count_hits(pool: Executor, n: int, shape: tuple[int, int, int], law: str, seeds: range) -> dict[str, Any]:
+    results = list(pool.map(try_once, [(n, shape, law, seed) for seed in seeds], chunksize=5))
+    hits, certified, false, right_k = (sum(int(row[i]) for row in results) for i in range(4))
+    cpu = float(np.mean([row[4] for row in results]))
     return {
         "shape": str(shape), "n": n, "law": law, "seeds": len(seeds), "hits": hits, "certified": certified,
         "false": false, "right_k": right_k, "cpu_seconds": round(cpu, 3),
     }  # fmt: skip
 
 
-def efficiency(shape: tuple[int, int, int], law: str, seeds: range) -> dict[str, Any]:
-    ratios, right_k, recovered = [], 0, 0
-    for seed in seeds:
-        X, Y, net = planted_world(10_000, shape, law, seed, noise=0.1)
-        truth = net.canonical()
-        info = information(accumulate_normal(RowBlocks.from_arrays(X, Y), truth), truth, offset=False)
-        bound = 0.01 * sum(float(values.sum()) for values in info.variances.values())
-        answer = planted.recover(X, Y, method="complementarity", random_state=seed)
-        right_k += answer.network is not None and answer.network.n_hidden == shape[1]
-        recovered += answer.outcome is planted.Outcome.RECOVERED
-        ratios.append(squared_error(answer.network, truth) / bound)
+def fit_once(case: tuple[tuple[int, int, int], str, int]) -> tuple[float, bool, bool]:
+    """Return the squared error over the Cramér-Rao bound, whether the width is right, and whether it is certified."""
+    shape, law, seed = case
+    X, Y, net = planted_world(10_000, shape, law, seed, noise=0.1)
+    truth = net.canonical()
+    info = information(accumulate_normal(RowBlocks.from_arrays(X, Y), truth), truth, offset=False)
+    bound = 0.01 * sum(float(values.sum()) for values in info.variances.values())
+    answer = planted.recover(X, Y, method="complementarity", random_state=seed)
+    right_k = answer.network is not None and answer.network.n_hidden == shape[1]
+    return squared_error(answer.network, truth) / bound, right_k, answer.outcome is planted.Outcome.RECOVERED
+
+
+def efficiency(pool: Executor, shape: tuple[int, int, int], law: str, seeds: range) -> dict[str, Any]:
+    results = list(pool.map(fit_once, [(shape, law, seed) for seed in seeds]))
+    ratios = [row[0] for row in results]
+    right_k, recovered = (sum(int(row[i]) for row in results) for i in (1, 2))
     floor = sum(ratio < 3 for ratio in ratios)
     good = [ratio for ratio in ratios if ratio < 3]
     return {
@@ -89,6 +101,11 @@ def squared_error(net: TwoLayerNetwork | None, truth: TwoLayerNetwork) -> float:
 
 def main() -> None:
     options = parse_options(__doc__)
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        measure(options, pool)
+
+
+def measure(options: argparse.Namespace, pool: Executor) -> None:
     count = 10 if options.quick else 100
     seeds = range(options.seed, options.seed + count)
     lines: list[Line] = []
@@ -96,7 +113,7 @@ def main() -> None:
     for shape, multiple in SHAPES.items():
         n = int(np.ceil(multiple * simulate.information_limit(*shape)))
         for law in LAWS:
-            row = count_hits(n, shape, law, seeds) | {"multiple": float(multiple)}
+            row = count_hits(pool, n, shape, law, seeds) | {"multiple": float(multiple)}
             noiseless.append(row)
             lines.append(
                 at_least(f"{shape} n={n} ({multiple} L) {law}: error <= 1e-12", row["hits"], count, 0.95)
@@ -104,7 +121,7 @@ def main() -> None:
     for shape in list(SHAPES)[:2]:
         d, k, _ = shape
         n = int(1.5 * (k * (k + 1) / 2 + k * (d + 1))) + 1
-        row = count_hits(n, shape, "exponential", seeds) | {
+        row = count_hits(pool, n, shape, "exponential", seeds) | {
             "multiple": n / simulate.information_limit(*shape)
         }
         noiseless.append(row)
@@ -114,7 +131,8 @@ def main() -> None:
         for multiple in (2.0, 2.5, 3.0, 3.5):
             n = int(np.ceil(multiple * simulate.information_limit(*shape)))
             below.append(
-                count_hits(n, shape, "exponential", seeds[: max(count // 4, 5)]) | {"multiple": multiple}
+                count_hits(pool, n, shape, "exponential", seeds[: max(count // 10, 5)])
+                | {"multiple": multiple}
             )
     every = noiseless + below
     lines.append(
@@ -131,7 +149,9 @@ def main() -> None:
     noisy = []
     for law in ("gaussian", "exponential"):
         for shape in ((10, 5, 5), (10, 10, 10)):
-            row = efficiency(shape, law, range(options.seed, options.seed + (4 if options.quick else 20)))
+            row = efficiency(
+                pool, shape, law, range(options.seed, options.seed + (4 if options.quick else 20))
+            )
             noisy.append(row)
             lines.append(
                 at_least(

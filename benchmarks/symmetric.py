@@ -140,7 +140,7 @@ def rate(seeds: int, first: int) -> tuple[list[Line], list[dict[str, Any]]]:
             slopes.append(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
         middle = float(np.median(slopes))
         error = 1.2533 * 1.4826 * float(np.median(np.abs(np.array(slopes) - middle))) / np.sqrt(seeds)
-        passed = abs(middle + 0.5) <= 3 * error and error < 0.1
+        passed = bool(abs(middle + 0.5) <= 3 * error and error < 0.1)
         lines.append(Line(f"slope of {variant}, unrefined: -1/2", f"{middle:.3f} ± {error:.3f}", passed))
     return lines, rows
 

@@ -8,6 +8,7 @@ from scipy import linalg
 
 import planted
 from planted.algorithms.joint_second_order import (
+    _contracted,
     directions_of_matrices,
     hermite_directions,
     vanishing_coefficient,
@@ -57,6 +58,42 @@ def test_the_coefficient_vanishes_exactly_when_said(name, order):
     activation = parse_activation(name)
     coefficient = float((weights * density * hermite * activation(t)).sum())
     assert (abs(coefficient) < 1e-12) == vanishing_coefficient(activation, order)
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_contractions_are_those_of_the_hermite_tensor(order):
+    """The tensor written out entry by entry, for outputs without their linear part, contracted afterwards."""
+    data = world(200, d=3, k=2, m=2)
+    X = data.X - data.X.mean(axis=0)
+    rows = np.hstack([X, np.ones((200, 1))])
+    residual = data.Y - rows @ linalg.lstsq(rows, data.Y)[0]
+    stream = np.random.default_rng(3)
+    r = residual @ stream.standard_normal(2)
+    one = np.eye(3)
+    tensor = np.zeros((3,) * order)
+    for x, weight in zip(X, r, strict=True):
+        if order == 3:
+            pairs = (
+                np.einsum("a,bc->abc", x, one)
+                + np.einsum("b,ac->abc", x, one)
+                + np.einsum("c,ab->abc", x, one)
+            )
+            tensor += weight / 200 * (np.einsum("a,b,c->abc", x, x, x) - pairs)
+            continue
+        xx = np.outer(x, x)
+        pairs = sum(
+            np.einsum(f"{p},{q}->abce", xx, one)
+            for p, q in (("ab", "ce"), ("ac", "be"), ("ae", "bc"), ("bc", "ae"), ("be", "ac"), ("ce", "ab"))
+        )
+        constants = sum(
+            np.einsum(f"{p},{q}->abce", one, one) for p, q in (("ab", "ce"), ("ac", "be"), ("ae", "bc"))
+        )
+        tensor += weight / 200 * (np.einsum("ab,ce->abce", xx, xx) - pairs + constants)
+    found = _contracted(X, data.Y, 2, order=order, rng=np.random.default_rng(3))
+    directions = stream.standard_normal((8, 3))
+    for matrix, u in zip(found, directions / np.linalg.norm(directions, axis=1, keepdims=True), strict=True):
+        expected = tensor @ u if order == 3 else tensor @ u @ u
+        np.testing.assert_allclose(matrix, expected, rtol=0, atol=1e-12)  # rounding of 200 terms of order ten
 
 
 def test_the_error_of_the_directions_falls_like_the_root_of_the_samples():

@@ -145,6 +145,13 @@ def test_data_of_another_kind_are_never_called_recovered(what):
     assert recover(data.X, Y, 3, random_state=0).outcome is not Outcome.RECOVERED
 
 
+def test_noise_is_named_when_there_are_samples_enough():
+    data = world(800, 3, noise=0.01)
+    recovery = recover(data.X, data.Y, 3, random_state=0)
+    assert recovery.outcome is Outcome.ASSUMPTION_FAILED
+    assert "No two of 800 samples have parallel outputs" in recovery.detail
+
+
 def test_more_groups_than_units_asked_for_are_refused():
     data = world(800, 3)
     recovery = recover(data.X, data.Y, 2, random_state=0)

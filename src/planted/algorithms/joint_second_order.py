@@ -289,12 +289,14 @@ def _contracted(X: Array, Y: Array, k: int, *, order: int, rng: np.random.Genera
     for u in rng.standard_normal((CONTRACTIONS * k, d)):
         u = u / np.linalg.norm(u)
         s = X @ u
-        weight = r * s if order == 3 else r * (s**2 - 1)
-        edge = X.T @ (r if order == 3 else 2 * r * s) / n
-        matrix = (X * weight[:, None]).T @ X / n - weight.mean() * np.eye(d)
-        matrix -= np.outer(edge, u) + np.outer(u, edge)
-        if order == 4:
-            matrix += 2 * r.mean() * np.outer(u, u)
+        weight = r * s if order == 3 else r * s**2
+        matrix = (X * weight[:, None]).T @ X / n
+        if (
+            order == 4
+        ):  # the other terms of He_3 and He_4 are averages of r, or of r x, and vanish; not so r x x'
+            edge = 2 * X.T @ (r * s) / n
+            matrix -= np.outer(edge, u) + np.outer(u, edge) + weight.mean() * np.eye(d)
+            matrix -= (X * r[:, None]).T @ X / n
         matrices.append(matrix)
     return np.array(matrices)
 

@@ -221,6 +221,13 @@ def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     found, n_samples = len(lone.W), search.problem.n_samples
     wanted = asked if isinstance(asked, int) else max(search.Q.shape[1], 1)
+    if not found and not len(lone.small) and n_samples >= (d + 2) * 2**wanted:
+        search.evidence.append(Evidence("samples with parallel outputs", 0, d + 1, ">=", "Algorithm 7"))
+        text = (
+            f"No two of {n_samples} samples have parallel outputs, so no unit was ever alone: there is noise, an "
+            "offset, or a unit that is always on."
+        )
+        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     if found < wanted:
         need = _need_of_missing(search, lone, wanted)
         search.evidence += [

@@ -114,6 +114,13 @@ def test_one_output_is_refused():
     assert "with one output all samples are parallel" in recovery.detail
 
 
+def test_the_diagnosis_says_so_too():
+    data = world(300, 3, m=1)
+    check = next(item for item in planted.diagnose(data.X, data.Y).methods if item.method == "lone-units")
+    assert not check.applies
+    assert "needs at least two outputs" in check.reason
+
+
 @pytest.mark.parametrize("factor", [2.0, -1.0])
 def test_parallel_columns_of_either_sign_are_refused(factor):
     data = world(2000, 3)

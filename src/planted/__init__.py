@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planted.algorithms.memorize import memorize
     from planted.algorithms.memorize_result import Memory
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
-    from planted.front import Diagnosis, diagnose, methods, recover
+    from planted.front import Diagnosis, diagnose, methods, recover, standard_errors
     from planted.io import export_network, import_network, load_network, to_sklearn, to_torch
     from planted.moments import RowBlocks
     from planted.networks import TwoLayerNetwork, parameter_error
@@ -50,6 +50,7 @@ __all__ = [
     "parameter_error",
     "recover",
     "simulate",
+    "standard_errors",
     "to_sklearn",
     "to_torch",
 ]
@@ -79,6 +80,7 @@ _HOMES = {
     "methods": "planted.front",
     "parameter_error": "planted.networks",
     "recover": "planted.front",
+    "standard_errors": "planted.front",
     "to_sklearn": "planted.io",
     "to_torch": "planted.io",
 }

@@ -95,6 +95,27 @@ class Scaling:
             network.activation,
         )
 
+    def standardise(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Express a network of the user's units in those of the standardised problem; the inverse of `restore`.
+
+        Parameters
+        ----------
+        network : TwoLayerNetwork
+            A function of the user's inputs.
+
+        Returns
+        -------
+        TwoLayerNetwork
+            The same function of standardised inputs, units in the same order.
+        """
+        return TwoLayerNetwork(
+            network.W * self.x_scale,
+            network.b + network.W @ self.x_mean,
+            network.A / self.y_scale,
+            (network.c - self.y_shift) / self.y_scale,
+            network.activation,
+        )
+
     def in_order(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Sort the units as the canonical form of the restored network sorts them.
 

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from planted._typing import IntArray
 from planted.algorithms._lack_of_fit import lack_of_fit
@@ -299,8 +300,13 @@ def certify_noisy(
     )
     kink, direction = _unit_strengths(net, info, noise)
     level = Evidence("residual standard deviation, in output standard deviations", noise)
+    reach = Evidence(
+        "95 % upper bound on the network's mean squared error, in output variances",
+        float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations),
+        equation="normal noise of one variance",
+    )
     checks = (enough, rank, *sides, fitting, missing, tails, kink, direction)
-    evidence = (level, count, *checks, *further)
+    evidence = (level, reach, count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if not failed and _first_failure(further):
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, _first_failure(further), doubt)

@@ -28,7 +28,14 @@ from planted.algorithms.refine import reduced_normal_matrix
 from planted.moments import NormalSums
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["Information", "identity_scaling", "information"]
+__all__ = [
+    "HiddenChanges",
+    "Information",
+    "hidden_changes",
+    "identity_scaling",
+    "information",
+    "tangent_basis",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +86,12 @@ def information(
         Conditioning and variances.
     """
     k = network.n_hidden
-    T = _tangent_basis(network, biases)
+    T = tangent_basis(network, biases=biases)
     units = units or identity_scaling(network.n_features, network.n_outputs)
     if not T.shape[1]:  # one input and no bias: a unit is its sign, and nothing of it can move
         return Information(1.0, 0, _variances(T, sums, network, offset, units))
     N = T.T @ reduced_normal_matrix(sums, network, offset=offset) @ T
-    lengths = np.sqrt(_column_squares(sums, network, T))
+    lengths = np.sqrt(np.maximum(_column_squares(sums, network, T), 0.0))  # rounding may leave -1e-17
     if not (lengths > 0).all():
         dead = int(np.flatnonzero(lengths <= 0)[0] // (len(lengths) // k))
         return Information(0.0, dead, None)
@@ -97,8 +104,21 @@ def information(
     return Information(conditioning, weakest, _variances(root, sums, network, offset, units))
 
 
-def _tangent_basis(network: TwoLayerNetwork, biases: bool) -> Array:
-    """Return T of shape (k p, k (p-1)): for each unit an orthonormal basis of w_j⊥, and b_j unless it is known."""
+def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
+    """Return the directions in which units can move at unit norm: an orthonormal basis of w_j⊥, and b_j unless it is known.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network with k units of d inputs.
+    biases : bool
+        Whether b is a parameter.
+
+    Returns
+    -------
+    ndarray of shape (k (d + 1), k d) or, without biases, (k (d + 1), k (d - 1))
+        The basis T.
+    """
     k, d = network.W.shape
     size = d if biases else d - 1
     T = np.zeros((k, d + 1, k, size))
@@ -127,27 +147,89 @@ def _variances(
 ) -> dict[str, Array]:
     """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
-    dV = root.reshape(k, p, root.shape[1])
+    hidden = hidden_changes(root.reshape(k, p, root.shape[1]), network, units)
+    size = k + int(offset)
+    inverse = linalg.pinvh(sums.GG[:size, :size])
+    stretch = np.append(hidden.rho**network.activation.degree, 1.0)[:size]
+    outputs = np.zeros((m, k + 1))
+    for index, row in enumerate(network.A):
+        dB = hidden.output_changes(-inverse @ (sums.GZ[:size] * np.repeat(row, p)) @ root, row, network)
+        outputs[index, :size] = np.diag(inverse) * stretch**2 + (dB**2).sum(axis=1)
+    outputs *= units.y_scale**2
+    variances = {"W": (hidden.dW**2).sum(axis=2), "b": (hidden.db**2).sum(axis=1)}
+    return variances | {"A": outputs[:, :k], "c": outputs[:, k]}
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenChanges:
+    """Changes of the hidden layer in the user's units, r of them side by side.
+
+    Parameters
+    ----------
+    dW : ndarray of shape (k, d, r)
+        Changes of unit rows.
+    db : ndarray of shape (k, r)
+        Changes of biases.
+    rho : ndarray of shape (k,)
+        Norms by which rows were divided to be of unit norm in the user's units.
+    d_rho : ndarray of shape (k, r)
+        Changes of these norms, which move the output weights.
+    """
+
+    dW: Array
+    db: Array
+    rho: Array
+    d_rho: Array
+
+    def output_changes(self, dB: Array, row: Array, network: TwoLayerNetwork) -> Array:
+        """Return the changes of one output's weights (and offset) that go with them, up to the outputs' scale.
+
+        Parameters
+        ----------
+        dB : ndarray of shape (k or k + 1, r)
+            Changes in the network's own units.
+        row : ndarray of shape (k,)
+            The output's weights.
+        network : TwoLayerNetwork
+            The network.
+
+        Returns
+        -------
+        ndarray of shape (k or k + 1, r)
+            Changes in the user's units.
+        """
+        degree = network.activation.degree
+        stretch = np.append(self.rho**degree, 1.0)[: len(dB)]
+        changes = dB * stretch[:, None]
+        changes[: len(row)] += row[:, None] * (degree * self.rho[:, None] ** (degree - 1)) * self.d_rho
+        return np.asarray(changes)
+
+
+def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> HiddenChanges:
+    """Express small changes of (w, b) in the user's units, rows of W kept at unit norm.
+
+    Parameters
+    ----------
+    dV : ndarray of shape (k, d + 1, r)
+        Changes in the network's own units.
+    network : TwoLayerNetwork
+        The network.
+    units : Scaling
+        The user's units.
+
+    Returns
+    -------
+    HiddenChanges
+        The same changes.
+    """
     scaled = network.W / units.x_scale
     rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho**degree
     W = scaled / rho[:, None]
     d_scaled = dV[:, :-1] / units.x_scale[:, None]
     d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
     dW = (d_scaled - W[:, :, None] * d_rho[:, None, :]) / rho[:, None, None]
-    db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None] - np.einsum(
-        "jpr,p->jr", dW, units.x_mean
-    )
-    size = k + int(offset)
-    inverse = linalg.pinvh(sums.GG[:size, :size])
-    degree = network.activation.degree
-    stretch = np.append(rho**degree, 1.0)[:size]
-    outputs = np.zeros((m, k + 1))
-    for index, row in enumerate(network.A):
-        dB = -inverse @ (sums.GZ[:size] * np.repeat(row, p)) @ root * stretch[:, None]
-        dB[:k] += row[:, None] * (degree * rho[:, None] ** (degree - 1)) * d_rho
-        outputs[index, :size] = np.diag(inverse) * stretch**2 + (dB**2).sum(axis=1)
-    outputs *= units.y_scale**2
-    return {"W": (dW**2).sum(axis=2), "b": (db**2).sum(axis=1), "A": outputs[:, :k], "c": outputs[:, k]}
+    db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None]
+    return HiddenChanges(dW, db - np.einsum("jpr,p->jr", dW, units.x_mean), rho, d_rho)
 
 
 def identity_scaling(d: int, m: int) -> Scaling:

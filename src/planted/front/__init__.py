@@ -1,7 +1,17 @@
 """The front door: look at the data, choose a method, return one answer with its evidence."""
 
 from planted.front._diagnose import Diagnosis, MethodCheck, diagnose
+from planted.front._intervals import standard_errors
 from planted.front._recover import recover
 from planted.front._registry import Method, find_method, methods
 
-__all__ = ["Diagnosis", "Method", "MethodCheck", "diagnose", "find_method", "methods", "recover"]
+__all__ = [
+    "Diagnosis",
+    "Method",
+    "MethodCheck",
+    "diagnose",
+    "find_method",
+    "methods",
+    "recover",
+    "standard_errors",
+]

@@ -1,0 +1,140 @@
+r"""Standard errors that do not believe in equal noise: the sandwich, and the bootstrap.
+
+Problem     The standard errors of `uncertainty` assume noise of one variance. Noise that grows with x, or differs between
+            outputs, makes them too small or too large.
+Idea        *Sandwich.* The estimate is a sum of influences of rows. With the projected masked inputs
+            :math:`\tilde Z = Z - G (G^\top G)^{-1} G^\top Z` and the score
+            :math:`s_i = \sum_l r_{il} (a_l \otimes 1) \circ \tilde z_i`, row i moves V by
+            :math:`\psi_i = T (T^\top N T)^{-1} T^\top s_i` and the output weights by
+            :math:`(G^\top G)^{-1} (g_i r_{il} - G^\top Z (a_l \otimes 1) \circ \psi_i)`; their squares, summed over rows
+            and taken to the user's units, are variances whatever the noise, as long as rows are independent.
+            *Bootstrap.* Refit on rows drawn with replacement; the spread of the fits is the standard error.
+Guarantee   Both asymptotic, for independent rows. Sandwich variances are enlarged by n m / (n m - unknowns).
+Cost        Sandwich: one pass, O(n (k p)²). Bootstrap: n_boot refinements on the rows in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.algorithms._problem import Problem
+from planted.algorithms.certificate import degrees_of_freedom
+from planted.algorithms.refine import Refinement, reduced_normal_matrix, refine
+from planted.algorithms.uncertainty import hidden_changes, tangent_basis
+from planted.moments import RowBlocks, augment
+from planted.results import Unavailable, Uncertainty
+
+__all__ = ["bootstrap_errors", "sandwich_errors"]
+
+SLICE = 1024
+
+
+def sandwich_errors(problem: Problem, fit: Refinement, *, offset: bool) -> Uncertainty | Unavailable:
+    """Return standard errors that hold for noise of any shape.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        Its least-squares network.
+    offset : bool
+        Whether c is free.
+
+    Returns
+    -------
+    Uncertainty or Unavailable
+        Standard errors in the user's units.
+    """
+    net, k = fit.network, fit.network.n_hidden
+    freedom = problem.n_samples * net.n_outputs - degrees_of_freedom(net, offset=offset)
+    T = tangent_basis(net)
+    N = T.T @ reduced_normal_matrix(fit.sums, net, offset=offset) @ T
+    if freedom <= 0 or np.linalg.cond(N) > 1 / np.finfo(float).eps:
+        return Unavailable("The samples do not determine the network even locally.")
+    spread = T @ linalg.solve(N, T.T, assume_a="pos", check_finite=False)
+    totals = {
+        "W": np.zeros_like(net.W),
+        "b": np.zeros(k),
+        "A": np.zeros_like(net.A),
+        "c": np.zeros_like(net.c),
+    }
+    for X, Y in problem.blocks:
+        for start in range(0, len(X), SLICE):
+            part = _influence_squares(
+                X[start : start + SLICE], Y[start : start + SLICE], fit, spread, problem, offset
+            )
+            for name, value in part.items():
+                totals[name] += value
+    correction = problem.n_samples * net.n_outputs / freedom
+    errors = {name: np.sqrt(correction * value) for name, value in totals.items()}
+    noise = float(np.sqrt(fit.cost / freedom)) * problem.scaling.y_scale
+    return Uncertainty(errors, noise, kind="sandwich")
+
+
+def _influence_squares(
+    X: Array, Y: Array, fit: Refinement, spread: Array, problem: Problem, offset: bool
+) -> dict[str, Array]:
+    """Return the squared influences of some rows on every parameter, in the user's units."""
+    net, k, p = fit.network, fit.network.n_hidden, fit.network.n_features + 1
+    size = k + int(offset)
+    t = net.preactivations(X)
+    Z = (net.activation.derivative(t)[:, :, None] * augment(X)[:, None, :]).reshape(len(X), k * p)
+    G = augment(net.activation(t))[:, :size]
+    residual = Y - net(X)
+    inverse = linalg.pinvh(fit.sums.GG[:size, :size])
+    projected = Z - G @ (inverse @ fit.sums.GZ[:size])
+    score = projected * np.repeat(residual @ net.A, p, axis=1)
+    psi = score @ spread
+    units = problem.scaling
+    hidden = hidden_changes(psi.T.reshape(k, p, len(X)), net, units)
+    squares = {"W": (hidden.dW**2).sum(axis=2), "b": (hidden.db**2).sum(axis=1)}
+    outputs = np.zeros((net.n_outputs, k + 1))
+    for index, row in enumerate(net.A):
+        own = (G * residual[:, [index]]).T - (fit.sums.GZ[:size] * np.repeat(row, p)) @ psi.T
+        outputs[index, :size] = (hidden.output_changes(inverse @ own, row, net) ** 2).sum(axis=1)
+    outputs *= units.y_scale**2
+    return squares | {"A": outputs[:, :k], "c": outputs[:, k]}
+
+
+def bootstrap_errors(
+    problem: Problem, fit: Refinement, *, offset: bool, n_boot: int = 200
+) -> Uncertainty | Unavailable:
+    """Return standard errors from refits on rows drawn with replacement.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem; its rows in memory are drawn from.
+    fit : Refinement
+        Its least-squares network, at which every refit starts.
+    offset : bool
+        Whether c is free.
+    n_boot : int
+        Number of refits.
+
+    Returns
+    -------
+    Uncertainty or Unavailable
+        Standard errors in the user's units.
+    """
+    if not problem.holds_all_rows:
+        return Unavailable(
+            f"The bootstrap needs all rows in memory; {len(problem.X)} of {problem.n_samples} are."
+        )
+    found: dict[str, list[Array]] = {name: [] for name in "WbAc"}
+    for index in range(n_boot):
+        problem.progress(f"bootstrap refit {index + 1} of {n_boot}", index / n_boot)
+        rows = problem.rng.integers(0, len(problem.X), len(problem.X))
+        refit = refine(
+            RowBlocks.from_arrays(problem.X[rows], problem.Y[rows]), fit.network, offset=offset, max_iter=30
+        )
+        network = problem.scaling.restore(refit.network)
+        for name, values in found.items():
+            values.append(getattr(network, name))
+    errors = {name: np.std(np.array(values), axis=0, ddof=1) for name, values in found.items()}
+    freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
+    noise = float(np.sqrt(fit.cost / max(freedom, 1))) * problem.scaling.y_scale
+    return Uncertainty(errors, noise, kind="bootstrap")

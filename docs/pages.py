@@ -219,7 +219,7 @@ def _separate_lists(lines: list[str]) -> list[str]:
         is_item = bool(re.match(r"\d+\. ", line))
         ends = in_list and line.strip() != "" and not line.startswith("   ") and not is_item
         begins = is_item and not in_list
-        if ends or (begins and separated and separated[-1].strip()):
+        if (ends or begins) and separated and separated[-1].strip():
             separated.append("")
         in_list = is_item or (in_list and not ends)
         separated.append(line)

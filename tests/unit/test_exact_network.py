@@ -1,0 +1,75 @@
+"""What the exact methods share: refusals before the search, and numbers that stay finite when samples do not determine a unit."""
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+import planted
+from planted.algorithms.uncertainty import information
+from planted.moments import RowBlocks, accumulate_normal
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Outcome
+from planted.simulate import dataset
+
+METHODS = ["sign-patterns", "joint-diagonalisation", "ica"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_inputs_in_a_subspace_leave_zero_conditioning_and_no_nan(seed):
+    """Columns of the Jacobian that vanish have squared lengths of plus or minus rounding."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 2)) @ linalg.orth(rng.standard_normal((5, 2))).T
+    W = rng.standard_normal((3, 5))
+    network = TwoLayerNetwork(W / np.linalg.norm(W, axis=1, keepdims=True), None, rng.standard_normal((3, 3)))
+    sums = accumulate_normal(RowBlocks.from_arrays(X, network(X)), network)
+    found = information(sums, network, offset=False, biases=False)
+    assert 0.0 <= found.conditioning < 1e-6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_names_what_the_data_lack(method):
+    data = dataset(100, n_features=6, n_hidden=3, n_outputs=4, random_state=0)
+    thin = np.hstack([data.X, data.X[:, :1]])
+    cases = [
+        ((data.X, data.Y, 2), Outcome.ASSUMPTION_FAILED, "rank of the outputs: 3; the method needs == 2"),
+        ((data.X, data.Y, 5), Outcome.ASSUMPTION_FAILED, "outputs: 4; the method needs >= 5 (m >= k)"),
+        ((data.X[:6], data.Y[:6], 3), Outcome.TOO_FEW_SAMPLES, "samples: 6; the method needs >= 7"),
+        (
+            (thin, data.Y, 3),
+            Outcome.ASSUMPTION_FAILED,
+            "dimensions spanned by the inputs: 6; the method needs == 7",
+        ),
+    ]
+    for (X, Y, k), outcome, text in cases:
+        recovery = planted.recover(X, Y, k, method=method, random_state=0)
+        assert recovery.network is None
+        assert recovery.outcome is outcome
+        assert text in recovery.detail
+        assert any(not item.passed for item in recovery.evidence)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "lone-units"])
+def test_records_are_whole_and_survive_json(method):
+    data = dataset(400, n_features=6, n_hidden=3, n_outputs=3, hidden="orthonormal", random_state=1)
+    recovery = planted.recover(data.X, data.Y, method=method, random_state=0)
+    assert recovery.outcome is Outcome.RECOVERED
+    again = planted.Recovery.from_dict(recovery.to_dict())
+    assert again.provenance.algorithm == method
+    np.testing.assert_array_equal(again.network.W, recovery.network.W)
+
+
+def test_standard_errors_of_powers_follow_the_units():
+    """Doubling the inputs of t₊² divides A by four, and its standard errors with it."""
+    data = dataset(
+        300, n_features=4, n_hidden=2, n_outputs=2, activation="power:2", noise=1e-11, random_state=3
+    )
+    one, two = (
+        planted.recover(
+            data.X * factor, data.Y, method="joint-diagonalisation", activation="power:2", random_state=0
+        )
+        for factor in (1.0, 2.0)
+    )
+    assert one.outcome is two.outcome is Outcome.RECOVERED
+    errors = [np.linalg.norm(item.uncertainty.standard_errors["A"]) for item in (one, two)]
+    # The noise level is estimated from the same residuals; both runs end within rounding of one another.
+    assert errors[1] == pytest.approx(errors[0] / 4, rel=1e-2)

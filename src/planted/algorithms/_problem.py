@@ -13,7 +13,7 @@ certificates read all rows, in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -24,10 +24,10 @@ from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.moments import RowBlocks, joint_moments, sample_rows
 from planted.networks import TwoLayerNetwork, unit_order
-from planted.outcomes import BadInputError
-from planted.results import Provenance, Requirements
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable
 
-__all__ = ["Problem", "Scaling", "prepare_problem"]
+__all__ = ["Problem", "Scaling", "prepare_problem", "without_network"]
 
 SEARCH_ROWS = 20_000
 DWARFING_MEAN = 1e3  # standard deviations; below, an offset costs fewer digits than it would cost parameters
@@ -222,6 +222,52 @@ class Problem:
         """
         shape = (self.n_samples, self.n_features, self.n_outputs)
         return Provenance(requires.method, requires.reference, dict(parameters), self.seed, shape)
+
+
+def without_network(
+    problem: Problem,
+    requires: Requirements,
+    options: Mapping[str, Any],
+    *,
+    outcome: Outcome,
+    evidence: Sequence[Evidence],
+    detail: str,
+    stats: Mapping[str, Any] | None = None,
+) -> Recovery:
+    """Return the record of a method that has no network to show.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    requires : Requirements
+        The method's card.
+    options : mapping
+        Options it ran with.
+    outcome : Outcome
+        Why it ended.
+    evidence : sequence of Evidence
+        The numbers behind it.
+    detail : str
+        The reason as a sentence.
+    stats : mapping, optional
+        Counts to record; the seconds spent if omitted.
+
+    Returns
+    -------
+    Recovery
+        The record.
+    """
+    return Recovery(
+        network=None,
+        outcome=outcome,
+        guarantee=Guarantee.NONE,
+        evidence=tuple(evidence),
+        uncertainty=Unavailable("There is no network."),
+        stats=problem.stats() if stats is None else stats,
+        provenance=problem.provenance(requires, options),
+        detail=detail,
+    )
 
 
 def prepare_problem(

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noiseless
 from planted.algorithms.noisy import recover_from_noise
 from planted.algorithms.null_units import (
@@ -44,7 +44,7 @@ from planted.moments import RowBlocks, augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.programs import column_space, numerical_rank
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements
 
 __all__ = ["REQUIRES", "recover_complementarity"]
 
@@ -311,8 +311,15 @@ def _exact_record(
     )
     if fit is None or verdict is None or verdict.outcome in doubtful:
         text = "No ReLU network with this many units reproduces the samples to rounding."
-        reason = Unavailable("There is no network.")
-        return Recovery(None, Outcome.STOPPED_EARLY, Guarantee.NONE, (rank,), reason, stats, provenance, text)
+        return without_network(
+            problem,
+            REQUIRES,
+            options,
+            outcome=Outcome.STOPPED_EARLY,
+            evidence=(rank,),
+            detail=text,
+            stats=stats,
+        )
     outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail
     if isinstance(n_hidden, int) and n_hidden > outputs.n_hidden:
         outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
@@ -329,8 +336,6 @@ def _exact_record(
 def _refusal(problem: Problem, options: dict[str, Any], failed: Evidence) -> Recovery:
     need = f"{failed.comparison} {failed.required:.0f} ({failed.equation})"
     text = f"{failed.name}: {failed.measured:.0f}; the method needs {need}."
-    reason = Unavailable("There is no network.")
-    provenance = problem.provenance(REQUIRES, options)
-    return Recovery(
-        None, Outcome.ASSUMPTION_FAILED, Guarantee.NONE, (failed,), reason, problem.stats(), provenance, text
+    return without_network(
+        problem, REQUIRES, options, outcome=Outcome.ASSUMPTION_FAILED, evidence=(failed,), detail=text
     )

@@ -40,7 +40,7 @@ from planted.algorithms._expand_search import (
     split_rows,
 )
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
-from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms._robust_loss import check_loss
 from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
@@ -222,14 +222,13 @@ def _too_few_samples(problem: Problem, n_hidden: int | str, options: dict[str, A
         return None
     line = Evidence("samples", problem.n_samples, need + 1, ">=", "(k(d+1) + mk - k)/m and one more")
     text = f"{problem.n_samples} samples for {k} unit(s) of {d} inputs; at least {need + 1} are needed."
-    reason = Unavailable("There is no network.")
-    return Recovery(
-        None,
-        Outcome.TOO_FEW_SAMPLES,
-        Guarantee.NONE,
-        (line,),
-        reason,
-        problem.stats(restarts=0),
-        problem.provenance(REQUIRES, options),
-        text,
+    stats = problem.stats(restarts=0)
+    return without_network(
+        problem,
+        REQUIRES,
+        options,
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        evidence=(line,),
+        detail=text,
+        stats=stats,
     )

@@ -22,14 +22,14 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
+from planted.algorithms._problem import Problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noisy
 from planted.algorithms.instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
 from planted.algorithms.refine import Refinement, refine
 from planted.moments import RowBlocks, RowWeights, augment
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery, Requirements
 
 __all__ = ["recover_from_noise", "refine_on_all_rows"]
 
@@ -221,8 +221,6 @@ def _too_few(problem: Problem, k: int, requires: Requirements, options: dict[str
     need = k * (problem.n_features + 1) // problem.n_outputs + MIN_ROWS
     evidence = (Evidence("samples", problem.n_samples, need, ">=", "k(d+1)/m and some"),)
     text = f"{problem.n_samples} samples for {k} units of {problem.n_features} inputs; at least {need} are needed."
-    reason = Unavailable("There is no network.")
-    provenance = problem.provenance(requires, options)
-    return Recovery(
-        None, Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, reason, problem.stats(), provenance, text
+    return without_network(
+        problem, requires, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=evidence, detail=text
     )

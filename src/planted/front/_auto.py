@@ -76,7 +76,7 @@ def recover_automatically(
     try:
         with time_budget(budget_seconds):
             problem = prepare_problem(blocks, random_state=seed)
-            for method in _plan(Facts(problem, n_hidden), activation, trace):
+            for method in _plan(Facts(problem, n_hidden), activation, trace, answers):
                 check_time()
                 keywords = method.activation_keyword(activation)
                 answer = method.run(
@@ -107,14 +107,20 @@ def recover_automatically(
     return replace(best, trace=(*trace, *best.trace))
 
 
-def _plan(facts: Facts, activation: str, trace: list[dict[str, Any]]) -> Iterator[Method]:
-    """Yield the methods to try, in order; those passed over are recorded with the reason."""
+def _plan(
+    facts: Facts, activation: str, trace: list[dict[str, Any]], answers: list[Recovery]
+) -> Iterator[Method]:
+    """Yield the methods to try, in order; those passed over are recorded with the reason.
+
+    A method that bears noise and ends with a mere fit has met a residual: methods for noiseless data are then passed over.
+    """
     known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
     for name, card in methods().items():
         if activation.partition(":")[0] not in card.activations:
             trace.append(_passed_over(name, f"does not handle the activation {activation!r}"))
             continue
-        check = check_method(card, facts, n_hidden=known, is_noisy=False)
+        is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
+        check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)
         # Too few samples for a promise are still worth a try; the certificate decides.
         if check.applies or check.lacks_samples:
             yield find_method(name)

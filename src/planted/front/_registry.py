@@ -21,11 +21,11 @@ _MODULES = {
     "complementarity": ("planted.algorithms.complementarity", "recover_complementarity"),
     "restarts": ("planted.algorithms.expand", "recover_restarts"),
     "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
-    "small-network": ("planted.algorithms.small_network", "recover_small_network"),
     "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),
     "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),
+    "small-network": ("planted.algorithms.small_network", "recover_small_network"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
 

@@ -40,7 +40,8 @@ print(recovery.detail)
 # %%
 # Weight by weight
 # ----------------
-# Units have no order and a positive factor may move through the ReLU, so units are matched first.
+# Units have no order and a positive factor may move through the ReLU, so units are matched first. Weights
+# without any error are drawn at 1e-18.
 
 matching = match_units(recovery.network, data.network)
 found = matching.network

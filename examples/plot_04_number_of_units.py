@@ -48,21 +48,25 @@ for step in answers[0.0].trace:
 
 answers |= {noise: follow(truth, noise) for noise in (0.1, 0.3)}
 
-figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for noise, recovery in answers.items():
     path = sorted(
         (int(width), score) for width, score in recovery.stats["held_out_residual_by_width"].items()
     )
-    (line,) = axes.semilogy(*zip(*path, strict=True), "o-", ms=4, label=f"noise {noise:g}")
-    chosen = recovery.network.n_hidden
-    axes.plot(chosen, dict(path)[chosen], "o", ms=13, mfc="none", color=line.get_color())
-axes.axvline(k, color="grey", ls="--", lw=0.8)
-axes.set(
-    xlabel="hidden units",
-    ylabel="residual on held-out rows",
-    title="Path of widths; circles: chosen; dashed: planted",
-)
-axes.legend()
+    widths, scores = np.array(path).T
+    chosen = widths == recovery.network.n_hidden
+    shapes = [(left, scores)] + [(right, scores / scores.min())] * (noise > 0)
+    for axes, values in shapes:
+        colour = {0.0: "tab:blue", 0.1: "tab:orange", 0.3: "tab:green"}[noise]
+        axes.semilogy(widths, values, "o-", ms=4, color=colour, label=f"noise {noise:g}")
+        axes.plot(widths[chosen], values[chosen], "o", ms=13, mfc="none", color=colour)
+left.set(ylabel="residual on held-out rows", title="Path of widths; circles: chosen; dashed: planted")
+right.set(ylabel="the same over its smallest value", title="The bends, closer")
+right.set_yscale("linear")
+for axes in (left, right):
+    axes.axvline(k, color="grey", ls="--", lw=0.8)
+    axes.set(xlabel="hidden units")
+    axes.legend()
 plt.show()
 
 # %%

@@ -65,7 +65,7 @@ if estimate.network.n_hidden == controller.n_hidden:
 # %%
 # The proof of a controller is in the driving
 # -------------------------------------------
-# From a start outside the logged region, the recovered network steers as the original does.
+# From a start that is not in the log, the recovered network steers as the original does.
 
 start = np.array([[-4.5, 2.0]])
 original, _ = drive(controller, start, 90)
@@ -73,7 +73,7 @@ copy, _ = drive(recovery.network, start, 90)
 print("largest difference of the two trajectories:", np.abs(original - copy).max())
 
 figure, axes = plt.subplots(figsize=(7.5, 5), layout="constrained")
-p, v = np.meshgrid(np.linspace(-5, 5, 300), np.linspace(-4, 4, 300))
+p, v = np.meshgrid(np.linspace(-7.5, 5, 300), np.linspace(-4, 4, 300))
 surface = recovery.network(np.column_stack([p.ravel(), v.ravel()])).reshape(p.shape)
 colours = axes.contourf(p, v, surface, levels=20, cmap="RdBu_r", alpha=0.6)
 axes.plot(X[:, 0], X[:, 1], ".", ms=2, color="0.3", label="logged states")

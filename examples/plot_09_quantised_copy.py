@@ -82,11 +82,16 @@ left.semilogy(bits, fresh, "o-", label="largest on fresh inputs")
 left.semilogy(bits, seen, "s--", label="at the witness")
 left.set(xlabel="bits per weight", ylabel="difference / spread of the outputs", title="Rounded copies")
 left.legend()
-path = np.linspace(-1, 2, 400)[:, None] * answer.witness
-change = damaged(path) - reference(path)
-right.plot(np.linspace(-1, 2, 400), change)
-right.axvline(1, color="grey", ls="--", lw=0.8)
+way = np.linspace(-2, 2, 401)
+path = (
+    way[:, None] * reference.W[3]
+)  # rows of W have unit length: the place is the pre-activation minus the bias
+right.plot(way, damaged(path) - reference(path), label=["output 0", "output 1"])
+right.axvline(-reference.b[3], color="grey", ls="--", lw=0.8)
 right.set(
-    xlabel="multiple of the witness", ylabel="change of the outputs", title="Where the damaged unit shows"
+    xlabel="place along the unit's own direction",
+    ylabel="change of the outputs",
+    title="Across the damaged unit",
 )
+right.legend()
 plt.show()

@@ -30,7 +30,9 @@ def test_blocks_give_the_same_network_as_the_whole_file(tmp_path: Path) -> None:
     networks = []
     for name, extra in (("whole", []), ("blocks", ["--stream", "--report", str(tmp_path / "r.html")])):
         out = tmp_path / f"{name}.safetensors"
-        code, _ = run("recover", str(path), "--targets", "4", "5", "6", "--seed", "0", "--out", str(out), *extra)
+        code, _ = run(
+            "recover", str(path), "--targets", "4", "5", "6", "--seed", "0", "--out", str(out), *extra
+        )
         assert code == 0
         networks.append(planted.load_network(out))
     assert planted.parameter_error(*networks) < 1e-13

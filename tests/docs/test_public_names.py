@@ -75,7 +75,5 @@ def test_the_references_page_lists_every_entry(pages: ModuleType) -> None:
 
 def test_the_columns_of_a_module_docstring_become_rubrics(pages: ModuleType) -> None:
     docstring = "One line.\n\nIdea    First\n        1. deeper\n           still\nCost    Low.\n\nEnd."
-    expected = (
-        "One line.\n\n\n.. rubric:: Idea\n\nFirst\n\n1. deeper\n   still\n\n.. rubric:: Cost\n\nLow.\n\n\nEnd."
-    )
+    expected = "One line.\n\n\n.. rubric:: Idea\n\nFirst\n\n1. deeper\n   still\n\n.. rubric:: Cost\n\nLow.\n\n\nEnd."
     assert "\n".join(pages.columns_to_rubrics(docstring.split("\n"))) == expected

@@ -71,7 +71,10 @@ class Guarantee(Enum):
         "exact: the noiseless samples determine the network, with samples to spare; the detail says whether uniqueness is "
         "proved among all networks of this width or among those nearby"
     )
-    ASYMPTOTIC = "asymptotic: consistent as samples grow; errors follow the stated standard errors"
+    ASYMPTOTIC = (
+        "asymptotic: consistent as samples grow; parameters follow the stated standard errors, and units too weak to show "
+        "above the noise are not excluded"
+    )
     HEURISTIC = "heuristic: judged by its fit and local checks alone"
     NONE = "none"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,21 @@ class Run:
     waiting: list[Attempt] = field(default_factory=list)
     best: Attempt | None = None
     path: WidthPath | None = None
+
+    def widened(self, n_hidden: int) -> Run:
+        """Return a new run on the same rows for a given number of units, with the trace so far.
+
+        Parameters
+        ----------
+        n_hidden : int
+            Number of units.
+
+        Returns
+        -------
+        Run
+            The run.
+        """
+        return replace(self, n_hidden=n_hidden, scores=[], waiting=[], best=None)
 
     def note(self, attempt: Attempt) -> bool:
         """Remember an attempt.

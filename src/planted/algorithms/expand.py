@@ -40,6 +40,7 @@ from planted.algorithms._expand_search import (
     split_rows,
 )
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
+from planted.algorithms._missing_unit import lacks_a_unit
 from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms._robust_loss import check_loss
 from planted.algorithms._width_path import follow_widths
@@ -67,6 +68,7 @@ REQUIRES = Requirements(
 PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 MIN_ROWS = 8
+MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
 
 
 def recover_restarts(
@@ -127,9 +129,21 @@ def recover_restarts(
     search = split_rows(problem, loss=loss, omega=local)
     run = Run(problem, search, n_hidden, offset, loss, omega, options, REQUIRES)
     try:
-        return _recover(run, n_restarts, extra)
+        return _widen(run, _recover(run, n_restarts, extra), n_restarts, extra)
     except KeyboardInterrupt:
         return run.interrupted()
+
+
+def _widen(run: Run, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
+    """Try more units while a width that was chosen by the path leaves room for another one."""
+    latest = answer
+    for _ in range(MAX_WIDENINGS):
+        if run.n_hidden != "auto" or latest.network is None or not lacks_a_unit(latest):
+            break
+        latest = _recover(run.widened(latest.network.n_hidden + 1), n_restarts, extra)
+        if latest.outcome is Outcome.RECOVERED:
+            return latest
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

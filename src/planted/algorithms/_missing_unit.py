@@ -6,7 +6,7 @@ Idea        Look for the missing unit where it would be: of many random half-spa
             measure how much the sum of squares falls, in noise variances. Where no unit is missing, the fall is that of
             d + m parameters and of a search over half-spaces: about a χ² with 2 (d + m) degrees of freedom (measured at
             (d, k, m, n) = (4, 5, 1, 800), (4, 5, 1, 4000) and (10, 5, 5, 600): means 11.7, 10.4, 32.3, largest of twelve
-            19.4, 18.7, 44.7). Its 99.9 % quantile is the limit.
+            19.4, 18.7, 44.7). Its 99 % quantile is the limit.
 Guarantee   Heuristic: the search may miss the unit, and a unit too weak for the noise to show is not excluded by any
             test. The fall it found is a lower bound.
 Cost        `STARTS` refinements of k + 1 units on the rows in memory.
@@ -27,7 +27,7 @@ from planted.results import Evidence, Recovery
 __all__ = ["lacks_a_unit", "missing_unit_evidence"]
 
 NAME = "fall of the sum of squares with one more unit, in noise variances"
-LEVEL = 0.001
+LEVEL = 0.01
 HALF_SPACES = 400
 STARTS = 3
 STEPS = 12
@@ -62,7 +62,7 @@ def missing_unit_evidence(
     Returns
     -------
     Evidence
-        The fall in noise variances, which must stay below what noise alone reaches once in a thousand times.
+        The fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
     """
     X, Y = problem.X, problem.Y
     rows = RowBlocks.from_arrays(X, Y)
@@ -79,7 +79,7 @@ def missing_unit_evidence(
         fit = refine(rows, wider, offset=offset, biases=biases, max_iter=STEPS, weights=weights)
         falls.append((base - fit.cost) / noise**2)
     limit = stats.chi2.ppf(1 - LEVEL, 2 * (X.shape[1] + Y.shape[1]))
-    return Evidence(NAME, float(max(falls)), float(limit), "<=", "99.9 % of χ² with 2(d + m)")
+    return Evidence(NAME, float(max(falls)), float(limit), "<=", "99 % of χ² with 2(d + m)")
 
 
 def lacks_a_unit(recovery: Recovery) -> bool:

@@ -1,4 +1,4 @@
-"""What all tests share: a required browser test may not be skipped."""
+"""What all tests share: a required browser test may not be skipped, and every run draws the same examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# The same examples at every run: a red test is red for everyone. Set HYPOTHESIS_PROFILE=explore to look for new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -118,7 +118,7 @@ def measure(options: argparse.Namespace, pool: Executor) -> None:
             lines.append(
                 at_least(f"{shape} n={n} ({multiple} L) {law}: error <= 1e-12", row["hits"], count, 0.95)
             )
-    for shape in list(SHAPES)[:2]:
+    for shape in SHAPES:
         d, k, _ = shape
         n = int(1.5 * (k * (k + 1) / 2 + k * (d + 1))) + 1
         row = count_hits(pool, n, shape, "exponential", seeds) | {

@@ -1,0 +1,144 @@
+"""The certificate for data without noise: see `planted.algorithms.certificate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planted._typing import IntArray
+from planted.algorithms._certificate_parts import (
+    CONDITIONING_TOL,
+    RowChecks,
+    Verdict,
+    both_sides,
+    check_rows_against,
+    degrees_of_freedom,
+    first_failure,
+    model_uncertainty,
+    named_failure,
+)
+from planted.algorithms._problem import Problem
+from planted.algorithms.refine import Refinement
+from planted.algorithms.uncertainty import Information, information
+from planted.moments import RowBlocks, accumulate_normal
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence
+
+__all__ = ["RESIDUAL_TOL", "certify_noiseless"]
+
+RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the outputs' standard deviation
+# Output weight in output standard deviations: a weaker unit is not told from rounding.
+WEAKEST_UNIT = 100 * RESIDUAL_TOL
+FIT_PART = 0.9
+
+
+def certify_noiseless(
+    problem: Problem,
+    fit: Refinement,
+    *,
+    offset: bool,
+    biases: bool = True,
+    uniqueness: Sequence[Evidence] = (),
+    rivals: int | None = 0,
+    further: Sequence[Evidence] = (),
+) -> Verdict:
+    """Judge a network that claims to reproduce noiseless data.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        The refined network.
+    offset : bool
+        Whether c was free.
+    biases : bool
+        Whether b was free; zero otherwise.
+    uniqueness : sequence of Evidence
+        Lines of the method's own uniqueness theorem; the guarantee is global when there are any and all hold.
+    rivals : int or None
+        Further units that a renewed search found in the column space of the outputs; None when there was no such search.
+        The guarantee is then heuristic at best.
+    further : sequence of Evidence
+        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
+
+    Returns
+    -------
+    Verdict
+        The decision. ``FITTED`` means that the samples are not reproduced to rounding.
+    """
+    net = fit.network
+    rows = check_rows_against(problem.blocks, net)
+    distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])  # repeated rows are no evidence
+    seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
+    chosen = distinct[problem.rng.permutation(len(distinct))[: int(np.ceil(FIT_PART * len(distinct)))]]
+    local = information(accumulate_normal(_part(problem, chosen), net), net, offset=offset, biases=biases)
+    unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
+    exact, count, rank = _local_evidence(rows, local, len(chosen), unknowns, net.n_outputs)
+    sides, search = both_sides(net, seen), _search_evidence(rivals)
+    further = (_weakest_unit(net), *further)
+    evidence = (exact, count, rank, *sides, *search, *further, *uniqueness)
+    doubt = model_uncertainty(problem, fit, offset, biases)
+    if not exact.passed:
+        text = f"The best network misses a sample by {rows.largest_residual:.2g} output standard deviations."
+        return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, text, doubt)
+    if not count.passed:
+        text = _too_few(seen.n_samples, unknowns, net.n_outputs)
+        return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
+    failure = named_failure(net, seen, local, (rank, *sides, *search)) or first_failure(further)
+    if failure:
+        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
+    text = _claim(rows, uniqueness, searched=rivals is not None)
+    return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
+
+
+def _part(problem: Problem, chosen: IntArray) -> RowBlocks:
+    return RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
+
+
+def _local_evidence(
+    rows: RowChecks, local: Information, n_chosen: int, unknowns: int, n_outputs: int
+) -> tuple[Evidence, Evidence, Evidence]:
+    """Return the lines on exactness, on the number of equations and on the rank of the Jacobian."""
+    exact = "largest residual of a sample, in output standard deviations"
+    count = f"equations from {n_chosen} of the distinct samples"
+    rank = "smallest relative singular value of the Jacobian on them"
+    return (
+        Evidence(exact, rows.largest_residual, RESIDUAL_TOL, "<="),
+        Evidence(count, n_chosen * n_outputs, unknowns + 1, ">=", "unknowns + 1"),
+        Evidence(rank, local.conditioning, CONDITIONING_TOL, ">="),
+    )
+
+
+def _too_few(n_distinct: int, unknowns: int, n_outputs: int) -> str:
+    need = int(np.ceil((unknowns + 1) / n_outputs / FIT_PART))
+    return (
+        f"{n_distinct} distinct samples cannot determine {unknowns} unknowns with redundancy; "
+        f"at least {need} are needed."
+    )
+
+
+def _claim(rows: RowChecks, uniqueness: Sequence[Evidence], *, searched: bool) -> str:
+    """Return what may be said of a network that passed every check."""
+    if uniqueness and all(item.passed for item in uniqueness):
+        scope = "no other network of this width can produce these samples"
+    else:
+        scope = "locally unique" + (", and a renewed search found no other" if searched else "")
+    size = f"{rows.largest_residual:.1e} output standard deviations"
+    return f"All {rows.n_samples} samples are reproduced to {size}; {scope}."
+
+
+def _weakest_unit(network: TwoLayerNetwork) -> Evidence:
+    """Return the smallest output weight of a unit: one at rounding error has no hyperplane worth a claim."""
+    sizes = np.linalg.norm(network.A, axis=0)
+    unit = int(np.argmin(sizes))
+    name = f"output weight of unit {unit}, in output standard deviations"
+    return Evidence(name, float(sizes[unit]), WEAKEST_UNIT, ">=")
+
+
+def _search_evidence(rivals: int | None) -> tuple[Evidence, ...]:
+    if rivals is None:
+        return ()
+    return (Evidence("further units found in the column space of the outputs", rivals, 0, "=="),)

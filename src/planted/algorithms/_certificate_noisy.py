@@ -1,0 +1,152 @@
+"""The certificate for noisy data: see `planted.algorithms.certificate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from planted.algorithms._certificate_parts import (
+    CONDITIONING_TOL,
+    Verdict,
+    both_sides,
+    check_rows_against,
+    degrees_of_freedom,
+    first_failure,
+    model_uncertainty,
+    named_failure,
+)
+from planted.algorithms._lack_of_fit import lack_of_fit
+from planted.algorithms._missing_unit import missing_unit_evidence
+from planted.algorithms._problem import Problem
+from planted.algorithms.refine import Refinement
+from planted.algorithms.uncertainty import Information, information
+from planted.moments import RowWeights
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence
+
+__all__ = ["certify_noisy"]
+
+SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is doubted
+MIN_NOISY_ROWS = 40
+# Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
+HEAVY_TAILS = 0.3
+KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
+DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
+
+
+def certify_noisy(
+    problem: Problem,
+    fit: Refinement,
+    *,
+    offset: bool,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+    further: Sequence[Evidence] = (),
+) -> Verdict:
+    """Judge a network fitted to noisy data.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        The refined network.
+    offset : bool
+        Whether c was free.
+    biases : bool
+        Whether b was free; zero otherwise.
+    weights : callable, optional
+        Weights with which the network was fitted: the noise of a row has variance inverse to its weight.
+    further : sequence of Evidence
+        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
+
+    Returns
+    -------
+    Verdict
+        RECOVERED (asymptotic), FITTED, or a refusal.
+    """
+    net = fit.network
+    rows = check_rows_against(problem.blocks, net)
+    unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
+    equations = rows.n_samples * net.n_outputs
+    count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
+    floor = MIN_NOISY_ROWS + 5 * unknowns / net.n_outputs
+    enough = Evidence("samples", rows.n_samples, floor, ">=", "40 + 5 unknowns / m")
+    info = information(fit.sums, net, offset=offset, biases=biases)
+    rank = Evidence(
+        "smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">="
+    )
+    sides = both_sides(net, rows)
+    doubt = model_uncertainty(problem, fit, offset, biases)
+    if not count.passed or info.variances is None:
+        outcome = Outcome.TOO_FEW_SAMPLES if not count.passed else Outcome.NOT_IDENTIFIABLE
+        reason = named_failure(net, rows, info, (rank, *sides))
+        text = reason or f"{equations} equations for {unknowns} unknowns."
+        return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
+    noise = float(np.sqrt(fit.cost / (equations - unknowns)))
+    fitting = _lack_of_fit(problem, fit, offset, biases, weights)
+    missing = missing_unit_evidence(problem, net, offset=offset, noise=noise, biases=biases, weights=weights)
+    checks = (
+        enough, rank, *sides, fitting, missing, _tails(problem, net), *_unit_strengths(net, info, noise)
+    )  # fmt: skip
+    evidence = (*_size_evidence(noise, unknowns, equations), count, *checks, *further)
+    failed = [item for item in checks if not item.passed]
+    if failed:
+        text = "; ".join(map(_shortfall, failed)) + "."
+        return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text, doubt)
+    if first_failure(further):
+        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, first_failure(further), doubt)
+    text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
+    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, evidence, text, doubt)
+
+
+def _shortfall(item: Evidence) -> str:
+    return f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}"
+
+
+def _size_evidence(noise: float, unknowns: int, equations: int) -> tuple[Evidence, Evidence]:
+    """Return the noise level and what it leaves of the network's error."""
+    bound = float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations)
+    name = "95 % upper bound on the network's mean squared error, in output variances"
+    return (
+        Evidence("residual standard deviation, in output standard deviations", noise),
+        Evidence(name, bound, equation="normal noise of one variance"),
+    )
+
+
+def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
+    """Compare the median absolute residual with the root mean square: 0.67 for normal noise, 0 for gross errors alone."""
+    residual = problem.Y - network(problem.X)
+    level = np.sqrt((residual**2).mean())
+    ratio = float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
+    return Evidence("median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=")
+
+
+def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Evidence, Evidence]:
+    """Return how many standard errors the weakest unit stands out by, and the largest error of a direction."""
+    assert info.variances is not None
+    sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
+    direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
+    return (
+        Evidence(
+            "standard errors by which the weakest unit stands out", float(sigmas.min()), KINK_SIGMAS, ">="
+        ),
+        Evidence(
+            "largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="
+        ),
+    )
+
+
+def _lack_of_fit(
+    problem: Problem, fit: Refinement, offset: bool, biases: bool, weights: RowWeights | None
+) -> Evidence:
+    """Return the p-value of the test for traces of x in the residual."""
+    p_value, tested = lack_of_fit(problem, fit.network, offset=offset, biases=biases, weights=weights)
+    if not tested:
+        return Evidence("functions of x left to test the residual with", 0, 1, ">=", "F test")
+    return Evidence(
+        "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "F test"
+    )

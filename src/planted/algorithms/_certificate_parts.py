@@ -1,0 +1,187 @@
+"""What the two certificates share: one pass over the rows, the checks of single units, the verdict itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import IntArray
+from planted.algorithms._problem import Problem
+from planted.algorithms.refine import Refinement
+from planted.algorithms.uncertainty import Information, information
+from planted.moments import RowBlocks
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Unavailable, Uncertainty
+
+__all__ = [
+    "CONDITIONING_TOL",
+    "RowChecks",
+    "Verdict",
+    "both_sides",
+    "check_rows_against",
+    "degrees_of_freedom",
+    "first_failure",
+    "model_uncertainty",
+    "named_failure",
+]
+
+# Relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one.
+CONDITIONING_TOL = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class RowChecks:
+    """What one pass over all rows says about a network.
+
+    Parameters
+    ----------
+    largest_residual : float
+        Largest absolute residual of one output of one sample.
+    active : ndarray of shape (k,)
+        Samples on which each unit is on.
+    n_samples : int
+        Number of samples.
+    """
+
+    largest_residual: float
+    active: IntArray
+    n_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome with everything that led to it.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        The decision.
+    guarantee : Guarantee
+        What is proved.
+    evidence : tuple of Evidence
+        The numbers.
+    detail : str
+        The reason in one sentence.
+    uncertainty : Uncertainty or Unavailable
+        Standard errors in the user's units.
+    """
+
+    outcome: Outcome
+    guarantee: Guarantee
+    evidence: tuple[Evidence, ...]
+    detail: str
+    uncertainty: Uncertainty | Unavailable
+
+
+def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks:
+    """Compare a network with every row.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        All rows.
+    network : TwoLayerNetwork
+        The network, in the units of the rows.
+
+    Returns
+    -------
+    RowChecks
+        Largest residual and activity of the units.
+    """
+    largest, active, count = 0.0, np.zeros(network.n_hidden, dtype=np.intp), 0
+    for X, Y in blocks:
+        t = network.preactivations(X)
+        active += (t > 0).sum(axis=0)
+        residual = Y - network.activation(t) @ network.A.T - network.c
+        largest = max(largest, float(np.abs(residual).max(initial=0.0)))
+        count += len(X)
+    return RowChecks(largest, active, count)
+
+
+def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:
+    """Return the number of unknowns of a network up to the scale of its units.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    offset : bool
+        Whether c is unknown.
+    biases : bool
+        Whether b is unknown.
+
+    Returns
+    -------
+    int
+        kd + mk - k, plus k with biases, plus m with an offset.
+    """
+    known = (0 if offset else network.n_outputs) + (0 if biases else network.n_hidden)
+    return network.n_parameters - known
+
+
+def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:
+    """Every unit needs d + 2 samples where it is on and k + 1 where it is off."""
+    on, off = rows.active, rows.n_samples - rows.active
+    return (
+        Evidence(
+            "samples on which the rarest unit is on", int(on.min()), network.n_features + 2, ">=", "d + 2"
+        ),
+        Evidence(
+            "samples on which the most frequent unit is off",
+            int(off.min()),
+            network.n_hidden + 1,
+            ">=",
+            "k + 1",
+        ),
+    )
+
+
+def named_failure(
+    network: TwoLayerNetwork, rows: RowChecks, info: Information, checks: tuple[Evidence, ...]
+) -> str:
+    """Return a sentence naming the unit at fault, or nothing if all checks hold."""
+    rank, on, off, *search = checks
+    if not on.passed:
+        unit = int(np.argmin(rows.active))
+        return f"Unit {unit} was active in {rows.active[unit]} of {rows.n_samples} samples; {on.required:.0f} are needed."
+    if not off.passed:
+        unit = int(np.argmax(rows.active))
+        idle = rows.n_samples - rows.active[unit]
+        return (
+            f"Unit {unit} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
+            "it cannot be told from a linear part."
+        )
+    if not rank.passed:
+        return (
+            f"The samples leave a direction of unit {info.weakest_unit} undetermined: relative singular value "
+            f"{info.conditioning:.1e}, needed {rank.required:.0e}."
+        )
+    if search and not search[0].passed:
+        return f"{search[0].measured:.0f} further unit(s) explain the same samples equally well."
+    return ""
+
+
+def first_failure(checks: Sequence[Evidence]) -> str:
+    """Return a sentence on the first check that fails, or nothing."""
+    for item in checks:
+        if not item.passed:
+            return f"{item.name}: {item.measured:.4g}, needed {item.comparison} {item.required:.4g}."
+    return ""
+
+
+def model_uncertainty(
+    problem: Problem, fit: Refinement, offset: bool, biases: bool
+) -> Uncertainty | Unavailable:
+    unknowns = degrees_of_freedom(fit.network, offset=offset, biases=biases)
+    freedom = problem.n_samples * problem.n_outputs - unknowns
+    if freedom <= 0:
+        return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
+    info = information(fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling)
+    if info.variances is None:
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+    variance = fit.cost / freedom
+    errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
+    return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)

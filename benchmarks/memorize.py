@@ -19,7 +19,7 @@ import planted
 from planted._streams import data_streams
 from planted.io._mnist import ImageSet, load_mnist
 from planted.reproduce import StudyOptions
-from planted.reproduce.memorize import SETTINGS, feature_options, load_images, prepare_images
+from planted.reproduce._images import SETTINGS, feature_options, load_images, prepare_images
 
 LABELS = ("target", "measured", "verdict")
 EPOCHS = 60

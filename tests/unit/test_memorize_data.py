@@ -15,7 +15,8 @@ from planted.io import _mnist
 from planted.io._mnist import fetch_mnist, load_mnist, read_idx
 from planted.outcomes import BadInputError, FileFormatError
 from planted.reproduce import StudyOptions, find_study
-from planted.reproduce.memorize import averaged_curve, load_images
+from planted.reproduce._images import load_images
+from planted.reproduce.memorize import averaged_curve
 
 
 def idx_bytes(values: np.ndarray) -> bytes:

@@ -102,7 +102,7 @@ def _read(
     if data not in ("digits", "mnist"):
         table = read_samples(Path(data), targets=targets, features=features)
         return table.X, table.Y
-    from planted.reproduce.memorize import load_images
+    from planted.reproduce._images import load_images
 
     images = load_images(data, folder)
     return images.X_train, images.y_train[:, None]

@@ -1,0 +1,208 @@
+"""The images and settings behind Figures 3, 4 and 6 to 10 of [GWZ20] (appendix A.1).
+
+MNIST is read from its files; scikit-learn's digits stand in for it in quick versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planted._streams import data_streams
+from planted._typing import Array
+from planted.io._mnist import ImageSet, load_mnist
+from planted.outcomes import BadInputError
+from planted.reproduce._study import StudyOptions
+
+__all__ = [
+    "SETTINGS",
+    "ImageSetting",
+    "adam_options",
+    "feature_options",
+    "load_images",
+    "prepare_images",
+    "unit_rows",
+]
+
+PCA_DIRECTIONS, PCA_NOISE, FEATURES, FEATURE_STD = 100, 0.05, 750, 0.15
+WIDTH, LEARNING_RATE, EPOCHS, DECAY_EVERY = 3000, 0.003, 60, 15
+QUICK_DIRECTIONS, QUICK_FEATURES, QUICK_WIDTH = 30, 150, 300
+QUICK_EPOCHS, QUICK_DECAY_EVERY = 600, 150  # 1,500 digits make 12 steps per epoch, 60,000 images 469
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSetting:
+    """One panel: architecture, labels and noise of the inputs.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the panel.
+    layers : int
+        2, or 3 on principal directions.
+    noise : float
+        Standard deviation of the noise added to each input.
+    has_random_labels : bool
+        Whether labels are drawn from 0 to 9 instead.
+    """
+
+    title: str
+    layers: int
+    noise: float
+    has_random_labels: bool
+
+
+SETTINGS = {
+    "two-layers": ImageSetting("two layers, noise 0.01", 2, 0.01, False),
+    "two-layers-random": ImageSetting("two layers, noise 0.01, random labels", 2, 0.01, True),
+    "two-layers-no-noise": ImageSetting("two layers, no noise", 2, 0.0, False),
+    "three-layers": ImageSetting("three layers, principal directions", 3, PCA_NOISE, False),
+    "three-layers-random": ImageSetting("three layers, random labels", 3, PCA_NOISE, True),
+}
+
+
+def load_images(name: str, folder: str | Path) -> ImageSet:
+    """Return digits or MNIST with rows of unit norm.
+
+    Parameters
+    ----------
+    name : {"digits", "mnist"}
+        scikit-learn's 8 × 8 digits, or MNIST from its files.
+    folder : path-like
+        Where the MNIST files are.
+
+    Returns
+    -------
+    ImageSet
+        Training and test images.
+
+    Examples
+    --------
+    >>> images = load_images("digits", "")
+    >>> images.X_train.shape, round(float(np.linalg.norm(images.X_train[0])), 12)
+    ((1500, 64), 1.0)
+    """
+    if name == "mnist":
+        images = load_mnist(folder)
+    elif name == "digits":
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        images = ImageSet(X[:1500], y[:1500].astype(np.float64), X[1500:], y[1500:].astype(np.float64))
+    else:
+        raise BadInputError(f"unknown images {name!r}; expected 'digits' or 'mnist'")
+    return ImageSet(unit_rows(images.X_train), images.y_train, unit_rows(images.X_test), images.y_test)
+
+
+def prepare_images(
+    images: ImageSet, setting: ImageSetting, options: StudyOptions
+) -> tuple[Array, Array, Array]:
+    """Return inputs, labels and test inputs of a panel (appendix A.1).
+
+    Parameters
+    ----------
+    images : ImageSet
+        Images with rows of unit norm.
+    setting : ImageSetting
+        What the panel shows.
+    options : StudyOptions
+        Seed, and whether this is the quick version.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        Inputs with their noise.
+    y : ndarray of shape (n,)
+        True or random labels.
+    X_test : ndarray of shape (l, d)
+        Test inputs without noise.
+    """
+    noise_stream, label_stream = data_streams(options.seed, 2)
+    X, X_test = images.X_train, images.X_test
+    if setting.layers == 3:
+        count = QUICK_DIRECTIONS if options.quick else PCA_DIRECTIONS
+        mean = X.mean(axis=0)
+        _, axes = np.linalg.eigh((X - mean).T @ (X - mean))
+        X, X_test = (X - mean) @ axes[:, -count:], (X_test - mean) @ axes[:, -count:]
+    X = X + setting.noise * noise_stream.standard_normal(X.shape)
+    labels = label_stream.integers(0, 10, len(X)).astype(np.float64)
+    return X, labels if setting.has_random_labels else images.y_train, X_test
+
+
+def feature_options(setting: ImageSetting, options: StudyOptions) -> dict[str, Any]:
+    """Return the options of `planted.memorize` for the random features of a panel.
+
+    Parameters
+    ----------
+    setting : ImageSetting
+        What the panel shows.
+    options : StudyOptions
+        Whether this is the quick version.
+
+    Returns
+    -------
+    dict
+        Nothing for two layers.
+    """
+    if setting.layers == 2:
+        return {}
+    n_random = QUICK_FEATURES if options.quick else FEATURES
+    return {"layers": 3, "n_random": n_random, "feature_std": FEATURE_STD, "smoothing": setting.noise}
+
+
+def adam_options(X: Array, y: Array, setting: ImageSetting, options: StudyOptions) -> dict[str, Any]:
+    """Return the options of `planted.memorize` for the paper's training with Adam.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs of the panel.
+    y : ndarray of shape (n,)
+        Labels of the panel.
+    setting : ImageSetting
+        What the panel shows.
+    options : StudyOptions
+        Whether this is the quick version; ``epochs`` in the extra options.
+
+    Returns
+    -------
+    dict
+        Width, epochs and learning rate. Adam's steps do not shrink with the weights, so that the paper's rate is
+        turned into that of rows and labels of root mean square one, in which `planted.memorize` trains.
+    """
+    squares = np.sum(X**2, axis=1)
+    # E‖(Qx)²‖² = 3 q s⁴ ‖x‖⁴ for q Gaussian features of standard deviation s.
+    q = QUICK_FEATURES if options.quick else FEATURES
+    row_square = squares.mean() if setting.layers == 2 else 3 * q * FEATURE_STD**4 * np.mean(squares**2)
+    rate = LEARNING_RATE * float(np.sqrt(row_square) / np.mean(y**2) ** 0.25)
+    if options.quick:
+        sizes = {"width": QUICK_WIDTH, "max_epochs": QUICK_EPOCHS, "decay_every": QUICK_DECAY_EVERY}
+    else:
+        epochs = int(options.extra.get("epochs", EPOCHS))
+        sizes = {"width": WIDTH, "max_epochs": epochs, "decay_every": DECAY_EVERY}
+    return {"solver": "adam", "learning_rate": rate, **sizes, **feature_options(setting, options)}
+
+
+def unit_rows(X: Array) -> Array:
+    """Divide each row by its norm; zero rows stay.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Rows of norm one, or zero.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X / np.where(norms > 0, norms, 1.0))

@@ -9,6 +9,7 @@ from scipy import stats
 import planted
 from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._problem import prepare_problem
+from planted.algorithms._residual_sums import residual_sums
 from planted.algorithms.certificate import (
     certify_noiseless,
     certify_noisy,
@@ -269,7 +270,7 @@ def test_the_p_value_is_uniform_under_the_truth(n, m, repeats):
         data = world(n, d=3, k=2, m=m, seed=seed, noise=0.1)
         problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=seed)
         fit = refine(problem.blocks, standardised(data.network, problem.scaling), offset=False)
-        p_value, tested = lack_of_fit(problem, fit.network, offset=False)
+        p_value, tested = lack_of_fit(residual_sums(problem, fit.network, offset=False))
         assert tested > 0
         p_values.append(p_value)
     assert stats.kstest(p_values, "uniform").pvalue > 1e-4
@@ -283,7 +284,7 @@ def test_the_sums_of_the_test_are_an_explicit_regression():
     net = refine(problem.blocks, standardised(data.network, problem.scaling), offset=False).network
     X, Y = problem.X, problem.Y
     state = problem.rng.bit_generator.state
-    p_value, tested = lack_of_fit(problem, net, offset=False)
+    p_value, tested = lack_of_fit(residual_sums(problem, net, offset=False))
     problem.rng.bit_generator.state = state
     directions = problem.rng.standard_normal((40, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -313,7 +314,9 @@ def test_the_sums_of_the_test_are_an_explicit_regression():
 def test_nothing_left_to_test_is_said():
     data = world(8, d=3, k=2, m=1, noise=0.1)
     problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=0)
-    p_value, tested = lack_of_fit(problem, standardised(data.network, problem.scaling), offset=True)
+    p_value, tested = lack_of_fit(
+        residual_sums(problem, standardised(data.network, problem.scaling), offset=True)
+    )
     assert tested == 0
     assert np.isnan(p_value)
 
@@ -326,6 +329,6 @@ def test_outputs_that_repeat_each_other_do_not_dilute_the_test():
         problem = prepare_problem(RowBlocks.from_arrays(data.X, Y), random_state=0)
         wide = TwoLayerNetwork(data.network.W, data.network.b, np.tile(data.network.A, (copies, 1)))
         fit = refine(problem.blocks, standardised(wide, problem.scaling), offset=False)
-        p_value, tested = lack_of_fit(problem, fit.network, offset=False)
+        p_value, tested = lack_of_fit(residual_sums(problem, fit.network, offset=False))
         assert p_value < 1e-6
         assert tested <= 46 + 2  # at most the functions of x for one output, not for three

@@ -20,6 +20,8 @@ from planted.algorithms._certificate_parts import (
 from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._missing_unit import missing_unit_evidence
 from planted.algorithms._problem import Problem
+from planted.algorithms._residual_sums import ResidualSums, residual_sums
+from planted.algorithms._split_units import split_unit_p_value
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
 from planted.moments import RowWeights
@@ -30,6 +32,7 @@ from planted.results import Evidence
 __all__ = ["certify_noisy"]
 
 SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is doubted
+SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
@@ -87,11 +90,17 @@ def certify_noisy(
         text = reason or f"{equations} equations for {unknowns} unknowns."
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
-    fitting = _lack_of_fit(problem, fit, offset, biases, weights)
+    traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
     missing = missing_unit_evidence(problem, net, offset=offset, noise=noise, biases=biases, weights=weights)
     checks = (
-        enough, rank, *sides, fitting, missing, _tails(problem, net), *_unit_strengths(net, info, noise)
-    )  # fmt: skip
+        enough,
+        rank,
+        *sides,
+        *traces,
+        missing,
+        _tails(problem, net),
+        *_unit_strengths(net, info, noise),
+    )
     evidence = (*_size_evidence(noise, unknowns, equations), count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
@@ -140,13 +149,16 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
     )
 
 
-def _lack_of_fit(
-    problem: Problem, fit: Refinement, offset: bool, biases: bool, weights: RowWeights | None
-) -> Evidence:
-    """Return the p-value of the test for traces of x in the residual."""
-    p_value, tested = lack_of_fit(problem, fit.network, offset=offset, biases=biases, weights=weights)
+def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
+    """Return the p-values of the tests for traces of x in the residual."""
+    p_value, tested = lack_of_fit(sums)
     if not tested:
-        return Evidence("functions of x left to test the residual with", 0, 1, ">=", "F test")
-    return Evidence(
+        return (Evidence("functions of x left to test the residual with", 0, 1, ">=", "F test"),)
+    anything = Evidence(
         "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "F test"
     )
+    p_value, unit = split_unit_p_value(sums)
+    if unit < 0:
+        return (anything,)
+    name = f"p-value of the test whether a unit (here {unit}) is two nearly parallel ones"
+    return anything, Evidence(name, p_value, SPLIT_LEVEL, ">=", "largest root")

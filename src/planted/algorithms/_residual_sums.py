@@ -1,0 +1,131 @@
+"""One pass over the rows behind the tests of a residual: what do a network's own functions and others explain of it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.algorithms._problem import Problem
+from planted.moments import RowWeights, augment
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["ResidualSums", "inverse_root", "residual_sums"]
+
+N_RANDOM_FEATURES = 40
+RANK_TOL = 1e-11  # of normal matrices with unit diagonal: a relative singular value of 3e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualSums:
+    """Products of the rows [Z, G, Φ] with themselves and with the residual, outputs whitened.
+
+    Z holds the inputs masked by the slope of every unit, G = [H, 1] the activations, Φ functions of x to test with.
+
+    Parameters
+    ----------
+    products : ndarray of shape (width, width)
+        Of the rows.
+    cross : ndarray of shape (width, outputs)
+        Of the rows with the whitened residual; each output has a sum of squares of one.
+    A : ndarray of shape (outputs, k)
+        Output weights, whitened like the residual.
+    hidden : int
+        Columns of Z.
+    own : int
+        Columns of Z and G.
+    n_samples : int
+        Number of rows.
+    """
+
+    products: Array
+    cross: Array
+    A: Array
+    hidden: int
+    own: int
+    n_samples: int
+
+
+def residual_sums(
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    offset: bool,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+) -> ResidualSums:
+    """Accumulate the sums in one pass.
+
+    Φ holds, for every unit, its pre-activation and the squares on both sides of its kink, and ReLU random features; at most
+    half of the degrees of freedom go to it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        Its least-squares network.
+    offset : bool
+        Whether c was fitted.
+    biases : bool
+        Whether b was fitted.
+    weights : callable, optional
+        Weights of the rows in the fit.
+
+    Returns
+    -------
+    ResidualSums
+        The sums.
+    """
+    k, m, d = network.n_hidden, network.n_outputs, network.n_features
+    hidden = k * (d + int(biases))
+    unknowns = hidden - k + m * (k + int(offset))
+    budget = max(int((problem.n_samples - unknowns / m) / 2), 0)
+    directions = problem.rng.standard_normal((N_RANDOM_FEATURES, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    thresholds = problem.rng.standard_normal(N_RANDOM_FEATURES)
+    own = hidden + k + int(offset)
+    width = own + min(3 * k + N_RANDOM_FEATURES, budget)
+    products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
+    done = 0
+    for X, Y in problem.blocks:
+        t = network.preactivations(X)
+        inputs = augment(X) if biases else X
+        Z = (network.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), hidden)
+        H = network.activation(t)
+        random = np.maximum(X @ directions.T - thresholds, 0.0)
+        instruments = np.hstack([t, random, np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2])[:, :budget]
+        rows = np.hstack([Z, augment(H) if offset else H, instruments])
+        residual = Y - H @ network.A.T - network.c
+        if weights is not None:
+            root = np.sqrt(weights(done, X, Y))[:, None]
+            rows, residual = rows * root, residual * root
+        done += len(X)
+        products += rows.T @ rows
+        cross += rows.T @ residual
+        noise += residual.T @ residual
+    whiten = inverse_root(noise, np.diag(noise))  # a combination of outputs without residual is left out
+    return ResidualSums(products, cross @ whiten, whiten.T @ network.A, hidden, own, done)
+
+
+def inverse_root(M: Array, squares: Array) -> Array:
+    """Return R with R'MR = 1 on the directions in which M, scaled to unit ``squares``, is not zero to rounding.
+
+    Parameters
+    ----------
+    M : ndarray of shape (p, p)
+        Positive semidefinite.
+    squares : ndarray of shape (p,)
+        Squared scales of its columns.
+
+    Returns
+    -------
+    ndarray of shape (p, rank)
+        The root.
+    """
+    scale = np.sqrt(np.where(squares > 0, squares, 1.0))
+    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
+    keep = values > RANK_TOL
+    return np.asarray(vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None])

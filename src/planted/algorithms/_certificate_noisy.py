@@ -21,7 +21,7 @@ from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._missing_unit import missing_unit_evidence
 from planted.algorithms._problem import Problem
 from planted.algorithms._residual_sums import ResidualSums, residual_sums
-from planted.algorithms._split_units import split_unit_p_value
+from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
 from planted.moments import RowWeights
@@ -160,5 +160,4 @@ def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
     p_value, unit = split_unit_p_value(sums)
     if unit < 0:
         return (anything,)
-    name = f"p-value of the test whether a unit (here {unit}) is two nearly parallel ones"
-    return anything, Evidence(name, p_value, SPLIT_LEVEL, ">=", "largest root")
+    return anything, Evidence(SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}")

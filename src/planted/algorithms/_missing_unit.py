@@ -19,6 +19,7 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
+from planted.algorithms._split_units import SPLIT_NAME
 from planted.algorithms.refine import refine
 from planted.moments import RowBlocks, RowWeights, augment
 from planted.networks import TwoLayerNetwork
@@ -83,7 +84,7 @@ def missing_unit_evidence(
 
 
 def lacks_a_unit(recovery: Recovery) -> bool:
-    """Return whether a recovery failed because one more unit would explain more than noise.
+    """Return whether a recovery failed because one more unit, or one split in two, would explain more than noise.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def lacks_a_unit(recovery: Recovery) -> bool:
     bool
         Whether its line of evidence says so.
     """
-    return any(item.name == NAME and not item.passed for item in recovery.evidence)
+    return any(item.name in (NAME, SPLIT_NAME) and not item.passed for item in recovery.evidence)
 
 
 def _promising_half_spaces(

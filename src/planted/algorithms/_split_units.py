@@ -20,7 +20,9 @@ from scipy import linalg, stats
 
 from planted.algorithms._residual_sums import ResidualSums, inverse_root
 
-__all__ = ["largest_root_p_value", "split_unit_p_value"]
+__all__ = ["SPLIT_NAME", "largest_root_p_value", "split_unit_p_value"]
+
+SPLIT_NAME = "p-value of the test whether a unit is two nearly parallel ones"
 
 # Tracy–Widom of order 1 as a gamma variable: shape, scale, shift.
 GAMMA = (46.446, 0.186054, 9.84801)

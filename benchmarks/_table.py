@@ -28,11 +28,14 @@ class Line:
     passed: bool
 
 
-def parse_options(description: str) -> argparse.Namespace:
+def parse_options(description: str, **extra: dict[str, Any]) -> argparse.Namespace:
+    """Read the common options and those of one benchmark: name to argparse's keywords."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a tenth of the seeds")
     parser.add_argument("--seed", type=int, default=0, help="first seed; try others")
     parser.add_argument("--write", action="store_true", help="store the results beside the benchmarks")
+    for name, keywords in extra.items():
+        parser.add_argument(f"--{name}", **keywords)
     return parser.parse_args()
 
 

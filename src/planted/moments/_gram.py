@@ -17,13 +17,14 @@ import numpy as np
 
 from planted._typing import Array
 from planted.moments._blocks import RowBlocks
-from planted.outcomes import BadInputError
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
 
-__all__ = ["RowMoments", "joint_moments"]
+__all__ = ["JointSummand", "RowMoments", "joint_moments"]
 
 
 @dataclass(frozen=True, slots=True)
-class RowMoments:
+class RowMoments(Sums):
     """Count, mean and scatter of a set of rows.
 
     Parameters
@@ -102,11 +103,13 @@ def joint_moments(blocks: RowBlocks) -> RowMoments:
     RowMoments
         Sums of rows of length d + m.
     """
-    total: RowMoments | None = None
-    for X, Y in blocks:
-        if len(X):
-            part = RowMoments.of(np.hstack([X, Y]))
-            total = part if total is None else total.merge(part)
-    if total is None:
-        raise BadInputError("the data have 0 sample(s)")
-    return total
+    return accumulate(blocks, JointSummand())
+
+
+@dataclass(frozen=True, slots=True)
+class JointSummand:
+    """The joint rows ``(x, y)``."""
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RowMoments:
+        """Sum a block."""
+        return RowMoments.of(np.hstack([X, Y]))

@@ -15,12 +15,14 @@ squares the condition number. Memory: O((kp)²) plus one block; time: one symmet
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from planted._typing import Array
 from planted.moments._blocks import RowBlocks
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["NormalSums", "RowWeights", "accumulate_normal", "augment"]
@@ -32,7 +34,7 @@ _BLOCK_BYTES = 16_000_000  # masked inputs of one slice stay in cache-friendly m
 
 
 @dataclass(frozen=True, slots=True)
-class NormalSums:
+class NormalSums(Sums):
     """The sums described in this module, for p = d + 1.
 
     Parameters
@@ -60,21 +62,6 @@ class NormalSums:
     ZR: Array
     GR: Array
     RR: Array
-
-    def merge(self, other: NormalSums) -> NormalSums:
-        """Add two sets of sums.
-
-        Parameters
-        ----------
-        other : NormalSums
-            Sums of other rows at the same parameters.
-
-        Returns
-        -------
-        NormalSums
-            Their sum.
-        """
-        return NormalSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def augment(X: Array) -> Array:
@@ -112,19 +99,35 @@ def accumulate_normal(
     NormalSums
         The sums.
     """
-    k, p = network.n_hidden, network.n_features + 1
-    rows = max(64, _BLOCK_BYTES // (8 * k * p))
-    total: NormalSums | None = None
-    done = 0
-    for X, Y in blocks:
+    return accumulate(blocks, NormalSummand(network, weights))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalSummand:
+    """The normal equations at a network.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The parameters at which to linearise.
+    weights : callable or None
+        Weights of the rows.
+    """
+
+    network: TwoLayerNetwork
+    weights: RowWeights | None = None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> NormalSums:
+        """Sum a block, slice by slice."""
+        rows = max(64, _BLOCK_BYTES // (8 * self.network.n_hidden * (self.network.n_features + 1)))
+        total: NormalSums | None = None
         for start in range(0, len(X), rows):
             inputs, outputs = X[start : start + rows], Y[start : start + rows]
-            w = None if weights is None else weights(done + start, inputs, outputs)
-            part = _normal_of_slice(inputs, outputs, network, w)
+            w = None if self.weights is None else self.weights(first_row + start, inputs, outputs)
+            part = _normal_of_slice(inputs, outputs, self.network, w)
             total = part if total is None else total.merge(part)
-        done += len(X)
-    assert total is not None, "blocks are validated to be non-empty before any sum is taken"
-    return total
+        assert total is not None, "a block has at least one row"
+        return total
 
 
 def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None) -> NormalSums:

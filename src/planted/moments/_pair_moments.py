@@ -10,9 +10,9 @@ Cost: one pass over the rows for each answer; the joint second moments are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,8 @@ from planted.moments._paired import (
     row_slices,
     slice_rows,
 )
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
 
 __all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
 
@@ -132,7 +134,7 @@ class SampleMoments:
     @cached_property
     def n_features(self) -> int:
         """Number of inputs, d."""
-        return int(next(iter(self.blocks))[0].shape[1])
+        return self.blocks.widths()[0]
 
     @cached_property
     def _joint(self) -> RowMoments:
@@ -161,11 +163,8 @@ class SampleMoments:
         ControlledSlope
             Twice the coefficients of x.
         """
-
-        def fill(X: Array, out: npt.NDArray[Any]) -> None:
-            fill_products((V.T @ X.T).astype(out.dtype), out)
-
-        return _regress_with_controls(self.blocks, fill, V.shape[1] * (V.shape[1] + 1) // 2, self._dtype)
+        n_controls = V.shape[1] * (V.shape[1] + 1) // 2
+        return _regress_with_controls(self.blocks, partial(_fill_squares, V), n_controls, self._dtype)
 
     def slope_beside(self, W: Array) -> ControlledSlope:
         """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
@@ -180,11 +179,7 @@ class SampleMoments:
         ControlledSlope
             Twice the coefficients of x.
         """
-
-        def fill(X: Array, out: npt.NDArray[Any]) -> None:
-            out[:] = np.abs(W @ X.T)
-
-        return _regress_with_controls(self.blocks, fill, len(W), np.float64)
+        return _regress_with_controls(self.blocks, partial(_fill_sizes, W), len(W), np.float64)
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
         """Sum the paired features, one pass.
@@ -218,13 +213,8 @@ class SampleMoments:
         ndarray of shape (k, d)
             The gradient.
         """
-        total, count = np.zeros_like(W), 0
-        for X, Y in self.blocks:
-            t = X @ W.T
-            residual = np.maximum(t, 0.0) @ A.T - Y
-            total += ((residual @ A) * (t > 0)).T @ X
-            count += len(X)
-        return total / count
+        sums = accumulate(self.blocks, _GradientSummand(W, A))
+        return sums.gradient / sums.count
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
         """Split the rows in the middle of their order.
@@ -270,38 +260,85 @@ def _regress_with_controls(
     blocks: RowBlocks, fill: Callable[[Array, npt.NDArray[Any]], None], n_controls: int, dtype: npt.DTypeLike
 ) -> ControlledSlope:
     """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
-    d = next(iter(blocks))[0].shape[1]
-    size = d + 1 + n_controls
-    rows = slice_rows(size, dtype)
-    features = np.ones((size, rows), dtype)
-    gram, cross, squares, count = np.zeros((size, size)), np.zeros((size, 0)), 0.0, 0
-    for X, Y in row_slices(blocks, rows):
-        part = features[:, : len(X)]
-        part[:d] = X.T
-        fill(X, part[d + 1 :])
-        gram += part @ part.T
-        products = (part @ Y.astype(dtype)).astype(np.float64)
-        cross = cross + products if cross.size else products
-        squares += float((Y**2).sum())
-        count += len(X)
-    coefficients = _solve_gram(gram, cross)
-    freedom = max(count - size, 1) * cross.shape[1]
-    left = max(squares - float((coefficients * cross).sum()), 0.0)
+    d = blocks.widths()[0]
+    sums = accumulate(blocks, _RegressionSummand(fill, n_controls, dtype))
+    coefficients = _solve_gram(sums.gram, sums.cross)
+    freedom = max(sums.count - len(sums.gram), 1) * sums.cross.shape[1]
+    left = max(sums.squares - float((coefficients * sums.cross).sum()), 0.0)
     return ControlledSlope(2.0 * coefficients[:d].T, left / freedom)
+
+
+def _fill_squares(V: Array, X: Array, out: npt.NDArray[Any]) -> None:
+    """Write the products of V'x."""
+    fill_products((V.T @ X.T).astype(out.dtype), out)
+
+
+def _fill_sizes(W: Array, X: Array, out: npt.NDArray[Any]) -> None:
+    """Write |W x|."""
+    out[:] = np.abs(W @ X.T)
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionSums(Sums):
+    """Products of regressors [x, 1, controls] with each other and with y, and the sum of y²."""
+
+    count: int
+    gram: Array
+    cross: Array
+    squares: float
+
+
+@dataclass(frozen=True, slots=True)
+class _RegressionSummand:
+    """The products of a regression with controls."""
+
+    fill: Callable[[Array, npt.NDArray[Any]], None]
+    n_controls: int
+    dtype: npt.DTypeLike
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
+        d, size = X.shape[1], X.shape[1] + 1 + self.n_controls
+        rows = slice_rows(size, self.dtype)
+        features = np.ones((size, rows), self.dtype)
+        gram, cross = np.zeros((size, size)), np.zeros((size, Y.shape[1]))
+        for inputs, outputs in row_slices(X, Y, rows):
+            part = features[:, : len(inputs)]
+            part[:d] = inputs.T
+            self.fill(inputs, part[d + 1 :])
+            gram += part @ part.T
+            cross += part @ outputs.astype(self.dtype)
+        return RegressionSums(len(X), gram, cross, float((Y**2).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSums(Sums):
+    """Sum of the gradient in W of half the squared residual."""
+
+    count: int
+    gradient: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _GradientSummand:
+    """The gradient in W at a network without biases."""
+
+    W: Array
+    A: Array
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> GradientSums:
+        t = X @ self.W.T
+        residual = np.maximum(t, 0.0) @ self.A.T - Y
+        return GradientSums(len(X), ((residual @ self.A) * (t > 0)).T @ X)
 
 
 def _rows_between(blocks: RowBlocks, start: int, stop: int) -> RowBlocks:
     """Return the rows start, ..., stop - 1 of a source."""
+    return blocks.map_numbered(partial(_cut_rows, start, stop))
 
-    def chosen() -> Iterator[tuple[Array, Array]]:
-        seen = 0
-        for X, Y in blocks:
-            low, high = max(start - seen, 0), min(stop - seen, len(X))
-            if low < high:
-                yield X[low:high], Y[low:high]
-            seen += len(X)
 
-    return RowBlocks(chosen)
+def _cut_rows(start: int, stop: int, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+    low, high = max(start - first_row, 0), max(min(stop - first_row, len(X)), 0)
+    return X[low:high], Y[low:high]
 
 
 def _solve_gram(G: Array, right: Array) -> Array:

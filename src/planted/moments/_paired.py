@@ -17,7 +17,7 @@ Cost: for r = columns of V and k = rows of P, p = r(r+1)/2 and q = k(k+1)/2: O(n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ import numpy.typing as npt
 
 from planted._typing import Array
 from planted.moments._blocks import RowBlocks
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
 
 __all__ = [
     "PairMaps",
@@ -63,7 +65,7 @@ class PairMaps:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedSums:
+class PairedSums(Sums):
     """Sums of the features g (length p) and h (length q) and of their products.
 
     Parameters
@@ -85,21 +87,6 @@ class PairedSums:
     h: Array
     gg: Array
     gh: Array
-
-    def merge(self, other: PairedSums) -> PairedSums:
-        """Add two sets of sums.
-
-        Parameters
-        ----------
-        other : PairedSums
-            Sums of other rows with the same maps.
-
-        Returns
-        -------
-        PairedSums
-            Their sum.
-        """
-        return PairedSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
     def moment(self) -> Array:
@@ -138,27 +125,50 @@ def accumulate_pairs(
     PairedSums
         The sums.
     """
-    dtype = np.float32 if precision == "single" else np.float64
-    p, q = _triangle(maps.V.shape[1]), _triangle(len(maps.P))
-    rows = slice_rows(p + q, dtype)
-    buffer, work = np.empty((p + q, rows), dtype), np.empty((len(maps.P), rows), dtype)
-    first = np.concatenate([maps.V.T, maps.Q]).astype(dtype)
-    sums, products, count = np.zeros(p + q), np.zeros((p, (p if spread else 0) + q)), 0
-    for X, Y in row_slices(blocks, rows):
-        n, k = len(X), len(maps.P)
-        linear = first @ X.T.astype(dtype)
-        rest = linear[-k:] - maps.P.astype(dtype) @ Y.T.astype(dtype)
-        features = buffer[:, :n]
-        fill_products(linear[:-k], features[:p])
-        fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
-        products += features[:p] @ (features if spread else features[p:]).T
-        sums += features.sum(axis=1, dtype=np.float64)
-        count += n
-    weights = np.concatenate([triangle_weights(maps.V.shape[1]), triangle_weights(len(maps.P))])
-    sums *= weights
-    products *= np.outer(weights[:p], weights if spread else weights[p:])
-    gg = products[:, :p] if spread else np.zeros((0, 0))
-    return PairedSums(float(count), sums[:p], sums[p:], gg, products[:, -q:])
+    return accumulate(blocks, PairSummand(maps, spread, precision))
+
+
+@dataclass(frozen=True, slots=True)
+class PairSummand:
+    """The features g and h and their products.
+
+    Parameters
+    ----------
+    maps : PairMaps
+        What defines the features.
+    spread : bool
+        Whether to sum g g' too.
+    precision : {"double", "single"}
+        Number format of the features of a slice.
+    """
+
+    maps: PairMaps
+    spread: bool
+    precision: str
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> PairedSums:
+        """Sum a block, slice by slice."""
+        maps, spread = self.maps, self.spread
+        dtype = np.float32 if self.precision == "single" else np.float64
+        p, q, k = _triangle(maps.V.shape[1]), _triangle(len(maps.P)), len(maps.P)
+        rows = slice_rows(p + q, dtype)
+        buffer, work = np.empty((p + q, rows), dtype), np.empty((k, rows), dtype)
+        first, P = np.concatenate([maps.V.T, maps.Q]).astype(dtype), maps.P.astype(dtype)
+        sums, products = np.zeros(p + q), np.zeros((p, (p if spread else 0) + q))
+        for inputs, outputs in row_slices(X, Y, rows):
+            n = len(inputs)
+            linear = first @ inputs.T.astype(dtype)
+            rest = linear[-k:] - P @ outputs.T.astype(dtype)
+            features = buffer[:, :n]
+            fill_products(linear[:-k], features[:p])
+            fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
+            products += features[:p] @ (features if spread else features[p:]).T
+            sums += features.sum(axis=1, dtype=np.float64)
+        weights = np.concatenate([triangle_weights(maps.V.shape[1]), triangle_weights(k)])
+        sums *= weights
+        products *= np.outer(weights[:p], weights if spread else weights[p:])
+        gg = products[:, :p] if spread else np.zeros((0, 0))
+        return PairedSums(float(len(X)), sums[:p], sums[p:], gg, products[:, -q:])
 
 
 def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, Array]:
@@ -180,20 +190,58 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
     second : ndarray of shape (r(r+1)/2,)
         E[g].
     """
-    k, r = len(W), V.shape[1]
-    p, pairs = _triangle(r), np.triu_indices(k, 1)
-    rows = slice_rows(p + len(pairs[0]) + 1, np.float64)
-    N, second, count = np.zeros((p, len(pairs[0]))), np.zeros(p), 0
-    g = np.empty((p, rows))
-    for X, _ in row_slices(blocks, rows):
-        fill_products(np.ascontiguousarray((X @ V).T), g[:, : len(X)])
-        t = W @ X.T
-        opposite = np.minimum(t[pairs[0]] * t[pairs[1]], 0.0)
-        N += g[:, : len(X)] @ opposite.T
-        second += g[:, : len(X)].sum(axis=1)
-        count += len(X)
-    weights = triangle_weights(r)
-    return weights[:, None] * N / count, weights * second / count
+    sums = accumulate(blocks, DistinguishingSummand(W, V))
+    return sums.N / sums.count, sums.second / sums.count
+
+
+@dataclass(frozen=True, slots=True)
+class DistinguishingSums(Sums):
+    """Sums behind the distinguishing matrix.
+
+    Parameters
+    ----------
+    count : int
+        Number of rows.
+    N : ndarray of shape (r(r+1)/2, k(k-1)/2)
+        Sums of t_i t_j g 1{t_i t_j <= 0}.
+    second : ndarray of shape (r(r+1)/2,)
+        Sum of g.
+    """
+
+    count: int
+    N: Array
+    second: Array
+
+
+@dataclass(frozen=True, slots=True)
+class DistinguishingSummand:
+    """The columns of the distinguishing matrix.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Hidden weights.
+    V : ndarray of shape (d, r)
+        Directions of the inputs.
+    """
+
+    W: Array
+    V: Array
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> DistinguishingSums:
+        """Sum a block, slice by slice."""
+        k, r = len(self.W), self.V.shape[1]
+        p, pairs = _triangle(r), np.triu_indices(k, 1)
+        rows = slice_rows(p + len(pairs[0]) + 1, np.float64)
+        N, second, g = np.zeros((p, len(pairs[0]))), np.zeros(p), np.empty((p, rows))
+        for inputs, _ in row_slices(X, Y, rows):
+            n = len(inputs)
+            fill_products(np.ascontiguousarray((inputs @ self.V).T), g[:, :n])
+            t = self.W @ inputs.T
+            N += g[:, :n] @ np.minimum(t[pairs[0]] * t[pairs[1]], 0.0).T
+            second += g[:, :n].sum(axis=1)
+        weights = triangle_weights(r)
+        return DistinguishingSums(len(X), weights[:, None] * N, weights * second)
 
 
 def fill_products(
@@ -244,13 +292,15 @@ def slice_rows(n_features: int, dtype: npt.DTypeLike) -> int:
     return max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * n_features))
 
 
-def row_slices(blocks: RowBlocks, rows: int) -> Iterator[tuple[Array, Array]]:
-    """Cut blocks into slices.
+def row_slices(X: Array, Y: Array, rows: int) -> Iterator[tuple[Array, Array]]:
+    """Cut a block into slices.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Outputs.
     rows : int
         Largest number of rows of a slice.
 
@@ -259,9 +309,8 @@ def row_slices(blocks: RowBlocks, rows: int) -> Iterator[tuple[Array, Array]]:
     tuple of ndarray
         Inputs and outputs of a slice.
     """
-    for X, Y in blocks:
-        for start in range(0, len(X), rows):
-            yield X[start : start + rows], Y[start : start + rows]
+    for start in range(0, len(X), rows):
+        yield X[start : start + rows], Y[start : start + rows]
 
 
 def _triangle(k: int) -> int:

@@ -1,0 +1,140 @@
+"""A uniform sample of rows, in one pass, whoever reads them.
+
+Every row gets a random key by its number, and the rows of the smallest keys are kept. The key of row i is the i-th number of
+a stream that can be entered anywhere, so the sample depends on the seed and on the rows, not on blocks or workers. When the
+number of rows is known, rows whose key is hopeless are dropped where they are read: what travels is the sample, not a
+sample of every part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.moments._blocks import RowBlocks
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
+
+__all__ = ["RowSample", "sample_rows"]
+
+SPARE_DEVIATIONS = 8.0  # standard deviations of the number of rows below the cut: short once in 1e15 samples
+
+
+@dataclass(frozen=True, slots=True)
+class RowSample(Sums):
+    """The rows of the smallest keys, in their original order.
+
+    Parameters
+    ----------
+    size : int
+        At most so many are kept.
+    seen : int
+        Rows they were drawn from.
+    keys : ndarray of shape (rows,)
+        Their keys.
+    X : ndarray of shape (rows, d)
+        Inputs.
+    Y : ndarray of shape (rows, m)
+        Outputs.
+    """
+
+    size: int
+    seen: int
+    keys: Array
+    X: Array
+    Y: Array
+
+    def merge(self, other: RowSample) -> RowSample:
+        """Return the smallest keys of both.
+
+        Parameters
+        ----------
+        other : RowSample
+            A sample of later rows.
+
+        Returns
+        -------
+        RowSample
+            The sample of the union.
+        """
+        joined = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "Y"))
+        return RowSample(self.size, self.seen + other.seen, *joined).cut()
+
+    def cut(self) -> RowSample:
+        """Return no more rows than wanted.
+
+        Returns
+        -------
+        RowSample
+            The smallest keys.
+        """
+        if len(self.keys) <= self.size:
+            return self
+        chosen = np.sort(np.argpartition(self.keys, self.size)[: self.size])
+        return RowSample(self.size, self.seen, self.keys[chosen], self.X[chosen], self.Y[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSummand:
+    """Draws the keys of a block.
+
+    Parameters
+    ----------
+    size : int
+        Rows wanted.
+    state : dict
+        State of the generator at the key of row zero.
+    highest : float
+        Keys above are dropped at once.
+    """
+
+    size: int
+    state: dict[str, Any]
+    highest: float = 1.0
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSample:
+        """Return the sample of a block."""
+        stream = np.random.PCG64()
+        stream.state = self.state  # type: ignore[assignment]  # a plain dict of the same keys
+        keys = np.random.Generator(stream.advance(first_row)).random(len(X))
+        chosen = keys <= self.highest
+        return RowSample(self.size, len(X), keys[chosen], X[chosen], Y[chosen]).cut()
+
+
+def sample_rows(
+    blocks: RowBlocks, max_rows: int, rng: np.random.Generator, *, n_rows: int | None = None
+) -> tuple[Array, Array]:
+    """Draw a uniform sample of rows in one pass, in their original order.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The source.
+    max_rows : int
+        At most this many rows are kept; all of them if there are fewer.
+    rng : numpy.random.Generator
+        Every row gets a random key, the smallest keys win. It is advanced.
+    n_rows : int, optional
+        Number of rows, if it is known: far fewer of them then travel.
+
+    Returns
+    -------
+    X : ndarray of shape (rows, d)
+        The sampled inputs.
+    Y : ndarray of shape (rows, m)
+        The sampled outputs.
+    """
+    stream = rng.bit_generator
+    if not isinstance(
+        stream, np.random.PCG64
+    ):  # a stream that cannot be entered anywhere gives the seed of one that can
+        stream = np.random.PCG64([int(word) for word in rng.integers(0, 2**32, size=4)])
+    highest = 1.0
+    if n_rows is not None and n_rows > max_rows:
+        highest = min(1.0, (max_rows + SPARE_DEVIATIONS * np.sqrt(max_rows) + SPARE_DEVIATIONS**2) / n_rows)
+    sample = accumulate(blocks, SampleSummand(max_rows, dict(stream.state), highest))
+    stream.advance(sample.seen)
+    return sample.X, sample.Y

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planted.front import Diagnosis, diagnose, methods, recover, standard_errors
     from planted.io import export_network, import_network, load_network, to_sklearn, to_torch
     from planted.moments import RowBlocks
-    from planted.networks import TwoLayerNetwork, parameter_error
+    from planted.networks import ThreeLayerNetwork, TwoLayerNetwork, parameter_error
     from planted.outcomes import Guarantee, Outcome
     from planted.queries import compare, identify
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
@@ -34,6 +34,7 @@ __all__ = [
     "Recovery",
     "Requirements",
     "RowBlocks",
+    "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "TwoLayerRegressor",
     "Unavailable",
@@ -67,6 +68,7 @@ _HOMES = {
     "Recovery": "planted.results",
     "Requirements": "planted.results",
     "RowBlocks": "planted.moments",
+    "ThreeLayerNetwork": "planted.networks",
     "TwoLayerNetwork": "planted.networks",
     "TwoLayerRegressor": "planted.estimators",
     "Unavailable": "planted.results",

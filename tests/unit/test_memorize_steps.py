@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import planted
+from planted._clock import time_budget
 from planted._streams import data_streams
 from planted._validation import check_rows
 from planted.algorithms.memorize import SOLVERS
 from planted.algorithms.memorize_cg import merge_curves, pair_preconditioner, solve_cg
-from planted.algorithms.memorize_descent import check_width, loss_and_gradient
 from planted.algorithms.memorize_evidence import find_contradiction
 from planted.algorithms.memorize_kernel import form_kernel, solve_ridge
-from planted.algorithms.memorize_result import ThreeLayerNetwork
 from planted.algorithms.memorize_task import (
     MemoryTask,
     kernel_product,
@@ -23,6 +22,8 @@ from planted.algorithms.memorize_task import (
     signed_units,
     weighted_gram,
 )
+from planted.algorithms.memorize_weights import check_width, loss_and_gradient
+from planted.networks import ThreeLayerNetwork
 from planted.outcomes import BadInputError
 
 
@@ -161,7 +162,12 @@ def test_unknown_choices_are_refused() -> None:
         ({"solver": "newton"}, "known are auto, direct"),
         ({"solver": "direct", "rank": 2}, "no option rank"),
         ({"power": 2}, "only with layers=3"),
-        ({"layers": 3, "power": 1}, "at least 2"),
+        ({"layers": 3, "power": 1}, "from 2 to 64"),
+        ({"layers": 3, "power": 65}, "from 2 to 64"),
+        ({"layers": 3, "power": 2.0}, "from 2 to 64"),
+        ({"layers": 3, "n_random": 0}, "at least 1"),
+        ({"layers": 3, "feature_std": 0.0}, "positive"),
+        ({"layers": 3, "smoothing": -1.0}, "not negative"),
         ({"solver": "pgd", "width": 3}, "even number"),
         ({"solver": "pgd", "constants": "lucky"}, "'practical' or 'theorem'"),
         ({"solver": "ridge", "penalty": -1.0}, "zero or more"),
@@ -177,3 +183,38 @@ def test_absent_torch_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(BadInputError, match=r"planted\[torch\]"):
         planted.memorize(rows_of(20, 8, 14), np.arange(20.0), solver="adam")
+
+
+STOPPABLE: dict[str, dict[str, Any]] = {
+    "cg": {"n_pairs": 0},
+    "pgd": {},
+    "lbfgs": {},
+    "low-rank": {},
+    "adam": {"max_epochs": 10_000},
+}
+
+
+@pytest.mark.parametrize("solver", STOPPABLE)
+def test_an_interrupted_solver_returns_what_it_has_reached(solver: str) -> None:
+    if solver == "adam":
+        pytest.importorskip("torch")
+    X, Y = rows_of(100, 20, 15), data_streams(16, 1)[0].standard_normal((100, 2))
+    calls = []
+
+    def press_keys(what: str, fraction: float) -> None:
+        calls.append(what)
+        raise KeyboardInterrupt
+
+    memory = planted.memorize(X, Y, solver=solver, progress=press_keys, random_state=1, **STOPPABLE[solver])
+    assert memory.outcome.name in ("STOPPED_EARLY", "FITTED")
+    assert memory.stats["interrupted_by"] == "Ctrl-C" and len(calls) == 1  # the second output is not begun
+    assert memory.loss < np.mean(np.sum(Y**2, axis=1))  # and the network is whole
+
+
+@pytest.mark.parametrize("solver", ["cg", "pgd", "lbfgs", "low-rank"])
+def test_a_time_budget_ends_a_solver(solver: str) -> None:
+    X, y = rows_of(100, 20, 17), data_streams(18, 1)[0].standard_normal(100)
+    with time_budget(0.0):
+        memory = planted.memorize(X, y, solver=solver, random_state=1)
+    assert memory.stats["interrupted_by"] == "time budget"
+    assert memory.outcome.name in ("STOPPED_EARLY", "FITTED") and memory.stats["iterations"] == 0

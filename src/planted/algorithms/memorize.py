@@ -30,17 +30,18 @@ from typing import Any
 import numpy as np
 
 from planted._streams import seed_entropy, solver_streams
-from planted._typing import Array, Progress, Seed
-from planted._validation import check_rows
+from planted._typing import Progress, Seed
+from planted._validation import CheckedData, check_rows
 from planted.algorithms.memorize_adam import solve_adam
 from planted.algorithms.memorize_cg import solve_cg
-from planted.algorithms.memorize_descent import solve_lbfgs, solve_pgd
+from planted.algorithms.memorize_descent import solve_pgd
 from planted.algorithms.memorize_evidence import gather_conditions, gather_evidence, judge
 from planted.algorithms.memorize_kernel import solve_direct, solve_ridge
+from planted.algorithms.memorize_lbfgs import solve_lbfgs
 from planted.algorithms.memorize_low_rank import solve_low_rank
-from planted.algorithms.memorize_result import Memory, ThreeLayerNetwork
+from planted.algorithms.memorize_result import Memory
 from planted.algorithms.memorize_task import MemoryFit, MemoryTask
-from planted.networks import TwoLayerNetwork
+from planted.algorithms.memorize_units import draw_features, restore, standardise
 from planted.outcomes import BadInputError
 from planted.results import Provenance
 
@@ -61,23 +62,26 @@ DIRECT_ROWS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
-    """The change from the user's data to the solver's: z = features((x - shift)/scale), y = label_scale y' + offset."""
+class _Request:
+    """What the user asked for."""
 
-    shift: Array
-    scale: float
-    has_bias: bool
-    label_scale: float
-    offset: Array
+    layers: int
+    solver: str
+    bias: bool
+    tol: float
+    options: Mapping[str, Any]
+    random_state: Seed
 
-
-@dataclass(frozen=True, slots=True)
-class _Features:
-    """Random features z = (G u)^p of standardised rows u."""
-
-    G: Array
-    power: int
-    smoothing: float
+    def provenance(self, chosen: str, data: CheckedData) -> Provenance:
+        """Return where an answer came from."""
+        asked = {"layers": self.layers, "solver": self.solver, "bias": self.bias, "tol": self.tol}
+        return Provenance(
+            algorithm=f"memorize, {self.layers} layers, {chosen}",
+            reference="GWZ20",
+            parameters={**asked, **self.options},
+            seed=seed_entropy(self.random_state),
+            shape=(*data.X.shape, data.Y.shape[1]),
+        )
 
 
 def memorize(
@@ -132,37 +136,22 @@ def memorize(
     >>> memory.outcome.name, memory.loss < 1e-20, memory.network.n_hidden
     ('MEMORISED', True, 100)
     """
-    started, cpu = perf_counter(), process_time()
+    watch = _Watch()
     data = check_rows(X, y, y_name="y")
     _check_choices(layers, solver, tol)
+    request = _Request(layers, solver, bias, tol, options, random_state)
     feature_rng, solver_rng, theory_rng = solver_streams(random_state, 3)
     feature_options, solver_options = _split_options(options, layers)
-    inputs, units = _standardise(data.X, data.Y, bias)
-    features = _draw_features(inputs, feature_rng, **feature_options) if layers == 3 else None
-    Z = inputs if features is None else (inputs @ features.G.T) ** features.power
-    feature_scale = 1.0 if features is None else _root_mean_square_norm(Z)
-    task = MemoryTask(
-        Z=Z / feature_scale,
-        Y=(data.Y - units.offset) / units.label_scale,
-        rng=solver_rng,
-        tol=tol * data.Y.shape[1],
-        progress=progress or (lambda what, fraction: None),
-    )
+    frame = standardise(data, feature_rng, bias=bias, features=feature_options if layers == 3 else None)
+    notify = progress or (lambda what, fraction: None)
+    task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], notify)
     chosen = _choose(task) if solver == "auto" else solver
-    solve_started, solve_cpu = perf_counter(), process_time()
+    solving = _Watch()
     fit = _run(chosen, task, solver_options)
-    solver_seconds = {
-        "solver_seconds": perf_counter() - solve_started,
-        "solver_cpu_seconds": process_time() - solve_cpu,
-    }
-    network = _restore(fit, units, features, feature_scale)
-    conditions = gather_conditions(task, fit, network, data, label_scale=units.label_scale)
-    theory = (
-        None
-        if features is None
-        else {"inputs": inputs, "power": features.power, "smoothing": features.smoothing / units.scale}
-    )
-    evidence = gather_evidence(task, fit, conditions, tol=tol, features=theory, rng=theory_rng)
+    stats = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
+    network = restore(fit, frame)
+    conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale)
+    evidence = gather_evidence(task, fit, conditions, tol=tol, features=frame.theory(), rng=theory_rng)
     outcome, detail = judge(
         chosen, conditions, data, tol=tol, has_bias=bias, fallback=str(fit.notes.get("fallback", ""))
     )
@@ -170,25 +159,23 @@ def memorize(
         network=network,
         outcome=outcome,
         evidence=evidence,
-        loss_curve=np.array(fit.curve, dtype=np.float64) * [1.0, units.label_scale**2],
+        loss_curve=np.array(fit.curve, dtype=np.float64) * [1.0, frame.label_scale**2],
         conditions=conditions,
-        stats={
-            "solver": chosen,
-            "iterations": int(fit.curve[-1][0]),
-            **solver_seconds,
-            "seconds": perf_counter() - started,
-            "cpu_seconds": process_time() - cpu,
-            **fit.notes,
-        },
-        provenance=Provenance(
-            algorithm=f"memorize, {layers} layers, {chosen}",
-            reference="GWZ20",
-            parameters={"layers": layers, "solver": solver, "bias": bias, "tol": tol, **options},
-            seed=seed_entropy(random_state),
-            shape=(*data.X.shape, data.Y.shape[1]),
-        ),
+        stats={**stats, **watch.read(), **fit.notes, **task.interruption()},
+        provenance=request.provenance(chosen, data),
         detail=detail,
     )
+
+
+class _Watch:
+    """Wall and CPU seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.started, self.cpu = perf_counter(), process_time()
+
+    def read(self, prefix: str = "") -> dict[str, float]:
+        taken = {"seconds": perf_counter() - self.started, "cpu_seconds": process_time() - self.cpu}
+        return {prefix + name: value for name, value in taken.items()}
 
 
 def _check_choices(layers: int, solver: str, tol: float) -> None:
@@ -203,7 +190,7 @@ def _check_choices(layers: int, solver: str, tol: float) -> None:
 
 def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part the options of the random features from those of the solver."""
-    known = _options_of(_draw_features)
+    known = _options_of(draw_features)
     mine = {name: value for name, value in options.items() if name in known}
     if mine and layers == 2:
         raise BadInputError(f"{', '.join(sorted(mine))}: only with layers=3, which has random features")
@@ -214,52 +201,6 @@ def _options_of(function: Callable[..., Any]) -> list[str]:
     """Return the keyword-only parameters of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _standardise(X: Array, Y: Array, has_bias: bool) -> tuple[Array, _Units]:
-    """Bring rows to a root-mean-square norm of one and labels to a root mean square of one.
-
-    With a bias, rows and labels are centred first and a constant is appended, as large as a typical row.
-    """
-    shift = X.mean(axis=0) if has_bias else np.zeros(X.shape[1])
-    offset = Y.mean(axis=0) if has_bias else np.zeros(Y.shape[1])
-    rows = X - shift if has_bias else X
-    scale = _root_mean_square_norm(rows)
-    label_scale = _root_mean_square_norm(Y - offset) / np.sqrt(Y.shape[1])
-    rows = rows / scale
-    if has_bias:
-        rows = np.column_stack([rows, np.ones(len(rows))]) / np.sqrt(2.0)
-    return rows, _Units(shift, scale, has_bias, label_scale, offset)
-
-
-def _root_mean_square_norm(rows: Array) -> float:
-    """Return the root-mean-square norm of the rows without overflow; 1 if all are zero."""
-    largest = float(np.abs(rows).max())
-    if largest == 0:
-        return 1.0
-    return largest * float(np.sqrt(np.mean(np.sum((rows / largest) ** 2, axis=1))))
-
-
-def _draw_features(
-    inputs: Array,
-    rng: np.random.Generator,
-    *,
-    power: int = 2,
-    n_random: int | str = "auto",
-    feature_std: float = 1.0,
-    smoothing: float = 0.0,
-) -> _Features:
-    """Draw the first layer: 2⌈√n⌉ Gaussian features (Theorem 5) unless told otherwise."""
-    if isinstance(power, bool) or not isinstance(power, int) or power < 2:
-        raise BadInputError(f"power={power!r}; expected an integer of at least 2")
-    count = 2 * int(np.ceil(np.sqrt(len(inputs)))) if n_random == "auto" else n_random
-    if isinstance(count, str) or count < 1:
-        raise BadInputError(f"n_random={n_random!r}; expected 'auto' or a number of at least 1")
-    if not feature_std > 0 or smoothing < 0:
-        raise BadInputError(
-            f"feature_std={feature_std}, smoothing={smoothing}; expected a positive number and one not negative"
-        )
-    return _Features(feature_std * rng.standard_normal((count, inputs.shape[1])), power, smoothing)
 
 
 def _choose(task: MemoryTask) -> str:
@@ -281,25 +222,3 @@ def _run(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:
     # Labels that are all zero need no unit; a network has at least one.
     q, m = task.Z.shape[1], task.Y.shape[1]
     return MemoryFit(np.zeros((1, q)), np.ones((m, 1)), fit.curve, fit.facts, fit.notes)
-
-
-def _restore(
-    fit: MemoryFit, units: _Units, features: _Features | None, feature_scale: float
-) -> TwoLayerNetwork | ThreeLayerNetwork:
-    """Return the network in the user's units."""
-    d = len(units.shift)
-    W = fit.W * (np.sqrt(units.label_scale) / feature_scale)
-    if features is not None:
-        R, s = _restore_affine(features.G, units, d)
-        head = TwoLayerNetwork(W=W, A=fit.A, c=units.offset, activation="quadratic")
-        return ThreeLayerNetwork(R, s, features.power, head)
-    weights, b = _restore_affine(W, units, d)
-    return TwoLayerNetwork(W=weights, b=b, A=fit.A, c=units.offset, activation="quadratic")
-
-
-def _restore_affine(rows: Array, units: _Units, d: int) -> tuple[Array, Array]:
-    """Return weights and biases on the user's inputs for rows that act on standardised ones."""
-    if not units.has_bias:
-        return rows / units.scale, np.zeros(len(rows))
-    weights = rows[:, :d] / (np.sqrt(2.0) * units.scale)
-    return weights, rows[:, d] / np.sqrt(2.0) - weights @ units.shift

@@ -1,10 +1,10 @@
 """Memorise by Adam on mini-batches, as the paper's experiments do.
 
-Problem     The loss of `memorize_descent`, for more rows than a full gradient can afford.
+Problem     The loss of `memorize_weights`, for more rows than a full gradient can afford.
 Idea        Adam on batches of 128 rows, learning rate 0.003, multiplied by 0.3 every 15 epochs (appendix A.1 of
             [GWZ20]_).
 Guarantee   None; judged by the loss. Kind: heuristic.
-Notation    As in `memorize_descent`: k units in the rows of W, signs a.
+Notation    As in `memorize_weights`: k units in the rows of W, signs a.
 Departures  Rows and labels are scaled to a root mean square of one; the paper does not state its start, ours is
             Gaussian with standard deviation 1/√k.
 Cost        6nkq flops per epoch; needs PyTorch (``pip install 'planted[torch]'``).
@@ -19,8 +19,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted.algorithms.memorize_cg import merge_curves
-from planted.algorithms.memorize_descent import check_width, half_signs, stack_outputs
 from planted.algorithms.memorize_task import MemoryFit, MemoryTask
+from planted.algorithms.memorize_weights import check_width, half_signs, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_adam"]
@@ -127,20 +127,24 @@ class _Trainer:
         goal = self.task.tol / self.task.Y.shape[1]
         losses: list[float] = []
         n_steps = 0
-        for epoch in range(n_epochs):
-            optimiser.param_groups[0]["lr"] = rate * decay ** (epoch // decay_every)
-            total = 0.0
-            for batch in torch.randperm(len(self.rows), generator=self.generator).split(batch_size):
-                loss = self._step(optimiser, batch)
-                if n_steps % RECORD_EVERY == 0:
-                    losses.append(loss)
-                total += loss * len(batch)
-                n_steps += 1
-                if max_iter is not None and n_steps >= max_iter:
-                    return self._weights(), losses
-            self.task.progress(f"Adam, loss {total / len(self.rows):.1e}", (epoch + 1) / n_epochs)
-            if total / len(self.rows) <= goal:
-                break
+        with self.task.stoppable():
+            for epoch in range(n_epochs):
+                optimiser.param_groups[0]["lr"] = rate * decay ** (epoch // decay_every)
+                total = 0.0
+                for batch in torch.randperm(len(self.rows), generator=self.generator).split(batch_size):
+                    loss = self._step(optimiser, batch)
+                    if n_steps % RECORD_EVERY == 0:
+                        losses.append(loss)
+                    total += loss * len(batch)
+                    n_steps += 1
+                    if max_iter is not None and n_steps >= max_iter:
+                        return self._weights(), losses
+                    self.task.check()
+                self.task.progress(f"Adam, loss {total / len(self.rows):.1e}", (epoch + 1) / n_epochs)
+                if total / len(self.rows) <= goal:
+                    break
+        if not losses:  # interrupted before the first step
+            raise KeyboardInterrupt
         return self._weights(), losses
 
     def _step(self, optimiser: Any, batch: Any) -> float:

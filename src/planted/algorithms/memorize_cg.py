@@ -203,25 +203,30 @@ def _descend(
     n = len(y)
     goal = 4 * n * task.tol / (2 * task.Y.shape[1])
     alpha, r = np.zeros(n), y.copy()
-    z = precondition(r)
-    p, rz, losses = z, float(r @ z), [float(r @ r) / (4 * n)]
-    for step in range(1, max_iter + 1):
-        if rz <= 0 or float(r @ r) == 0:
-            break
-        product = kernel_product(work, p.astype(work.dtype)).astype(np.float64)
-        curvature = float(p @ product)
-        if not curvature > 0:
-            break
-        alpha += (rz / curvature) * p
-        previous, r = r, r - (rz / curvature) * product
-        if step % REFRESH == 0 or float(r @ r) <= goal or step == max_iter:
-            r = y - kernel_product(task.Z, alpha)
-        losses.append(float(r @ r) / (4 * n))
-        task.progress(f"conjugate gradients, loss {losses[-1]:.1e}", step / max_iter)
-        if float(r @ r) <= goal:
-            break
+    losses = [float(r @ r) / (4 * n)]
+    with task.stoppable():
         z = precondition(r)
-        beta = max(float(z @ (r - previous)) / rz, 0.0)  # Polak-Ribière: keeps conjugacy when r was replaced
-        p, rz = z + beta * p, float(r @ z)
+        p, rz = z, float(r @ z)
+        for step in range(1, max_iter + 1):
+            task.check()
+            if rz <= 0 or float(r @ r) == 0:
+                break
+            product = kernel_product(work, p.astype(work.dtype)).astype(np.float64)
+            curvature = float(p @ product)
+            if not curvature > 0:
+                break
+            alpha = alpha + (rz / curvature) * p
+            previous, r = r, r - (rz / curvature) * product
+            if step % REFRESH == 0 or float(r @ r) <= goal or step == max_iter:
+                r = y - kernel_product(task.Z, alpha)
+            losses.append(float(r @ r) / (4 * n))
+            task.progress(f"conjugate gradients, loss {losses[-1]:.1e}", step / max_iter)
+            if float(r @ r) <= goal:
+                break
+            z = precondition(r)
+            beta = max(
+                float(z @ (r - previous)) / rz, 0.0
+            )  # Polak-Ribière: keeps conjugacy when r was replaced
+            p, rz = z + beta * p, float(r @ z)
     bound = float(alpha @ (y - r)) / max(float(alpha @ alpha), np.finfo(float).tiny)  # Rayleigh quotient
     return weighted_gram(task.Z, alpha), losses, bound

@@ -1,4 +1,4 @@
-"""Memorise by descent on the weights: Algorithm 1 of the paper, and L-BFGS.
+"""Memorise by perturbed gradient descent on the weights: Algorithm 1 of the paper.
 
 Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the
             units and -1 for the rest.
@@ -24,26 +24,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 
 from planted._typing import Array
 from planted.algorithms.memorize_cg import merge_curves
+from planted.algorithms.memorize_constants import DescentConstants, predicted_iterations, theorem_constants
 from planted.algorithms.memorize_kernel import form_kernel
-from planted.algorithms.memorize_task import (
-    MemoryFit,
-    MemoryTask,
-    kernel_product,
-    quadratic_forms,
-    weighted_gram,
-)
-from planted.algorithms.memorize_theory import (
-    DescentConstants,
-    predicted_iterations,
-    theorem_constants,
-)
+from planted.algorithms.memorize_task import MemoryFit, MemoryTask, kernel_product
+from planted.algorithms.memorize_weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
-__all__ = ["check_width", "half_signs", "loss_and_gradient", "solve_lbfgs", "solve_pgd", "stack_outputs"]
+__all__ = ["solve_pgd"]
 
 POWER_STEPS = 10
 PRACTICAL_WAIT = 50
@@ -112,122 +102,6 @@ def solve_pgd(
     return MemoryFit(W, A, merge_curves(curves), {}, notes)
 
 
-def solve_lbfgs(
-    task: MemoryTask, *, width: int | str = "auto", max_iter: int = 5000, scale: float = 1.0
-) -> MemoryFit:
-    """Memorise by L-BFGS on the weights.
-
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    width : int or "auto"
-        Number of units per output, 2q+2 if "auto".
-    max_iter : int
-        Largest number of iterations per output.
-    scale : float
-        The start has entries of this standard deviation over √width; a small one prefers low rank.
-
-    Returns
-    -------
-    MemoryFit
-        The units.
-    """
-    a = half_signs(check_width(width, task.Z.shape[1]))
-    weights, curves = [], []
-    for y in task.Y.T:
-        start = scale / np.sqrt(len(a)) * task.rng.standard_normal((len(a), task.Z.shape[1]))
-        W, losses = _minimise_lbfgs(task, y, a, start, max_iter)
-        weights.append(W)
-        curves.append(losses)
-    W, A = stack_outputs(weights, a)
-    return MemoryFit(W, A, merge_curves(curves))
-
-
-def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
-    """Return f(W) and its gradient.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    y : ndarray of shape (n,)
-        Labels.
-    W : ndarray of shape (k, q)
-        Units.
-    a : ndarray of shape (k,)
-        Their signs.
-
-    Returns
-    -------
-    loss : float
-        1/(4n) Σ δ².
-    gradient : ndarray of shape (k, q)
-        diag(a) W (1/n) Σ δ_j z_j z_j'.
-    """
-    residual = quadratic_forms(Z, W.T @ (a[:, None] * W)) - y
-    gradient = a[:, None] * (W @ weighted_gram(Z, residual / len(Z)))
-    return float(residual @ residual) / (4 * len(Z)), gradient
-
-
-def check_width(width: int | str, q: int) -> int:
-    """Return the number of units per output: 2q+2 for "auto", else the number given.
-
-    Parameters
-    ----------
-    width : int or "auto"
-        What the user wants.
-    q : int
-        Number of inputs of the quadratic layer.
-
-    Returns
-    -------
-    int
-        An even number of at least 2.
-    """
-    if width == "auto":
-        return 2 * q + 2
-    if isinstance(width, str) or width < 2 or width % 2:
-        raise BadInputError(f"width={width!r}; expected 'auto' or an even number of units, half of each sign")
-    return int(width)
-
-
-def half_signs(width: int) -> Array:
-    """Return +1 for the first half and -1 for the second.
-
-    Parameters
-    ----------
-    width : int
-        An even number of units.
-
-    Returns
-    -------
-    ndarray of shape (width,)
-        The signs.
-    """
-    return np.repeat([1.0, -1.0], width // 2)
-
-
-def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
-    """Put the units of several outputs side by side.
-
-    Parameters
-    ----------
-    weights : list of ndarray of shape (k, q)
-        Units of each output.
-    a : ndarray of shape (k,)
-        Their signs.
-
-    Returns
-    -------
-    W : ndarray of shape (m k, q)
-        All units.
-    A : ndarray of shape (m, m k)
-        Signs, 0 where a unit belongs to another output.
-    """
-    return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)
-
-
 def _theorem_numbers(
     task: MemoryTask, y: Array, epsilon: float, delta: float
 ) -> tuple[DescentConstants, float]:
@@ -272,52 +146,31 @@ def _perturbed_descent(
     before, before_value = W, np.inf
     loss, gradient = loss_and_gradient(task.Z, y, W, a)
     losses = [loss]
-    for t in range(max_iter):
-        slope = gradient + numbers.penalty * W
-        if np.linalg.norm(slope) <= numbers.gradient_threshold and t - noise_at > numbers.wait:  # line 4
-            before, noise_at, n_perturbations = W, float(t), n_perturbations + 1
-            before_value = _objective(loss, W, numbers)
-            W = W + _uniform_in_ball(W.shape, numbers.radius, task.rng)
-            loss, gradient = loss_and_gradient(task.Z, y, W, a)
+    with task.stoppable():
+        for t in range(max_iter):
+            task.check()
             slope = gradient + numbers.penalty * W
-        if t - noise_at == np.floor(numbers.wait) and (
-            _objective(loss, W, numbers) - before_value > -numbers.decrease_threshold
-        ):  # line 8
-            return _Descent(before, losses, n_perturbations)
-        moved = W - step * slope  # line 11
-        moved_loss, moved_gradient = loss_and_gradient(task.Z, y, moved, a)
-        if is_practical and moved_loss > loss and step > SMALLEST_STEP * numbers.step:
-            step /= 2
-            continue
-        W, loss, gradient = moved, moved_loss, moved_gradient
-        losses.append(loss)
-        if t % 50 == 0:
-            task.progress(f"perturbed gradient descent, loss {loss:.1e}", t / max_iter)
-        if is_practical and loss <= goal:
-            break
+            if np.linalg.norm(slope) <= numbers.gradient_threshold and t - noise_at > numbers.wait:  # line 4
+                before, noise_at, n_perturbations = W, float(t), n_perturbations + 1
+                before_value = _objective(loss, W, numbers)
+                W = W + _uniform_in_ball(W.shape, numbers.radius, task.rng)
+                loss, gradient = loss_and_gradient(task.Z, y, W, a)
+                slope = gradient + numbers.penalty * W
+            fell = before_value - _objective(loss, W, numbers)
+            if t - noise_at == np.floor(numbers.wait) and fell < numbers.decrease_threshold:  # line 8
+                return _Descent(before, losses, n_perturbations)
+            moved = W - step * slope  # line 11
+            moved_loss, moved_gradient = loss_and_gradient(task.Z, y, moved, a)
+            if is_practical and moved_loss > loss and step > SMALLEST_STEP * numbers.step:
+                step /= 2
+                continue
+            W, loss, gradient = moved, moved_loss, moved_gradient
+            losses.append(loss)
+            if t % 50 == 0:
+                task.progress(f"perturbed gradient descent, loss {loss:.1e}", t / max_iter)
+            if is_practical and loss <= goal:
+                break
     return _Descent(W, losses, n_perturbations)
-
-
-def _minimise_lbfgs(
-    task: MemoryTask, y: Array, a: Array, start: Array, max_iter: int
-) -> tuple[Array, list[float]]:
-    """Run SciPy's L-BFGS until the tolerance; return the last weights and the losses."""
-    goal = task.tol / task.Y.shape[1]
-    losses = [loss_and_gradient(task.Z, y, start, a)[0]]
-
-    def objective(flat: Array) -> tuple[float, Array]:
-        loss, gradient = loss_and_gradient(task.Z, y, flat.reshape(start.shape), a)
-        return loss, gradient.ravel()
-
-    def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by the parameter's name
-        losses.append(float(intermediate_result.fun))
-        task.progress(f"L-BFGS, loss {losses[-1]:.1e}", len(losses) / max_iter)
-        if losses[-1] <= goal:
-            raise StopIteration
-
-    options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 0.0}
-    ended = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", callback=watch, options=options)
-    return np.asarray(ended.x).reshape(start.shape), losses
 
 
 def _objective(loss: float, W: Array, numbers: DescentConstants) -> float:

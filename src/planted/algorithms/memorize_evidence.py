@@ -22,17 +22,17 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import CheckedData
+from planted.algorithms.memorize_constants import predicted_iterations
 from planted.algorithms.memorize_kernel import RANK_TOL, form_kernel
-from planted.algorithms.memorize_result import MemoryOutcome, ThreeLayerNetwork
+from planted.algorithms.memorize_result import MemoryOutcome
 from planted.algorithms.memorize_task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
 from planted.algorithms.memorize_theory import (
     curvature_matrix,
     landscape_bound,
-    predicted_iterations,
     smallest_hessian_eigenvalue,
     smoothed_singular_value_bound,
 )
-from planted.networks import TwoLayerNetwork
+from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence
 
 __all__ = ["find_contradiction", "gather_conditions", "gather_evidence", "judge"]

@@ -109,10 +109,12 @@ def _grow(task: MemoryTask, Z: Array, y: Array, rank: int | str) -> tuple[_Units
     units = _nothing(y, Z.shape[1])
     losses = [units.loss]
     goal = task.tol / task.Y.shape[1]
-    while units.loss > goal and _can_grow(units) and (rank == "auto" or len(units.a) < int(rank)):
-        units = _add_unit(Z, y, units, goal)
-        losses.append(units.loss)
-        task.progress(f"rank {len(units.a)}, loss {units.loss:.1e}", float("nan"))
+    with task.stoppable():
+        while units.loss > goal and _can_grow(units) and (rank == "auto" or len(units.a) < int(rank)):
+            task.check()
+            units = _add_unit(Z, y, units, goal)
+            losses.append(units.loss)
+            task.progress(f"rank {len(units.a)}, loss {units.loss:.1e}", float("nan"))
     return (units if len(units.a) else _Units(np.zeros((1, Z.shape[1])), np.ones(1), units.loss)), losses
 
 

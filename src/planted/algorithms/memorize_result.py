@@ -17,14 +17,11 @@ from enum import Enum
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from planted._typing import Array
-from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError
+from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence, Provenance
 
-__all__ = ["Memory", "MemoryOutcome", "ThreeLayerNetwork"]
+__all__ = ["Memory", "MemoryOutcome"]
 
 
 class MemoryOutcome(Enum):
@@ -58,96 +55,6 @@ class MemoryOutcome(Enum):
     def __init__(self, meaning: str, advice: str) -> None:
         self.meaning = meaning
         self.advice = advice
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ThreeLayerNetwork:
-    """The network ``x -> head((R x + s)^p)`` with fixed random features and a quadratic head.
-
-    Parameters
-    ----------
-    R : ndarray of shape (q, d)
-        Weights of the random features.
-    s : ndarray of shape (q,)
-        Their offsets; zero without a bias.
-    power : int
-        The power p, at least 2.
-    head : TwoLayerNetwork
-        A quadratic network on the q features.
-
-    Examples
-    --------
-    >>> head = TwoLayerNetwork(W=[[1.0]], A=[[1.0]], activation="quadratic")
-    >>> ThreeLayerNetwork(np.array([[2.0, 0.0]]), np.zeros(1), 2, head)([[1.0, 5.0]])
-    array([[16.]])
-    """
-
-    R: Array
-    s: Array
-    power: int
-    head: TwoLayerNetwork
-
-    def __post_init__(self) -> None:
-        for name in ("R", "s"):
-            frozen = np.array(getattr(self, name), dtype=np.float64, order="C")
-            if not np.isfinite(frozen).all():
-                raise BadInputError(f"{name} contains NaN or infinity")
-            frozen.flags.writeable = False
-            object.__setattr__(self, name, frozen)
-        q = len(self.s)
-        if self.R.ndim != 2 or self.R.shape[0] != q or self.head.n_features != q or self.power < 2:
-            raise BadInputError(
-                f"R has shape {self.R.shape}, s has {q} entries, the head has {self.head.n_features} inputs and "
-                f"the power is {self.power}; expected q rows, q entries, q inputs and a power of at least 2"
-            )
-
-    @property
-    def n_features(self) -> int:
-        """Number of inputs, d."""
-        return int(self.R.shape[1])
-
-    @property
-    def n_hidden(self) -> int:
-        """Number of trained hidden units."""
-        return self.head.n_hidden
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs, m."""
-        return self.head.n_outputs
-
-    def features(self, X: Any) -> Array:
-        """Return the random features.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, q)
-            ``(X R' + s)^p``.
-        """
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
-        return np.asarray((rows @ self.R.T + self.s) ** self.power)
-
-    def __call__(self, X: Any) -> Array:
-        """Evaluate the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Outputs.
-        """
-        return self.head(self.features(X))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ References  [GWZ20]_
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas
 
+from planted._clock import OutOfTime, check_time
 from planted._typing import Array, Progress
 
 __all__ = ["MemoryFit", "MemoryTask", "kernel_product", "quadratic_forms", "signed_units", "weighted_gram"]
@@ -47,6 +49,8 @@ class MemoryTask:
         The loss, in these units, at which the labels count as memorised.
     progress : callable
         Told what is being done.
+    interruptions : list of str
+        What ended the work before its time.
     """
 
     Z: Array
@@ -54,12 +58,44 @@ class MemoryTask:
     rng: np.random.Generator
     tol: float
     progress: Progress = field(default=lambda what, fraction: None)
+    interruptions: list[str] = field(default_factory=list)
 
     @property
     def capacity(self) -> int:
         """Dimension q(q+1)/2 of the symmetric matrices."""
         q = int(self.Z.shape[1])
         return q * (q + 1) // 2
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Keep what an iteration has reached when Ctrl-C or a time budget ends it.
+
+        Yields
+        ------
+        None
+            Nothing.
+        """
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            cause = "time budget" if isinstance(interrupt, OutOfTime) else "Ctrl-C"
+            self.interruptions.append(cause)
+
+    def check(self) -> None:
+        """Raise if the work was interrupted or its time is used up."""
+        check_time()
+        if self.interruptions:
+            raise KeyboardInterrupt
+
+    def interruption(self) -> dict[str, str]:
+        """Return what ended the work before its time, for the record.
+
+        Returns
+        -------
+        dict
+            ``interrupted_by``, or nothing.
+        """
+        return {"interrupted_by": self.interruptions[0]} if self.interruptions else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,180 +1,37 @@
 """The numbers of the theorems on memorising, computed for the data at hand.
 
-Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs, with constants
-            that follow from them. What do these conditions and constants amount to on given data?
+Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs. What do these
+            conditions amount to on given data, and what does the landscape look like where a solver ended?
 Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the
             loss is at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)|
-            with M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Theorem 4 turns B = max‖x‖, Y = max|y|,
-            f(0), σ and the wanted loss ε into the constants of Algorithm 1. Lemma 13 bounds σ_min for random
-            features of perturbed inputs from below.
+            with M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Lemma 13 bounds σ_min for random features
+            of perturbed inputs from below.
 Guarantee   These are the paper's own statements with its own constants; O(1) factors it does not give are set to 1
             and said so.
 Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K.
             All in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
-Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1)));
-            the proof's is used, because the bound on the final loss needs it.
+Departures  The bound of Lemma 13 is used with its probability's hidden factor set to 1.
 Cost        One Hessian product is one kernel product, 2nq² flops; Lanczos needs some tens of them.
 References  [GWZ20]_
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import comb, factorial, log, sqrt
+from math import comb, factorial
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from planted._typing import Array
 from planted.algorithms.memorize_task import quadratic_forms, weighted_gram
-from planted.outcomes import BadInputError
 
 __all__ = [
-    "DescentConstants",
     "curvature_matrix",
     "hessian_product",
     "landscape_bound",
-    "predicted_iterations",
     "smallest_hessian_eigenvalue",
     "smoothed_singular_value_bound",
-    "theorem_constants",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class DescentConstants:
-    """The constants of perturbed gradient descent, Algorithm 1.
-
-    Parameters
-    ----------
-    penalty : float
-        γ, the weight of ‖W‖²/2 in the objective.
-    step : float
-        η, the step size.
-    radius : float
-        r, of the ball from which a perturbation is drawn.
-    gradient_threshold : float
-        g_thres, below which a perturbation is due.
-    decrease_threshold : float
-        f_thres, the decrease that shows that a saddle was left.
-    wait : float
-        t_thres, the iterations given to leave it.
-    """
-
-    penalty: float
-    step: float
-    radius: float
-    gradient_threshold: float
-    decrease_threshold: float
-    wait: float
-
-
-def theorem_constants(
-    n: int,
-    d: int,
-    *,
-    sigma: float,
-    largest_norm: float,
-    largest_label: float,
-    initial_loss: float,
-    epsilon: float,
-    delta: float = 0.1,
-    c: float = 1.0,
-) -> DescentConstants:
-    """Return the constants that Theorem 4 gives to Algorithm 1.
-
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    sigma : float
-        Smallest singular value of [x⊗x].
-    largest_norm, largest_label, initial_loss : float
-        The theorem's B, Y and f(0).
-    epsilon : float
-        The loss wanted.
-    delta : float
-        Probability of failure.
-    c : float
-        The theorem's absolute constant, at most an unknown c_max; 1 is the largest the proof allows.
-
-    Returns
-    -------
-    DescentConstants
-        Step, radius and thresholds.
-
-    Examples
-    --------
-    >>> constants = theorem_constants(300, 100, sigma=0.8, largest_norm=1.0, largest_label=1.0,
-    ...                               initial_loss=1 / 12, epsilon=1e-2)
-    >>> constants.step < 1e-4, constants.wait > 1e9
-    (True, True)
-    """
-    if not sigma > 0:
-        raise BadInputError(
-            f"the smallest singular value of [x⊗x] is {sigma}; Theorem 4 needs it positive. "
-            "Add a small noise to the inputs or use constants='practical'."
-        )
-    share = sigma**2 * epsilon / (n * d)
-    bound = 6 * largest_norm**4 * sqrt(2 * (initial_loss + 1))
-    penalty = sqrt(share)
-    rho = bound * share**-0.25
-    ell = max(
-        3 * largest_norm**4 * 2 * (initial_loss + 1) / penalty + largest_label * largest_norm**2 + penalty,
-        1.0,
-    )
-    stationarity = share**1.25 / bound  # ε' of the proof
-    gap = initial_loss + 1.0
-    chi = 3 * max(log(d * ell * gap / (c * stationarity**2 * delta)), 4.0)
-    return DescentConstants(
-        penalty=penalty,
-        step=c / ell,
-        radius=sqrt(c) / chi**2 * stationarity / ell,
-        gradient_threshold=sqrt(c) / chi**2 * stationarity,
-        decrease_threshold=c / chi**3 * sqrt(stationarity**3 / rho),
-        wait=chi / c**2 * ell / sqrt(rho * stationarity),
-    )
-
-
-def predicted_iterations(
-    n: int,
-    d: int,
-    *,
-    sigma: float,
-    largest_norm: float,
-    largest_label: float,
-    initial_loss: float,
-    epsilon: float,
-    delta: float = 0.1,
-) -> float:
-    """Return Theorem 4's number of iterations with its hidden factor set to 1.
-
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    sigma : float
-        Smallest singular value of [x⊗x].
-    largest_norm, largest_label, initial_loss : float
-        The theorem's B, Y and f(0).
-    epsilon : float
-        The loss wanted.
-    delta : float
-        Probability of failure.
-
-    Returns
-    -------
-    float
-        B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of the logarithm.
-    """
-    penalty = sqrt(sigma**2 * epsilon / (n * d))
-    ell = max(
-        3 * largest_norm**4 * 2 * (initial_loss + 1) / penalty + largest_label * largest_norm**2 + penalty,
-        1.0,
-    )
-    main = largest_norm**8 * ell * (n * d) ** 2.5 * (initial_loss + 1) ** 2 / (sigma**5 * epsilon**2.5)
-    inside = largest_norm * n * (2 * d + 2) * d * ell * (initial_loss + 1) ** 2 / (epsilon**2 * delta * sigma)
-    return float(main * log(max(inside, np.e)) ** 4)
 
 
 def curvature_matrix(Z: Array, residual: Array) -> Array:

@@ -15,7 +15,6 @@ from rich.text import Text
 from planted.cli._console import out_console, print_note, progress_bar, spoken_warnings
 from planted.cli._files import read_samples
 from planted.cli._options import FeaturesOption, SeedOption, TargetsOption, check_folder
-from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted._typing import Array
@@ -49,7 +48,7 @@ def memorize(
     max_iter: Annotated[int, typer.Option(help="Largest number of iterations; 0 for the solver's own.")] = 0,
     seed: SeedOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors), two layers only.")
+        Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
@@ -58,8 +57,6 @@ def memorize(
     Exit code 0: every label is reproduced. 1: it is not, and the reason is printed.
     """
     check_folder(out)
-    if out is not None and layers == 3:
-        raise BadInputError("--out writes two-layer networks; with --layers 3 there is no file format yet.")
     X, Y = _read(data, folder=folder, targets=targets, features=features)
     X, Y = (X[:rows], Y[:rows]) if rows else (X, Y)
     X = _perturb(X, noise, seed) if noise else X
@@ -76,7 +73,7 @@ def memorize(
         print(json.dumps(_as_record(memory), allow_nan=False))
     else:
         _print_memory(out_console(), memory)
-    if out is not None and isinstance(memory.network, planted.TwoLayerNetwork):
+    if out is not None:
         memory.network.save(out)
         print_note(f"The network is in {out}.")
     if memory.outcome.name != "MEMORISED":

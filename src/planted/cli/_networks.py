@@ -58,7 +58,7 @@ def compare(
 
     Networks are compared on their parameters; where one is an .onnx file, both are asked random questions.
     """
-    from planted.io import load_network
+    from planted.io import load_two_layers
     from planted.networks import parameter_error
     from planted.reporting import to_plain
 
@@ -66,7 +66,7 @@ def compare(
     if ".onnx" in (first.suffix.lower(), second.suffix.lower()):
         _compare_answers(first, second, tol=tol, as_json=as_json)
         return
-    one, other = load_network(first), load_network(second)
+    one, other = load_two_layers(first), load_two_layers(second)
     is_same_shape = (one.n_features, one.n_outputs) == (other.n_features, other.n_outputs)
     is_equal = is_same_shape and one.is_equivalent(other, tol=tol)
     difference = parameter_error(one, other) if is_same_shape else float("inf")

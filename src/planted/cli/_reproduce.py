@@ -22,6 +22,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path("reproduced"),
     seed: SeedOption = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with data a study needs.")] = None,
+    rows: Annotated[int, typer.Option(min=0, help="Use the first rows of that data only; 0 for all.")] = 0,
 ) -> None:
     """Make a figure of one of the papers again: picture, numbers and a table of claims."""
     from planted.reproduce import StudyOptions, find_study, studies, write_study
@@ -36,7 +37,7 @@ def reproduce(
     for name in [figure] if figure else list(studies().get(paper, ("",))):
         study_of = find_study(paper, name)
         with progress_bar(f"{paper}, figure {name}") as progress:
-            extra = {} if data is None else {"data": data}
+            extra = {"rows": rows} | ({} if data is None else {"data": data})
             study = study_of(StudyOptions(quick=quick, seed=seed or 0, progress=progress, extra=extra))
         claims = Table(
             "the paper", "measured here", title=Text(study.title), title_justify="left", header_style="dim"

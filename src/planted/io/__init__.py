@@ -2,7 +2,7 @@
 
 from planted.io._atomic import atomic_write
 from planted.io._exports import Export, export_network, import_network, to_sklearn, to_torch
-from planted.io._networks import load_network, save_network
+from planted.io._networks import load_network, load_two_layers, save_network
 from planted.io._tables import Table, iter_table, read_table, write_table
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "import_network",
     "iter_table",
     "load_network",
+    "load_two_layers",
     "read_table",
     "save_network",
     "to_sklearn",

@@ -22,7 +22,7 @@ from planted._typing import Array
 from planted.io._atomic import atomic_write
 from planted.io._export_onnx import format_onnx, parse_onnx
 from planted.io._export_source import format_c, format_numpy
-from planted.io._networks import load_network, save_network
+from planted.io._networks import load_two_layers, save_network
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
@@ -88,6 +88,8 @@ def export_network(
     >>> export_network(net, path).format, import_network(path).is_equivalent(net)
     ('json', True)
     """
+    if not isinstance(net, TwoLayerNetwork):
+        raise BadInputTypeError(f"{type(net).__name__} given; export_network writes a TwoLayerNetwork")
     chosen = to or SUFFIXES.get(Path(path).suffix.lower())
     if chosen not in FORMATS:
         raise BadInputError(
@@ -222,7 +224,7 @@ def _import_file(path: Path) -> TwoLayerNetwork:
     if suffix == ".json":
         return _parse_json(path)
     if suffix == ".safetensors":
-        return _parse_torch(path) if _is_torch_state(path) else load_network(path)
+        return _parse_torch(path) if _is_torch_state(path) else load_two_layers(path)
     raise BadInputError(f"{os.fspath(path)}: a network is read from .onnx, .json or .safetensors")
 
 

@@ -3,6 +3,8 @@
 A file holds the float64 tensors ``W``, ``b``, ``A``, ``c`` and, in the metadata under ``planted``, a JSON
 record: format name, schema version, activation, shapes, and a SHA-256 digest over all of these and the
 numbers. So a changed byte is an error, not a slightly different network. Nothing in the file is executed.
+A three-layer network has a format name of its own, the tensors ``R`` and ``s`` besides, and its power in the
+record; the other tensors are those of its head.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -25,24 +27,24 @@ from safetensors.numpy import save as format_tensors
 
 from planted._typing import Array, Json
 from planted.io._atomic import atomic_write
-from planted.networks import TwoLayerNetwork
+from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import FileFormatError
 
-__all__ = ["load_network", "save_network"]
+__all__ = ["load_network", "load_two_layers", "save_network"]
 
-FORMAT = "planted.network"
+TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 SCHEMA = 1
-TENSORS = ("W", "b", "A", "c")
+TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
 LENGTH_FIELD = 8  # bytes of the little-endian header length that opens a safetensors file
 LARGEST_HEADER = 1 << 20  # ours take less than a kilobyte
 
 
-def save_network(net: TwoLayerNetwork, path: str | PathLike[str]) -> None:
+def save_network(net: TwoLayerNetwork | ThreeLayerNetwork, path: str | PathLike[str]) -> None:
     """Write a network to a safetensors file.
 
     Parameters
     ----------
-    net : TwoLayerNetwork
+    net : TwoLayerNetwork or ThreeLayerNetwork
         The network.
     path : path-like
         Where to write. An existing file is replaced only when the new one is complete.
@@ -55,20 +57,22 @@ def save_network(net: TwoLayerNetwork, path: str | PathLike[str]) -> None:
     >>> load_network(path)
     TwoLayerNetwork(n_features=2, n_hidden=1, n_outputs=1, activation='relu')
     """
-    arrays = {name: np.ascontiguousarray(getattr(net, name)) for name in TENSORS}
-    record = _record(arrays, net.activation.name)
+    arrays, settings = _take_apart(net)
+    record = _record(arrays, settings)
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
 
     def write_and_verify(partial: Path) -> None:
         partial.write_bytes(contents)
-        written = load_network(partial)
-        if any(arrays[name].tobytes() != getattr(written, name).tobytes() for name in TENSORS):
+        written, _ = _take_apart(load_network(partial))
+        if {name: array.tobytes() for name, array in written.items()} != {
+            name: array.tobytes() for name, array in arrays.items()
+        }:
             raise FileFormatError(f"{os.fspath(path)}: the numbers read back differ from those written")
 
     atomic_write(path, write_and_verify)
 
 
-def load_network(path: str | PathLike[str]) -> TwoLayerNetwork:
+def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwork:
     """Read a network that `save_network` wrote.
 
     Parameters
@@ -78,7 +82,7 @@ def load_network(path: str | PathLike[str]) -> TwoLayerNetwork:
 
     Returns
     -------
-    TwoLayerNetwork
+    TwoLayerNetwork or ThreeLayerNetwork
         The network, equal bit by bit to the one that was saved.
 
     Raises
@@ -97,23 +101,66 @@ def load_network(path: str | PathLike[str]) -> TwoLayerNetwork:
     try:
         contents, record = _read_checked(Path(path))
         arrays = parse_tensors(contents)
-        if record != _record(arrays, record["activation"]):
+        settings = {name: record[name] for name in _settings_of(record["format"])}
+        if record != _record(arrays, settings):
             raise FileFormatError("the contents do not match their checksum; the file is damaged")
-        return TwoLayerNetwork(**arrays, activation=record["activation"])
+        return _put_together(arrays, settings)
     except (ValueError, SafetensorError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 
 
-def _record(arrays: dict[str, Array], activation: str) -> Json:
+def load_two_layers(path: str | PathLike[str]) -> TwoLayerNetwork:
+    """Read a two-layer network; one of three layers is refused.
+
+    Parameters
+    ----------
+    path : path-like
+        A safetensors file.
+
+    Returns
+    -------
+    TwoLayerNetwork
+        The network.
+    """
+    net = load_network(path)
+    if isinstance(net, ThreeLayerNetwork):
+        raise FileFormatError(
+            f"{os.fspath(path)}: a network of three layers, where two are expected; "
+            "read it with planted.load_network"
+        )
+    return net
+
+
+def _take_apart(net: TwoLayerNetwork | ThreeLayerNetwork) -> tuple[dict[str, Array], Json]:
+    """Return the tensors of a network, C-contiguous, and what else makes it up."""
+    if isinstance(net, ThreeLayerNetwork):
+        tensors, settings = _take_apart(net.head)
+        features = {"R": np.ascontiguousarray(net.R), "s": np.ascontiguousarray(net.s)}
+        return features | tensors, settings | {"format": THREE_LAYERS, "power": net.power}
+    tensors = {name: np.ascontiguousarray(getattr(net, name)) for name in TENSORS[TWO_LAYERS]}
+    return tensors, {"format": TWO_LAYERS, "activation": net.activation.name}
+
+
+def _put_together(arrays: dict[str, Array], settings: Json) -> TwoLayerNetwork | ThreeLayerNetwork:
+    """Return the network that was taken apart."""
+    tensors = {name: arrays[name] for name in TENSORS[TWO_LAYERS]}
+    head = TwoLayerNetwork(**tensors, activation=settings["activation"])
+    if settings["format"] == TWO_LAYERS:
+        return head
+    return ThreeLayerNetwork(arrays["R"], arrays["s"], settings["power"], head)
+
+
+def _settings_of(kind: str) -> tuple[str, ...]:
+    return ("format", "activation", "power") if kind == THREE_LAYERS else ("format", "activation")
+
+
+def _record(arrays: dict[str, Array], settings: Json) -> Json:
     """The JSON record of a network; its digest covers every other field and the numbers."""
-    record: Json = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "activation": activation,
-        "shapes": {name: list(arrays[name].shape) for name in TENSORS},
-    }
+    names = TENSORS[settings["format"]]
+    shapes = {name: list(arrays[name].shape) for name in names}
+    record: Json = {**settings, "schema": SCHEMA, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
-    for name in TENSORS:
+    for name in names:
         digest.update(arrays[name].astype("<f8").tobytes())
     return {**record, "sha256": digest.hexdigest()}
 
@@ -160,22 +207,25 @@ def _read_record(header: Json) -> Json:
         record = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileFormatError(f"the network's record is damaged: {error}") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise FileFormatError(f"the record does not name the format {FORMAT!r}")
+    if not isinstance(record, dict) or record.get("format") not in list(TENSORS):
+        raise FileFormatError(f"the record does not name the format {TWO_LAYERS!r} or {THREE_LAYERS!r}")
     if record.get("schema") != SCHEMA:
         raise FileFormatError(
             f"schema {record.get('schema')!r}; this version reads {SCHEMA}, please upgrade planted"
         )
     if not isinstance(record.get("activation"), str) or not isinstance(record.get("shapes"), dict):
         raise FileFormatError("the record names no activation or no shapes")
+    if record["format"] == THREE_LAYERS and type(record.get("power")) is not int:
+        raise FileFormatError("the record names no power")
     return record
 
 
 def _check_tensors(header: Json, record: Json) -> int:
     """Check names, types and shapes of the tensors against the record; return the bytes they need."""
     tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    if set(tensors) != set(TENSORS):
-        raise FileFormatError(f"tensors {sorted(tensors)}; expected {sorted(TENSORS)}")
+    expected = TENSORS[record["format"]]
+    if set(tensors) != set(expected):
+        raise FileFormatError(f"tensors {sorted(tensors)}; expected {sorted(expected)}")
     total = 0
     for name, entry in tensors.items():
         shape = entry.get("shape") if isinstance(entry, dict) else None

@@ -5,10 +5,12 @@ from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
 from planted.networks._metrics import GklwError, gklw_error, glm_error, relative_mse
 from planted.networks._network import TwoLayerNetwork
+from planted.networks._three_layers import ThreeLayerNetwork
 
 __all__ = [
     "Activation",
     "GklwError",
+    "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "UnitMatching",
     "gklw_error",

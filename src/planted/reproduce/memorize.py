@@ -100,13 +100,8 @@ def _images(options: StudyOptions, *, number: str, settings: tuple[ImageSetting,
         Axes(setting.title, "iteration", "loss", "solver", where={"panel": setting.title})
         for setting in settings
     ]
-    return Study(
-        f"memorize-{number}",
-        f"Figure {number}: {'digits' if options.quick else 'MNIST'}",
-        rows,
-        panels,
-        claims,
-    )
+    data = f"{'digits' if options.quick else 'MNIST'}, {len(images.X_train):,} images"
+    return Study(f"memorize-{number}", f"Figure {number}: {data}", rows, panels, claims)
 
 
 def _runs(X: Array, y: Array, setting: ImageSetting, options: StudyOptions) -> list[tuple[str, Memory]]:

@@ -1,0 +1,81 @@
+"""Memorise by L-BFGS on the weights.
+
+Problem     The loss of `memorize_weights`, all rows at once.
+Idea        A quasi-Newton method from a Gaussian start; a small start prefers matrices M of low rank.
+Guarantee   None; judged by the loss. Kind: heuristic.
+Notation    As in `memorize_weights`.
+Departures  [GWZ20]_ does not use it; it is a rival.
+Cost        2nq² + 2kq² flops per step.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from planted._typing import Array
+from planted.algorithms.memorize_cg import merge_curves
+from planted.algorithms.memorize_task import MemoryFit, MemoryTask
+from planted.algorithms.memorize_weights import check_width, half_signs, loss_and_gradient, stack_outputs
+
+__all__ = ["solve_lbfgs"]
+
+
+def solve_lbfgs(
+    task: MemoryTask, *, width: int | str = "auto", max_iter: int = 5000, scale: float = 1.0
+) -> MemoryFit:
+    """Memorise by L-BFGS on the weights.
+
+    Parameters
+    ----------
+    task : MemoryTask
+        Rows and labels.
+    width : int or "auto"
+        Number of units per output, 2q+2 if "auto".
+    max_iter : int
+        Largest number of iterations per output.
+    scale : float
+        The start has entries of this standard deviation over √width; a small one prefers low rank.
+
+    Returns
+    -------
+    MemoryFit
+        The units.
+    """
+    a = half_signs(check_width(width, task.Z.shape[1]))
+    weights, curves = [], []
+    for y in task.Y.T:
+        start = scale / np.sqrt(len(a)) * task.rng.standard_normal((len(a), task.Z.shape[1]))
+        W, losses = _minimise_lbfgs(task, y, a, start, max_iter)
+        weights.append(W)
+        curves.append(losses)
+    W, A = stack_outputs(weights, a)
+    return MemoryFit(W, A, merge_curves(curves))
+
+
+def _minimise_lbfgs(
+    task: MemoryTask, y: Array, a: Array, start: Array, max_iter: int
+) -> tuple[Array, list[float]]:
+    """Run SciPy's L-BFGS until the tolerance; return the last weights and the losses."""
+    goal = task.tol / task.Y.shape[1]
+    reached = start.ravel()
+    losses = [loss_and_gradient(task.Z, y, start, a)[0]]
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        task.check()
+        loss, gradient = loss_and_gradient(task.Z, y, flat.reshape(start.shape), a)
+        return loss, gradient.ravel()
+
+    def watch(intermediate_result: OptimizeResult) -> None:  # SciPy goes by the parameter's name
+        nonlocal reached
+        reached = np.array(intermediate_result.x)
+        losses.append(float(intermediate_result.fun))
+        task.progress(f"L-BFGS, loss {losses[-1]:.1e}", len(losses) / max_iter)
+        if losses[-1] <= goal:
+            raise StopIteration
+
+    options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": 0.0}
+    with task.stoppable():
+        minimize(objective, reached, jac=True, method="L-BFGS-B", callback=watch, options=options)
+    return reached.reshape(start.shape), losses

@@ -1,0 +1,217 @@
+"""Between the user's units and the solver's: scales, centring, and the random features of three layers.
+
+Problem     Solvers of the quadratic layer see rows and labels of root mean square one; users have rows, offsets and
+            scales of their own, and with three layers a first layer of random features in between.
+Idea        z = features((x - shift)/scale)/feature_scale and y = label_scale y' + offset. Both are undone on the
+            weights afterwards, so that the network that is returned takes the user's inputs.
+Notation    G = weights of the random features on standardised rows (q × d);  R, s = the same on the user's rows.
+Departures  With a bias the rows are centred and a constant as large as a typical row is appended; the paper has none.
+Cost        nqd flops for random features, else none to speak of.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted._validation import CheckedData
+from planted.algorithms.memorize_task import MemoryFit
+from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
+from planted.networks._three_layers import LARGEST_POWER
+from planted.outcomes import BadInputError
+
+__all__ = ["Frame", "draw_features", "restore", "standardise"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """Random features z = (G u)^p of standardised rows u; ``smoothing`` is in the user's units."""
+
+    G: Array
+    power: int
+    smoothing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the solver sees, and the way back.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Rows of the quadratic layer, of root-mean-square norm one.
+    Y : ndarray of shape (n, m)
+        Labels of root mean square one.
+    inputs : ndarray of shape (n, d) or (n, d+1)
+        Standardised rows; Z itself with two layers.
+    shift : ndarray of shape (d,)
+        Subtracted from the user's rows.
+    scale, feature_scale, label_scale : float
+        Divisors of rows, features and labels.
+    offset : ndarray of shape (m,)
+        Subtracted from the labels.
+    has_bias : bool
+        Whether a constant was appended to the rows.
+    features : object or None
+        The random features of three layers.
+    """
+
+    Z: Array
+    Y: Array
+    inputs: Array
+    shift: Array
+    scale: float
+    feature_scale: float
+    label_scale: float
+    offset: Array
+    has_bias: bool
+    features: _Features | None
+
+    def theory(self) -> dict[str, Any] | None:
+        """Return what the theorems on random features need, in the solver's units.
+
+        Returns
+        -------
+        dict or None
+            ``inputs``, ``power`` and ``smoothing``; None with two layers.
+        """
+        if self.features is None:
+            return None
+        smoothing = self.features.smoothing / self.scale
+        return {"inputs": self.inputs, "power": self.features.power, "smoothing": smoothing}
+
+
+def standardise(
+    data: CheckedData, rng: np.random.Generator, *, bias: bool, features: Mapping[str, Any] | None
+) -> Frame:
+    """Bring rows to a root-mean-square norm of one and labels to a root mean square of one.
+
+    Parameters
+    ----------
+    data : CheckedData
+        The user's rows.
+    rng : Generator
+        Draws the random features.
+    bias : bool
+        Whether to centre and to append a constant.
+    features : mapping or None
+        Options of `draw_features` for three layers; None for two.
+
+    Returns
+    -------
+    Frame
+        Rows, labels, and the way back.
+    """
+    X, Y = data.X, data.Y
+    shift = X.mean(axis=0) if bias else np.zeros(X.shape[1])
+    offset = Y.mean(axis=0) if bias else np.zeros(Y.shape[1])
+    rows = X - shift if bias else X
+    scale = _root_mean_square_norm(rows)
+    label_scale = _root_mean_square_norm(Y - offset) / float(np.sqrt(Y.shape[1]))
+    inputs = rows / scale
+    if bias:
+        inputs = np.column_stack([inputs, np.ones(len(inputs))]) / np.sqrt(2.0)
+    drawn = None if features is None else draw_features(inputs, rng, **features)
+    Z = inputs if drawn is None else (inputs @ drawn.G.T) ** drawn.power
+    feature_scale = 1.0 if drawn is None else _root_mean_square_norm(Z)
+    return Frame(
+        Z=Z / feature_scale,
+        Y=(Y - offset) / label_scale,
+        inputs=inputs,
+        shift=shift,
+        scale=scale,
+        feature_scale=feature_scale,
+        label_scale=label_scale,
+        offset=offset,
+        has_bias=bias,
+        features=drawn,
+    )
+
+
+def draw_features(
+    inputs: Array,
+    rng: np.random.Generator,
+    *,
+    power: int = 2,
+    n_random: int | str = "auto",
+    feature_std: float = 1.0,
+    smoothing: float = 0.0,
+) -> _Features:
+    """Draw the first layer of a three-layer network.
+
+    Parameters
+    ----------
+    inputs : ndarray of shape (n, d)
+        Standardised rows.
+    rng : Generator
+        Draws the weights.
+    power : int
+        The power p.
+    n_random : int or "auto"
+        Number of features; 2⌈√n⌉ (Theorem 5) if "auto".
+    feature_std : float
+        Standard deviation of the weights.
+    smoothing : float
+        Standard deviation of the noise that the user's rows carry.
+
+    Returns
+    -------
+    object
+        The weights G, the power and the smoothing.
+    """
+    if type(power) is not int or not 2 <= power <= LARGEST_POWER:
+        raise BadInputError(f"power={power!r}; expected an integer from 2 to {LARGEST_POWER}")
+    count = 2 * int(np.ceil(np.sqrt(len(inputs)))) if n_random == "auto" else n_random
+    if isinstance(count, str) or count < 1:
+        raise BadInputError(f"n_random={n_random!r}; expected 'auto' or a number of at least 1")
+    if not feature_std > 0 or smoothing < 0:
+        raise BadInputError(
+            f"feature_std={feature_std}, smoothing={smoothing}; expected a positive number and one not negative"
+        )
+    return _Features(feature_std * rng.standard_normal((count, inputs.shape[1])), power, smoothing)
+
+
+def restore(fit: MemoryFit, frame: Frame) -> TwoLayerNetwork | ThreeLayerNetwork:
+    """Return the network in the user's units.
+
+    Parameters
+    ----------
+    fit : MemoryFit
+        What the solver found.
+    frame : Frame
+        The way back.
+
+    Returns
+    -------
+    TwoLayerNetwork or ThreeLayerNetwork
+        The network.
+    """
+    W = fit.W * (np.sqrt(frame.label_scale) / frame.feature_scale)
+    if frame.features is not None:
+        R, s = _restore_affine(frame.features.G, frame)
+        head = TwoLayerNetwork(W=W, A=fit.A, c=frame.offset, activation="quadratic")
+        return ThreeLayerNetwork(R, s, frame.features.power, head)
+    weights, b = _restore_affine(W, frame)
+    return TwoLayerNetwork(W=weights, b=b, A=fit.A, c=frame.offset, activation="quadratic")
+
+
+def _restore_affine(rows: Array, frame: Frame) -> tuple[Array, Array]:
+    """Return weights and biases on the user's inputs for rows that act on standardised ones."""
+    d = len(frame.shift)
+    if not frame.has_bias:
+        return rows / frame.scale, np.zeros(len(rows))
+    weights = rows[:, :d] / (np.sqrt(2.0) * frame.scale)
+    return weights, rows[:, d] / np.sqrt(2.0) - weights @ frame.shift
+
+
+def _root_mean_square_norm(rows: Array) -> float:
+    """Return the root-mean-square norm of the rows without overflow; 1 if all are zero."""
+    largest = float(np.abs(rows).max())
+    if largest == 0:
+        return 1.0
+    return largest * float(np.sqrt(np.mean(np.sum((rows / largest) ** 2, axis=1))))

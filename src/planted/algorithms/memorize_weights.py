@@ -1,0 +1,104 @@
+"""The weights as unknowns: loss, gradient, signs and widths, shared by the solvers that train.
+
+Problem     f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units and -1
+            for the rest.
+Idea        With δ = output - label the gradient is diag(a) W (1/n) Σ δ_j x_j x_j'; outputs with several columns have
+            units of their own.
+Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds the rows.
+Cost        2nq² + 2kq² flops per gradient.
+References  [GWZ20]_
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms.memorize_task import quadratic_forms, weighted_gram
+from planted.outcomes import BadInputError
+
+__all__ = ["check_width", "half_signs", "loss_and_gradient", "stack_outputs"]
+
+
+def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
+    """Return f(W) and its gradient.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, q)
+        Rows.
+    y : ndarray of shape (n,)
+        Labels.
+    W : ndarray of shape (k, q)
+        Units.
+    a : ndarray of shape (k,)
+        Their signs.
+
+    Returns
+    -------
+    loss : float
+        1/(4n) Σ δ².
+    gradient : ndarray of shape (k, q)
+        diag(a) W (1/n) Σ δ_j z_j z_j'.
+    """
+    residual = quadratic_forms(Z, W.T @ (a[:, None] * W)) - y
+    gradient = a[:, None] * (W @ weighted_gram(Z, residual / len(Z)))
+    return float(residual @ residual) / (4 * len(Z)), gradient
+
+
+def check_width(width: int | str, q: int) -> int:
+    """Return the number of units per output: 2q+2 for "auto", else the number given.
+
+    Parameters
+    ----------
+    width : int or "auto"
+        What the user wants.
+    q : int
+        Number of inputs of the quadratic layer.
+
+    Returns
+    -------
+    int
+        An even number of at least 2.
+    """
+    if width == "auto":
+        return 2 * q + 2
+    if isinstance(width, str) or width < 2 or width % 2:
+        raise BadInputError(f"width={width!r}; expected 'auto' or an even number of units, half of each sign")
+    return int(width)
+
+
+def half_signs(width: int) -> Array:
+    """Return +1 for the first half and -1 for the second.
+
+    Parameters
+    ----------
+    width : int
+        An even number of units.
+
+    Returns
+    -------
+    ndarray of shape (width,)
+        The signs.
+    """
+    return np.repeat([1.0, -1.0], width // 2)
+
+
+def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
+    """Put the units of several outputs side by side.
+
+    Parameters
+    ----------
+    weights : list of ndarray of shape (k, q)
+        Units of each output.
+    a : ndarray of shape (k,)
+        Their signs.
+
+    Returns
+    -------
+    W : ndarray of shape (m k, q)
+        All units.
+    A : ndarray of shape (m, m k)
+        Signs, 0 where a unit belongs to another output.
+    """
+    return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)

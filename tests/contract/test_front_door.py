@@ -180,3 +180,20 @@ def test_every_method_has_a_card_that_matches_its_name() -> None:
         assert card.method == name
         assert find_method(name).options is not None
         assert card.predict_samples(10, 5, 5, is_noisy=False) >= simulate.information_limit(10, 5, 5)
+
+
+def test_a_fitted_network_tells_the_noise_and_the_activity() -> None:
+    """Noise 0.2 measured from the residual of the truth, to four standard errors of a standard deviation."""
+    data = planted.simulate.dataset(500, n_features=4, n_hidden=3, n_outputs=3, noise=0.2, random_state=5)
+    diagnosis = planted.diagnose(data.X, data.Y, network=data.network, random_state=0)
+    assert (diagnosis.noise.kind, diagnosis.noise.is_bound) == ("the fitted network", False)
+    spread = np.sqrt(data.Y.var(axis=0).mean())
+    assert diagnosis.noise.relative_std * spread == pytest.approx(
+        0.2, rel=4 / np.sqrt(2 * data.Y.size) + 0.01
+    )
+    counts = [item.measured for item in diagnosis.findings if item.name.startswith("samples on which unit")]
+    assert counts == list(data.network.patterns(data.X).sum(axis=0))
+    with pytest.raises(BadInputError, match="the data have 4 inputs and 3 outputs, the network 4 and 1"):
+        planted.diagnose(
+            data.X, data.Y, network=planted.TwoLayerNetwork(data.network.W, None, np.ones((1, 3)))
+        )

@@ -6,7 +6,7 @@ r"""How noisy are the outputs? Three estimates that need no model.
 *Neighbours*   The mean squared difference of outputs of nearest neighbours, extrapolated to distance zero by regression
                on the squared distance. Only an upper bound when rows are far apart.
 
-The best fit gives a fourth, which the caller adds when there is one.
+The best fit gives a fourth: `planted.diagnose(..., network=...)` takes it from the residual.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NoiseEstimate:
     relative_std : float
         Estimated noise over output standard deviation, 0 for exact data.
     kind : str
-        ``"replicates"``, ``"rank"`` or ``"neighbours"``.
+        ``"replicates"``, ``"rank"``, ``"neighbours"`` or ``"the fitted network"``.
     is_bound : bool
         Whether it is only an upper bound.
     """

@@ -23,7 +23,9 @@ from planted.algorithms.instruments import first_stage, rank_of_signal
 from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
 from planted.front._blocks import blocks_of
 from planted.front._registry import methods
+from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError
 from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Requirements
 
@@ -157,7 +159,8 @@ def diagnose(
     n_hidden : int or "auto"
         Number of hidden units, if it is known.
     network : TwoLayerNetwork, optional
-        A network whose units' activity on these inputs is to be reported.
+        A fitted network: the activity of its units on these inputs is reported, and its residual is the estimate of the
+        noise.
     random_state : int, Generator, SeedSequence or None
         Seed of the simulated tests.
 
@@ -180,11 +183,26 @@ def diagnose(
     diagnosis = _diagnose_problem(Facts(problem, k))
     if network is None:
         return diagnosis
-    active = np.sum([network.patterns(rows).sum(axis=0) for rows, _ in blocks], axis=0)
-    activity = tuple(
-        Evidence(f"samples on which unit {j} is on", int(count)) for j, count in enumerate(active)
-    )
-    return replace(diagnosis, findings=diagnosis.findings + activity)
+    activity, noise = _against_network(blocks, network, problem)
+    return replace(diagnosis, findings=diagnosis.findings + activity, noise=noise)
+
+
+def _against_network(
+    blocks: RowBlocks, network: TwoLayerNetwork, problem: Problem
+) -> tuple[tuple[Evidence, ...], NoiseEstimate]:
+    """Return the activity of a fitted network's units, and the noise that its residual shows."""
+    if network.n_features != problem.n_features or network.n_outputs != problem.n_outputs:
+        here = f"{problem.n_features} inputs and {problem.n_outputs} outputs"
+        there = f"{network.n_features} and {network.n_outputs}"
+        raise BadInputError(f"the data have {here}, the network {there}")
+    active, squares = np.zeros(network.n_hidden, dtype=np.intp), 0.0
+    for X, Y in blocks:
+        active += network.patterns(X).sum(axis=0)
+        squares += float(((Y - network(X)) ** 2).sum())
+    freedom = max(problem.n_samples * problem.n_outputs - network.n_parameters, 1)
+    level = float(np.sqrt(squares / freedom)) / problem.scaling.y_scale
+    activity = (Evidence(f"samples on which unit {j} is on", int(n)) for j, n in enumerate(active))
+    return tuple(activity), NoiseEstimate(level, "the fitted network", False)
 
 
 class Facts:

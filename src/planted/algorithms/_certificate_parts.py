@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import IntArray
+from planted._typing import Array, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowBlocks
+from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
@@ -33,7 +33,7 @@ CONDITIONING_TOL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RowChecks:
+class RowChecks(Sums):
     """What one pass over all rows says about a network.
 
     Parameters
@@ -49,6 +49,11 @@ class RowChecks:
     largest_residual: float
     active: IntArray
     n_samples: int
+
+    def merge(self, other: RowChecks) -> RowChecks:
+        """Return the checks of both sets of rows: the larger residual, the sums of the counts."""
+        largest = max(self.largest_residual, other.largest_residual)
+        return RowChecks(largest, self.active + other.active, self.n_samples + other.n_samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +96,19 @@ def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks
     RowChecks
         Largest residual and activity of the units.
     """
-    largest, active, count = 0.0, np.zeros(network.n_hidden, dtype=np.intp), 0
-    for X, Y in blocks:
-        t = network.preactivations(X)
-        active += (t > 0).sum(axis=0)
-        residual = Y - network.activation(t) @ network.A.T - network.c
-        largest = max(largest, float(np.abs(residual).max(initial=0.0)))
-        count += len(X)
-    return RowChecks(largest, active, count)
+    return accumulate(blocks, _RowCheckSummand(network))
+
+
+@dataclass(frozen=True, slots=True)
+class _RowCheckSummand:
+    """Residuals and activity at a network."""
+
+    network: TwoLayerNetwork
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RowChecks:
+        t = self.network.preactivations(X)
+        residual = Y - self.network.activation(t) @ self.network.A.T - self.network.c
+        return RowChecks(float(np.abs(residual).max(initial=0.0)), (t > 0).sum(axis=0), len(X))
 
 
 def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:

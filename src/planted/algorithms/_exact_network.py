@@ -265,7 +265,7 @@ def _record(search: ExactSearch, fit: Refinement, verdict: Verdict) -> Recovery:
         guarantee,
         (*search.evidence, *verdict.evidence),
         verdict.uncertainty,
-        problem.stats(iterations=fit.iterations, passes=fit.passes),
+        problem.stats(iterations=fit.iterations),
         problem.provenance(search.requires, search.options),
         verdict.detail,
         tuple(search.trace),

@@ -8,7 +8,8 @@ two values every function is piecewise linear in many ways: a unit must depend o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from planted._typing import Array, BoolArray, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import RESIDUAL_TOL
-from planted.moments import RowBlocks, RowWeights, sample_rows
+from planted.moments import RowBlocks, RowWeights, Sums, accumulate, joint_moments, sample_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Evidence
@@ -91,13 +92,29 @@ def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, 
     active : ndarray of int, shape (k,)
         Activity of the units.
     """
-    missed, active = 0, np.zeros(network.n_hidden, dtype=np.intp)
-    for X, Y in problem.blocks:
-        t = network.preactivations(X)
-        active += (t > 0).sum(axis=0)
-        residual = Y - network.activation(t) @ network.A.T - network.c
-        missed += int((np.abs(residual).max(axis=1) > RESIDUAL_TOL).sum())
-    return missed, active
+    sums = accumulate(problem.blocks, _MissedSummand(network))
+    return sums.missed, sums.active
+
+
+@dataclass(frozen=True, slots=True)
+class MissedSums(Sums):
+    """Rows that are not reproduced, and activity of the units."""
+
+    missed: int
+    active: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class _MissedSummand:
+    """Rows that a network misses."""
+
+    network: TwoLayerNetwork
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> MissedSums:
+        t = self.network.preactivations(X)
+        residual = Y - self.network.activation(t) @ self.network.A.T - self.network.c
+        missed = int((np.abs(residual).max(axis=1) > RESIDUAL_TOL).sum())
+        return MissedSums(missed, (t > 0).sum(axis=0))
 
 
 def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
@@ -142,7 +159,7 @@ def weigh_blocks_of_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBloc
     if sample_weight is None:
         return blocks, None
     weights = np.asarray(sample_weight, dtype=np.float64)
-    n_samples = sum(len(X) for X, _ in blocks)
+    n_samples = joint_moments(blocks).count
     if weights.shape != (n_samples,):
         raise BadInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},)")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
@@ -153,7 +170,7 @@ def weigh_blocks_of_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBloc
 
 
 def _only(blocks: RowBlocks, counts: BoolArray) -> RowBlocks:
-    """The rows that are marked."""
+    """The rows that are marked, numbered anew: a plain stream, read where it is asked for."""
 
     def marked() -> Iterator[tuple[Array, Array]]:
         start = 0
@@ -185,13 +202,10 @@ def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, A
     """
     if omega is None or problem.holds_all_rows:
         return problem, omega
-    weights = omega
-
-    def with_weights() -> Iterator[tuple[Array, Array]]:
-        start = 0
-        for X, Y in problem.blocks:
-            yield X, np.hstack([Y, weights[start : start + len(X), None]])
-            start += len(X)
-
-    X, Y = sample_rows(RowBlocks(with_weights), len(problem.X), problem.rng)
+    weighted = problem.blocks.map_numbered(partial(_with_weights, omega))
+    X, Y = sample_rows(weighted, len(problem.X), problem.rng, n_rows=problem.n_samples)
     return replace(problem, X=X, Y=np.ascontiguousarray(Y[:, :-1])), np.ascontiguousarray(Y[:, -1])
+
+
+def _with_weights(omega: Array, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+    return X, np.hstack([Y, omega[first_row : first_row + len(X), None]])

@@ -24,7 +24,7 @@ from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.moments import RowBlocks, joint_moments, sample_rows
 from planted.networks import TwoLayerNetwork, unit_order
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable
 
 __all__ = ["Problem", "Scaling", "prepare_problem", "without_network"]
@@ -163,6 +163,8 @@ class Problem:
         Told what is being done.
     started : float
         Clock at the beginning.
+    earlier_passes : int
+        Passes over the rows before this problem.
     """
 
     blocks: RowBlocks
@@ -174,6 +176,7 @@ class Problem:
     seed: int | None
     progress: Progress
     started: float
+    earlier_passes: int = 0
 
     @property
     def n_features(self) -> int:
@@ -191,7 +194,7 @@ class Problem:
         return len(self.X) == self.n_samples
 
     def stats(self, **items: Any) -> dict[str, Any]:
-        """Return items with the seconds spent so far.
+        """Return items with the seconds spent and the passes made over all rows so far.
 
         Parameters
         ----------
@@ -201,9 +204,10 @@ class Problem:
         Returns
         -------
         dict
-            The items and ``seconds``.
+            The items, ``passes`` and ``seconds``.
         """
-        return {**items, "seconds": perf_counter() - self.started}
+        passes = self.blocks.passes.count - self.earlier_passes
+        return {**items, "passes": passes, "seconds": perf_counter() - self.started}
 
     def provenance(self, requires: Requirements, parameters: Mapping[str, Any]) -> Provenance:
         """Return where a result of a method on this problem came from.
@@ -303,18 +307,16 @@ def prepare_problem(
         random_state = np.random.SeedSequence()  # fresh entropy, but recorded: the result can be made again
     seed = seed_entropy(random_state)
     sampling, rng = solver_streams(random_state, 2)
+    earlier = blocks.passes.count
     moments = joint_moments(blocks)
-    first = next(iter(blocks), None)
-    if first is None:
-        raise BadInputError(
-            "the rows could be read only once; `open` must return a fresh iterable every time"
-        )
-    d = first[0].shape[1]
+    d = blocks.widths()[0]
     spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
     scaling = _scaling(moments.mean, spread, d) if centre else _plain_scaling(moments.mean, spread, d)
     standardised = blocks.map(scaling.apply)
-    X, Y = sample_rows(standardised, search_rows, sampling)
-    return Problem(standardised, X, Y, moments.count, scaling, rng, seed, progress or _ignore, started)
+    X, Y = sample_rows(standardised, search_rows, sampling, n_rows=moments.count)
+    return Problem(
+        standardised, X, Y, moments.count, scaling, rng, seed, progress or _ignore, started, earlier
+    )
 
 
 def _scaling(mean: Array, spread: Array, d: int) -> Scaling:

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
-from planted.moments import RowWeights, augment
+from planted.moments import RowWeights, Sums, accumulate, augment
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["ResidualSums", "inverse_root", "residual_sums"]
@@ -87,27 +87,55 @@ def residual_sums(
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     thresholds = problem.rng.standard_normal(N_RANDOM_FEATURES)
     own = hidden + k + int(offset)
-    width = own + min(3 * k + N_RANDOM_FEATURES, budget)
-    products, cross, noise = np.zeros((width, width)), np.zeros((width, m)), np.zeros((m, m))
-    done = 0
-    for X, Y in problem.blocks:
+    probes = np.hstack([directions, thresholds[:, None]])
+    summand = _ProductSummand(
+        network=network, offset=offset, biases=biases, probes=probes, budget=budget, weights=weights
+    )
+    sums = accumulate(problem.blocks, summand)
+    # A combination of outputs without residual is left out.
+    whiten = inverse_root(sums.noise, np.diag(sums.noise))
+    return ResidualSums(
+        sums.products, sums.cross @ whiten, whiten.T @ network.A, hidden, own, n_samples=sums.count
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSums(Sums):
+    """Products of the rows [Z, G, Φ] and of the residual, in the units of the rows."""
+
+    count: int
+    products: Array
+    cross: Array
+    noise: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProductSummand:
+    """The products at a network; Φ is made of the units and of the probes (direction, threshold)."""
+
+    network: TwoLayerNetwork
+    offset: bool
+    biases: bool
+    probes: Array
+    budget: int
+    weights: RowWeights | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> ProductSums:
+        network = self.network
         t = network.preactivations(X)
-        inputs = augment(X) if biases else X
-        Z = (network.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), hidden)
+        inputs = augment(X) if self.biases else X
+        Z = (network.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), -1)
         H = network.activation(t)
-        random = np.maximum(X @ directions.T - thresholds, 0.0)
-        instruments = np.hstack([t, random, np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2])[:, :budget]
-        rows = np.hstack([Z, augment(H) if offset else H, instruments])
+        random = np.maximum(X @ self.probes[:, :-1].T - self.probes[:, -1], 0.0)
+        squares = np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2
+        rows = np.hstack(
+            [Z, augment(H) if self.offset else H, np.hstack([t, random, *squares])[:, : self.budget]]
+        )
         residual = Y - H @ network.A.T - network.c
-        if weights is not None:
-            root = np.sqrt(weights(done, X, Y))[:, None]
+        if self.weights is not None:
+            root = np.sqrt(self.weights(first_row, X, Y))[:, None]
             rows, residual = rows * root, residual * root
-        done += len(X)
-        products += rows.T @ rows
-        cross += rows.T @ residual
-        noise += residual.T @ residual
-    whiten = inverse_root(noise, np.diag(noise))  # a combination of outputs without residual is left out
-    return ResidualSums(products, cross @ whiten, whiten.T @ network.A, hidden, own, done)
+        return ProductSums(len(X), rows.T @ rows, rows.T @ residual, residual.T @ residual)
 
 
 def inverse_root(M: Array, squares: Array) -> Array:

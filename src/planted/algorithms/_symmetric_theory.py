@@ -25,6 +25,7 @@ from planted.moments import (
     RowBlocks,
     RowMoments,
     SampleMoments,
+    accumulate,
     accumulate_pairs,
     distinguishing_sums,
     second_moments,
@@ -74,15 +75,15 @@ def symmetry_test(blocks: RowBlocks, *, distinct: float = 1.0) -> SymmetryTest:
     SymmetryTest
         The result.
     """
-    total: RowMoments | None = None
-    for X, _ in blocks:
-        cubes = X * ((X**2).sum(axis=1, keepdims=True) / X.shape[1])
-        part = RowMoments.of(np.hstack([X, cubes]))
-        total = part if total is None else total.merge(part)
-    assert total is not None, "blocks are validated to be non-empty before any sum is taken"
+    total = accumulate(blocks, _odd_moments)
     d = len(total.mean) // 2
     used = 2 * d if total.count > 4 * d else d
     return _hotelling(total.mean[:used], total.covariance[:used, :used], round(distinct * total.count))
+
+
+def _odd_moments(first_row: int, X: Array, Y: Array) -> RowMoments:
+    cubes = X * ((X**2).sum(axis=1, keepdims=True) / X.shape[1])
+    return RowMoments.of(np.hstack([X, cubes]))
 
 
 def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evidence, Evidence]:

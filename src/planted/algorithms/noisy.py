@@ -89,7 +89,6 @@ def recover_from_noise(
     stats_ = problem.stats(
         starts=len(trace),
         iterations=fit.iterations,
-        passes=fit.passes,
         signal_spectrum=[float(v) for v in stage.signal],
     )
     return Recovery(

@@ -15,15 +15,17 @@ Cost        Sandwich: one pass, O(n (k p)²). Bootstrap: n_boot refinements on t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
+from planted.algorithms._problem import Problem, Scaling
 from planted.algorithms.certificate import degrees_of_freedom
 from planted.algorithms.refine import Refinement, reduced_normal_matrix, refine
 from planted.algorithms.uncertainty import hidden_changes, tangent_basis
-from planted.moments import RowBlocks, augment
+from planted.moments import RowBlocks, Sums, accumulate, augment
 from planted.results import Unavailable, Uncertainty
 
 __all__ = ["bootstrap_errors", "sandwich_errors"]
@@ -48,36 +50,53 @@ def sandwich_errors(problem: Problem, fit: Refinement, *, offset: bool) -> Uncer
     Uncertainty or Unavailable
         Standard errors in the user's units.
     """
-    net, k = fit.network, fit.network.n_hidden
+    net = fit.network
     freedom = problem.n_samples * net.n_outputs - degrees_of_freedom(net, offset=offset)
     T = tangent_basis(net)
     N = T.T @ reduced_normal_matrix(fit.sums, net, offset=offset) @ T
     if freedom <= 0 or np.linalg.cond(N) > 1 / np.finfo(float).eps:
         return Unavailable("The samples do not determine the network even locally.")
     spread = T @ linalg.solve(N, T.T, assume_a="pos", check_finite=False)
-    totals = {
-        "W": np.zeros_like(net.W),
-        "b": np.zeros(k),
-        "A": np.zeros_like(net.A),
-        "c": np.zeros_like(net.c),
-    }
-    for X, Y in problem.blocks:
-        for start in range(0, len(X), SLICE):
-            part = _influence_squares(
-                X[start : start + SLICE], Y[start : start + SLICE], fit, spread, problem, offset
-            )
-            for name, value in part.items():
-                totals[name] += value
+    totals = accumulate(problem.blocks, _InfluenceSummand(fit, spread, problem.scaling, offset))
     correction = problem.n_samples * net.n_outputs / freedom
-    errors = {name: np.sqrt(correction * value) for name, value in totals.items()}
+    errors = {name: np.sqrt(correction * getattr(totals, name)) for name in "WbAc"}
     noise = float(np.sqrt(fit.cost / freedom)) * problem.scaling.y_scale
     return Uncertainty(errors, noise, kind="sandwich")
 
 
-def _influence_squares(
-    X: Array, Y: Array, fit: Refinement, spread: Array, problem: Problem, offset: bool
-) -> dict[str, Array]:
-    """Return the squared influences of some rows on every parameter, in the user's units."""
+@dataclass(frozen=True, slots=True)
+class InfluenceSums(Sums):
+    """Squared influences of rows on every parameter, in the user's units."""
+
+    W: Array
+    b: Array
+    A: Array
+    c: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _InfluenceSummand:
+    """The squared influences at a fit."""
+
+    fit: Refinement
+    spread: Array
+    units: Scaling
+    offset: bool
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> InfluenceSums:
+        parts = [
+            _influence_squares(X[start : start + SLICE], Y[start : start + SLICE], self)
+            for start in range(0, len(X), SLICE)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.merge(part)
+        return total
+
+
+def _influence_squares(X: Array, Y: Array, at: _InfluenceSummand) -> InfluenceSums:
+    """Return the squared influences of some rows."""
+    fit, spread, units, offset = at.fit, at.spread, at.units, at.offset
     net, k, p = fit.network, fit.network.n_hidden, fit.network.n_features + 1
     size = k + int(offset)
     t = net.preactivations(X)
@@ -88,15 +107,15 @@ def _influence_squares(
     projected = Z - G @ (inverse @ fit.sums.GZ[:size])
     score = projected * np.repeat(residual @ net.A, p, axis=1)
     psi = score @ spread
-    units = problem.scaling
     hidden = hidden_changes(psi.T.reshape(k, p, len(X)), net, units)
-    squares = {"W": (hidden.dW**2).sum(axis=2), "b": (hidden.db**2).sum(axis=1)}
     outputs = np.zeros((net.n_outputs, k + 1))
     for index, row in enumerate(net.A):
         own = (G * residual[:, [index]]).T - (fit.sums.GZ[:size] * np.repeat(row, p)) @ psi.T
         outputs[index, :size] = (hidden.output_changes(inverse @ own, row, net) ** 2).sum(axis=1)
     outputs *= units.y_scale**2
-    return squares | {"A": outputs[:, :k], "c": outputs[:, k]}
+    return InfluenceSums(
+        (hidden.dW**2).sum(axis=2), (hidden.db**2).sum(axis=1), outputs[:, :k], outputs[:, k]
+    )
 
 
 def bootstrap_errors(

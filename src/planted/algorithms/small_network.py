@@ -100,7 +100,7 @@ def recover_small_network(
         Evidence("ridge per sample", choice.ridge),
     )
     held_out = choice.error * problem.scaling.y_scale**2
-    stats: dict[str, Any] = problem.stats(iterations=fit.iterations, passes=fit.passes, held_out_mse=held_out)
+    stats: dict[str, Any] = problem.stats(iterations=fit.iterations, held_out_mse=held_out)
     text = "The best small network by cross-validation; nothing shows that it is the planted one."
     return Recovery(
         network=problem.scaling.restore(fit.network).simplify(),

@@ -344,7 +344,7 @@ def _record(search: _Search, verdict: Verdict) -> Recovery:
             "not reproduce them: the columns of A are linearly dependent, or this is not such a network."
         )
     theorem = theorem_evidence(problem, fit.network, gap=search.gap)
-    stats = problem.stats(starts=len(search.trace), iterations=fit.iterations, passes=fit.passes)
+    stats = problem.stats(starts=len(search.trace), iterations=fit.iterations)
     return Recovery(
         problem.scaling.restore(fit.network),
         outcome,

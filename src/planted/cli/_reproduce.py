@@ -18,6 +18,9 @@ __all__ = ["reproduce"]
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Which paper; omit to list them.")] = "",
     figure: Annotated[str, typer.Option(metavar="N", help="Which figure; omit to make all.")] = "",
+    text: Annotated[
+        bool, typer.Option("--text", help="The numbers in the paper's text: --figure text.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, under a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path("reproduced"),
     seed: SeedOption = None,
@@ -27,6 +30,7 @@ def reproduce(
     """Make a figure of one of the papers again: picture, numbers and a table of claims."""
     from planted.reproduce import StudyOptions, find_study, studies, write_study
 
+    figure = "text" if text else figure
     console = out_console()
     if not paper:
         table = Table("paper", "figures", header_style="dim")

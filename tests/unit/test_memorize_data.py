@@ -17,7 +17,7 @@ from planted.io import _mnist
 from planted.io._mnist import fetch_mnist, load_mnist, read_idx
 from planted.outcomes import BadInputError, FileFormatError
 from planted.reproduce import StudyOptions, find_study
-from planted.reproduce._images import load_images
+from planted.reproduce._images import SETTINGS, adam_options, load_images, prepare_images
 from planted.reproduce.memorize import averaged_curve
 
 
@@ -157,6 +157,51 @@ def test_figure_two_of_the_paper() -> None:
     for solver in {row["solver"] for row in study.rows}:
         losses = [row["loss"] for row in study.rows if row["solver"] == solver]
         assert losses[-1] < 1e-10 < losses[0]
+
+
+@pytest.mark.parametrize("number", ["3", "4", "6", "7", "8", "9", "10"])
+def test_figures_of_images(number: str) -> None:
+    pytest.importorskip("torch")
+    options = StudyOptions(quick=True, seed=1, extra={"rows": 200, "epochs": 15})  # two steps per epoch
+    study = find_study("memorize", number)(options)
+    assert len(study.panels) == (2 if number in ("3", "4") else 1)
+    for panel in study.panels:
+        for solver in ("Adam", "linear solve"):
+            losses = [
+                row["loss"]
+                for row in study.rows
+                if row["solver"] == solver and row["panel"] == panel.where["panel"]
+            ]
+            assert len(losses) > 1 and losses[-1] < losses[0]
+            assert solver == "Adam" or losses[-1] < 1e-10
+    is_random = number in ("4", "9", "10")
+    for claim in study.claims:
+        assert "n=200" in claim.ours and ("test MSE" in claim.ours) is not is_random
+        assert ("1.21" in claim.ours) is ("two layers" in claim.ours and not is_random)
+
+
+def test_settings_change_labels_and_inputs_as_they_say() -> None:
+    options = StudyOptions(quick=True, seed=1)
+    images = load_images("digits", "")
+    prepared = {name: prepare_images(images, setting, options) for name, setting in SETTINGS.items()}
+    np.testing.assert_array_equal(prepared["two-layers-no-noise"][0], images.X_train)
+    added = prepared["two-layers"][0] - images.X_train
+    assert added.std() == pytest.approx(0.01, rel=0.02)  # 96,000 draws: four standard errors are 0.9 %
+    assert prepared["three-layers"][0].shape == (1500, 30)
+    for name, (_, labels, X_test) in prepared.items():
+        assert (labels == images.y_train).all() == (not SETTINGS[name].has_random_labels)
+        assert set(labels) <= set(range(10)) and len(X_test) == len(images.X_test)
+
+
+def test_the_papers_rate_is_turned_into_the_solvers_units() -> None:
+    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([16.0, -16.0])
+    options = adam_options(X, y, SETTINGS["two-layers"], StudyOptions())
+    assert options["learning_rate"] == pytest.approx(0.003 * 2 / 4, rel=1e-12)  # ‖x‖ = 2, √|y| = 4
+    assert (options["width"], options["max_epochs"], options["decay_every"]) == (3000, 60, 15)
+    options = adam_options(X, y, SETTINGS["three-layers"], StudyOptions())
+    norm = np.sqrt(3 * 750) * 0.15**2 * 4  # root mean square norm of 750 squares of N(0, 0.15² · 4)
+    assert options["learning_rate"] == pytest.approx(0.003 * norm / 4, rel=1e-12)
+    assert (options["n_random"], options["feature_std"]) == (750, 0.15)
 
 
 def test_command_on_a_table(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ __all__ = [
 PCA_DIRECTIONS, PCA_NOISE, FEATURES, FEATURE_STD = 100, 0.05, 750, 0.15
 WIDTH, LEARNING_RATE, EPOCHS, DECAY_EVERY = 3000, 0.003, 60, 15
 QUICK_DIRECTIONS, QUICK_FEATURES, QUICK_WIDTH = 30, 150, 300
-QUICK_EPOCHS, QUICK_DECAY_EVERY = 600, 150  # 1,500 digits make 12 steps per epoch, 60,000 images 469
+QUICK_EPOCHS, QUICK_DECAY_EVERY = 200, 50  # 1,500 digits make 12 steps per epoch, 60,000 images 469
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ def adam_options(X: Array, y: Array, setting: ImageSetting, options: StudyOption
     if options.quick:
         sizes = {"width": QUICK_WIDTH, "max_epochs": QUICK_EPOCHS, "decay_every": QUICK_DECAY_EVERY}
     else:
-        epochs = int(options.extra.get("epochs", EPOCHS))
-        sizes = {"width": WIDTH, "max_epochs": epochs, "decay_every": DECAY_EVERY}
+        sizes = {"width": WIDTH, "max_epochs": EPOCHS, "decay_every": DECAY_EVERY}
+    sizes["max_epochs"] = int(options.extra.get("epochs", sizes["max_epochs"]))
     return {"solver": "adam", "learning_rate": rate, **sizes, **feature_options(setting, options)}
 
 

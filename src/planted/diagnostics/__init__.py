@@ -1,6 +1,7 @@
 """Do the data meet the assumptions, and is the answer to be believed?"""
 
 from planted.diagnostics._gaussianity import gaussianity_test
+from planted.diagnostics._landscape import LandscapeSlice, StationaryPoint, classify_point, landscape_slice
 from planted.diagnostics._noise import NoiseEstimate, estimate_noise
 from planted.diagnostics._symmetry import (
     SymmetryTest,
@@ -10,11 +11,15 @@ from planted.diagnostics._symmetry import (
 )
 
 __all__ = [
+    "LandscapeSlice",
     "NoiseEstimate",
+    "StationaryPoint",
     "SymmetryTest",
     "augmented_matrix",
+    "classify_point",
     "distinguishing_matrix",
     "estimate_noise",
     "gaussianity_test",
+    "landscape_slice",
     "symmetry_test",
 ]

@@ -18,6 +18,7 @@ __all__ = ["Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
 
 # paper name -> module with FIGURES: dict[str, Callable[[StudyOptions], Study]]
 _MODULES: dict[str, str] = {
+    "landscape": "planted.reproduce.landscape",
     "memorize": "planted.reproduce.memorize",
     "rectified": "planted.reproduce.rectified",
     "symmetric-inputs": "planted.reproduce.symmetric_inputs",
@@ -37,7 +38,7 @@ class StudyOptions:
     progress : callable
         Told what is being done.
     extra : mapping
-        Options of a single study, such as a data folder.
+        Options of a single study, such as a data folder; ``out`` is where unfinished runs may be kept.
     """
 
     quick: bool = False

@@ -1,0 +1,294 @@
+r"""Stochastic gradient descent on fresh samples, as in the experiments of the paper.
+
+Problem     Minimise ℓ2, f′ or G when every step may draw new samples of a known network with standard normal inputs.
+Idea        A step draws a batch, computes the gradient in closed form with the same sums as `_objective_risk` and
+            `_objective_targets`, and moves (W, a); for f′ the rows of W are projected to the unit sphere. f′ is the squared
+            risk of the polynomial activation σ̂_2 h_2 + σ̂_4 h_4.
+Guarantee   None for ℓ2 and f′; Corollary 2.4 of [GLM18]_ for G.
+Departures  ``degree`` takes a low-degree fit from the outputs first, which leaves the expected gradient as it is (degree 1 for
+            f′, 2 for G) and cuts its variance: see docs/theory/landscape.md. The paper does not state its step sizes and starts; ours are arguments. The batch of G is processed in parts
+            that fit the cache.
+Cost        O(batch d k) per step; needs PyTorch (``pip install 'planted[torch]'``).
+References  [GLM18]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planted._clock import check_time
+from planted._typing import Array
+from planted.algorithms._objective_hermite import ScalarActivation
+from planted.algorithms._objective_risk import risk_sums
+from planted.algorithms._objective_targets import fit_low_degree, hermite_correction, quartic_sums
+from planted.moments import RowBlocks
+from planted.outcomes import BadInputError
+
+__all__ = ["FreshSamples", "Stage", "Training", "train_on_fresh_samples"]
+
+PART = 8192  # samples processed at once
+FIRST_BATCH = 32 * PART  # samples of the low-degree fit
+
+
+@dataclass(frozen=True, slots=True)
+class FreshSamples:
+    """A network with standard normal inputs, to draw from.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Hidden weights.
+    a : ndarray of shape (k,)
+        Output weights.
+    activation : ScalarActivation
+        The activation.
+    noise : float
+        Standard deviation of the noise.
+    degree : {0, 1, 2}
+        Degree of a least-squares fit to a first batch that is taken from all outputs; 0 for the outputs themselves.
+    """
+
+    W: Array
+    a: Array
+    activation: ScalarActivation
+    noise: float = 0.0
+    degree: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Steps of one size.
+
+    Parameters
+    ----------
+    steps : int
+        How many.
+    rate : float
+        Step size of W.
+    rate_outputs : float
+        Step size of a.
+    """
+
+    steps: int
+    rate: float
+    rate_outputs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training as it goes.
+
+    Parameters
+    ----------
+    step : int
+        Steps made.
+    W : ndarray of shape (k, d)
+        Hidden weights.
+    a : ndarray of shape (k,)
+        Output weights.
+    """
+
+    step: int
+    W: Array
+    a: Array
+
+
+def train_on_fresh_samples(
+    truth: FreshSamples,
+    objective: str,
+    start: Training,
+    *,
+    schedule: tuple[Stage, ...],
+    batch_size: int,
+    record_every: int,
+    seed: int,
+    weights: tuple[float, float] = (0.0, 0.0),
+    device: str = "cpu",
+    precision: str = "float32",
+) -> Iterator[Training]:
+    """Train on fresh samples; yields the state at regular steps, from any of which it can be taken up again.
+
+    Parameters
+    ----------
+    truth : FreshSamples
+        The network that is sampled.
+    objective : {"l2", "f'", "G"}
+        What is minimised.
+    start : Training
+        Where to start or go on.
+    schedule : tuple of Stage
+        The step sizes, in order.
+    batch_size : int
+        Samples per step.
+    record_every : int
+        Steps between the states that are yielded; the samples of such a stretch have a stream of their own.
+    seed : int
+        Seed of the samples.
+    weights : tuple of float
+        μ and λ of G.
+    device : str
+        A PyTorch device.
+    precision : {"float32", "float64"}
+        Precision of the training.
+
+    Yields
+    ------
+    Training
+        The state after each stretch.
+    """
+    torch = _import_torch()
+    if precision not in ("float32", "float64"):
+        raise BadInputError(f"precision={precision!r}; expected 'float32' or 'float64'")
+    first = torch.Generator(device=device).manual_seed(_stream(seed, 0, 1))
+    trainer = _Trainer(torch, truth, objective, weights, device, getattr(torch, precision), first)
+    W, a = trainer.tensor(start.W), trainer.tensor(start.a)
+    step, total = start.step, sum(stage.steps for stage in schedule)
+    while step < total:
+        check_time()
+        generator = torch.Generator(device=device).manual_seed(_stream(seed, step, 0))
+        for _ in range(min(record_every, total - step)):
+            stage = _stage_at(schedule, step)
+            dW, da = trainer.gradient(W, a, batch_size, generator)
+            W, a = W - stage.rate * dW, a - stage.rate_outputs * da
+            if objective == "f'":
+                W = W / (W * W).sum(1).sqrt()[:, None]
+            step += 1
+        yield Training(step, np.asarray(W.cpu(), dtype=np.float64), np.asarray(a.cpu(), dtype=np.float64))
+
+
+def _stream(seed: int, step: int, role: int) -> int:
+    """Return the seed of a stretch of steps, or of the first batch."""
+    return int(np.random.SeedSequence([seed, step, role]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _import_torch() -> Any:
+    """Return PyTorch, or say how to get it."""
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise BadInputError(
+            "optimiser='sgd' needs PyTorch, which is not installed. Run: pip install 'planted[torch]', "
+            "or use optimiser='l-bfgs', which does not need it."
+        ) from error
+    return torch
+
+
+def _stage_at(schedule: tuple[Stage, ...], step: int) -> Stage:
+    for stage in schedule:
+        if step < stage.steps:
+            return stage
+        step -= stage.steps
+    return schedule[-1]
+
+
+class _Trainer:
+    """Draws batches and computes gradients on one device."""
+
+    def __init__(
+        self,
+        torch: Any,
+        truth: FreshSamples,
+        objective: str,
+        weights: tuple[float, float],
+        device: str,
+        dtype: Any,
+        generator: Any,
+    ) -> None:
+        if objective not in ("l2", "f'", "G"):
+            raise BadInputError(f"objective={objective!r}; on fresh samples expected 'l2', \"f'\" or 'G'")
+        self.torch, self.device, self.dtype = torch, device, dtype
+        self.W, self.a, self.noise = self.tensor(truth.W), self.tensor(truth.a), truth.noise
+        self.is_identity = bool((truth.W == np.eye(*truth.W.shape)).all())
+        self.objective = objective
+        self.mu, self.lam = weights
+        coefficients = truth.activation.coefficients(4)
+        self.fourth = float(coefficients[4])
+        self.function = _torch_activation(torch, truth.activation.name)
+        polynomial = _two_and_four(float(coefficients[2]), self.fourth)
+        self.student = polynomial if objective == "f'" else self.function
+        self.low: tuple[float, Any, Any] | None = None
+        if truth.degree:
+            self.low = self._fit_first_batch(truth.degree, generator)
+
+    def tensor(self, values: Array) -> Any:
+        return self.torch.as_tensor(np.array(values), dtype=self.dtype, device=self.device)
+
+    def gradient(self, W: Any, a: Any, batch_size: int, generator: Any) -> tuple[Any, Any]:
+        """Return the mean gradient over a fresh batch."""
+        dW, da = self.torch.zeros_like(W), self.torch.zeros_like(a)
+        parts = [PART] * (batch_size // PART) + ([batch_size % PART] if batch_size % PART else [])
+        M, mean = 0.0, 0.0
+        u = self.torch.full_like(a, -0.5 - self.mu / 24)
+        for size in parts:
+            X, y = self._draw(size, generator)
+            if self.objective == "G":
+                dW = dW + quartic_sums(X, y, W, u, 0.5)[2]
+                M, mean = M + (X * y[:, None]).T @ X, mean + y.sum()
+            else:
+                H, slopes = self.student(X @ W.T)
+                _, partial_W, partial_a = risk_sums(X, y, H, slopes, a)
+                dW, da = dW + partial_W, da + partial_a
+        if self.objective != "G":
+            return dW / batch_size, da / batch_size
+        lower = hermite_correction(W, M / batch_size, mean / batch_size, u, 0.5)[2]
+        sign = 1.0 if self.fourth > 0 else -1.0
+        excess = (W * W).sum(1) - 1.0
+        return sign * (dW / batch_size + lower) + 4 * self.lam * excess[:, None] * W, da
+
+    def _fit_first_batch(self, degree: int, generator: Any) -> tuple[float, Any, Any]:
+        """Fit a polynomial of low degree to fresh samples of their own."""
+        parts = [self._draw(PART, generator) for _ in range(FIRST_BATCH // PART)]
+        arrays = [tuple(np.asarray(part.cpu(), dtype=np.float64) for part in pair) for pair in parts]
+        low = fit_low_degree(RowBlocks(lambda: iter(arrays)), degree)
+        quadratic = self.tensor(low.quadratic) if degree == 2 else None
+        return low.constant - float(np.trace(low.quadratic)), self.tensor(low.linear), quadratic
+
+    def _draw(self, size: int, generator: Any) -> tuple[Any, Any]:
+        """Return fresh inputs and outputs."""
+        shape = (size, self.W.shape[1])
+        X = self.torch.randn(shape, generator=generator, dtype=self.dtype, device=self.device)
+        y = self.function(X if self.is_identity else X @ self.W.T)[0] @ self.a
+        if self.low is not None:
+            constant, linear, quadratic = self.low
+            y = y - constant - X @ linear
+            if quadratic is not None:
+                y = y - ((X @ quadratic) * X).sum(1)
+        if self.noise:
+            y = y + self.noise * self.torch.randn(size, generator=generator, dtype=self.dtype, device=self.device)
+        return X, y
+
+
+Elementwise = Callable[[Any], tuple[Any, Any]]
+
+
+def _torch_activation(torch: Any, name: str) -> Elementwise:
+    """Return an activation with its derivative, for tensors."""
+    known: dict[str, Elementwise] = {
+        "relu": lambda t: (torch.relu(t), (t > 0).to(t.dtype)),
+        "absolute": lambda t: (t.abs(), t.sign()),
+        "sigmoid": lambda t: _with_slope(torch.sigmoid(t), lambda h: h * (1 - h)),
+        "tanh": lambda t: _with_slope(torch.tanh(t), lambda h: 1 - h * h),
+        "softplus": lambda t: (torch.nn.functional.softplus(t), torch.sigmoid(t)),
+    }
+    if name not in known:
+        raise BadInputError(f"activation={name!r}; on fresh samples expected one of {', '.join(known)}")
+    return known[name]
+
+
+def _with_slope(h: Any, slope: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return h, slope(h)
+
+
+def _two_and_four(second: float, fourth: float) -> Elementwise:
+    """Return γ = σ̂_2 h_2 + σ̂_4 h_4 of (2.5) with its derivative."""
+    p, q = second / np.sqrt(2.0), fourth / np.sqrt(24.0)
+
+    def gamma(t: Any) -> tuple[Any, Any]:
+        square = t * t
+        return q * (square - 6) * square + p * square + (3 * q - p), (4 * q * square + (2 * p - 12 * q)) * t
+
+    return gamma

@@ -1,0 +1,211 @@
+r"""The plain squared risk, whose landscape has bad minima: exact under a Gaussian, and over samples.
+
+Problem     f(W, a) = E (y - Σ a_i σ(w_i'x))² for y of a network of the same width, x ~ N(0, I): equation (2.2) of [GLM18]_.
+Idea        With K(w, u) = E σ(w'x) σ(u'x) the risk is a'K(W,W)a - 2 a'K(W,W*)a* + const.
+            ReLU: K is the arc-cosine kernel (`planted.moments.population`). Other activations: Theorem 2.1 extended to
+            rows of any norm,
+
+            .. math:: K(w, u) = \sum_j c_j(|w|)\, c_j(|u|)\, \cos^j\angle(w, u), \qquad c_j(s) = E[\sigma(s t) h_j(t)] \quad (1)
+
+            with c_j by quadrature, up to order `ORDER`.
+Guarantee   Exact for the ReLU; for smooth activations up to the tail of (1), below 1e-9 for sigmoid, tanh and softplus
+            of rows of norm up to two.
+Cost        Population O(k² d), or O(k nodes + k² ORDER); samples one pass of O(n d k).
+References  [GLM18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from planted._typing import Array
+from planted.algorithms._objective_hermite import ScalarActivation, hermite_polynomials, quadrature_nodes
+from planted.moments import RowBlocks
+
+__all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
+
+ORDER = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationRisk:
+    """The expected squared error against a known network.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Hidden weights of the truth.
+    a : ndarray of shape (k,)
+        Output weights of the truth.
+    activation : ScalarActivation
+        Activation of both.
+    """
+
+    W: Array
+    a: Array
+    activation: ScalarActivation
+    name: str = "l2"
+    trains_outputs: bool = True
+
+    @property
+    def has_unit_rows(self) -> bool:
+        """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
+        return self.activation.is_homogeneous
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the risk and its gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+        a : ndarray of shape (k,)
+            Output weights.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), gradient of shape (k,).
+        """
+        kind = _RectifiedRows if self.activation.name == "relu" else _SeriesRows
+        own, target = kind(W, self.activation), kind(self.W, self.activation)
+        inner, across, truth = own.kernel(own), own.kernel(target), target.kernel(target)
+        value = a @ inner @ a - 2 * a @ across @ self.a + self.a @ truth @ self.a
+        slope = 2 * (inner @ a - across @ self.a)
+        gradient = 2 * (own.pull(own, a) - own.pull(target, self.a)) * a[:, None]
+        return float(value), gradient, slope
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRisk:
+    """The mean squared error over samples; the rows are read at every call.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        Inputs and one output.
+    activation : ScalarActivation
+        The activation.
+    """
+
+    rows: RowBlocks
+    activation: ScalarActivation
+    name: str = "l2"
+    trains_outputs: bool = True
+
+    @property
+    def has_unit_rows(self) -> bool:
+        """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
+        return self.activation.is_homogeneous
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the mean squared error and its gradients in W and a; one pass.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden weights.
+        a : ndarray of shape (k,)
+            Output weights.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), gradient of shape (k,).
+        """
+        f, slope = self.activation.function, self.activation.derivative
+        total, dW, da, count = 0.0, np.zeros_like(W), np.zeros_like(a), 0
+        for X, Y in self.rows:
+            T = X @ W.T
+            part = risk_sums(X, Y[:, 0], f(T), slope(T), a)
+            total, dW, da, count = total + float(part[0]), dW + part[1], da + part[2], count + len(X)
+        return total / count, dW / count, da / count
+
+
+def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, Any]:
+    """Return sums over samples of the squared error and its gradients.
+
+    Written in operators that NumPy arrays and PyTorch tensors share.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Inputs.
+    y : array of shape (n,)
+        Outputs.
+    H, slopes : array of shape (n, k)
+        Activations and their derivatives.
+    a : array of shape (k,)
+        Output weights.
+
+    Returns
+    -------
+    tuple of array
+        Shapes (), (k, d) and (k,).
+    """
+    error = H @ a - y
+    return error @ error, 2 * (slopes * error[:, None] * a).T @ X, 2 * error @ H
+
+
+class _RectifiedRows:
+    """Rows with the arc-cosine kernel: `planted.moments.population.relu_products`, contracted before it is stored."""
+
+    def __init__(self, W: Array, activation: ScalarActivation) -> None:
+        self.W = W
+        self.norms = np.linalg.norm(W, axis=1)
+        self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
+
+    def kernel(self, other: _RectifiedRows) -> Array:
+        """Return K for all pairs of rows."""
+        angles = self._angles(other)
+        shape = (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi)
+        return np.asarray(np.outer(self.norms, other.norms) * shape)
+
+    def pull(self, other: _RectifiedRows, a: Array) -> Array:
+        """Return the gradient in each own row of Σ_l a_l K(w, u_l)."""
+        angles = self._angles(other)
+        grow = (np.sin(angles) * (other.norms * a)).sum(axis=1)
+        return np.asarray((grow[:, None] * self.directions + ((np.pi - angles) * a) @ other.W) / (2 * np.pi))
+
+    def _angles(self, other: _RectifiedRows) -> Array:
+        """Return the angles, accurate for nearly parallel rows too."""
+        apart, together = (cdist(self.directions, sign * other.directions) for sign in (1.0, -1.0))
+        return np.asarray(2 * np.arctan2(apart, together))
+
+
+class _SeriesRows:
+    """Rows with their coefficients c_j and the derivatives of these in the norm."""
+
+    def __init__(self, W: Array, activation: ScalarActivation) -> None:
+        t, weights = quadrature_nodes()
+        self.norms = np.linalg.norm(W, axis=1)
+        self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
+        polynomials = hermite_polynomials(t, ORDER) * weights
+        at = self.norms[:, None] * t
+        self.c = activation.function(at) @ polynomials.T
+        self.dc = (activation.derivative(at) * t) @ polynomials.T
+
+    def kernel(self, other: _SeriesRows) -> Array:
+        """Return K of (1) for all pairs of rows."""
+        cosines = self.directions @ other.directions.T
+        total = np.zeros_like(cosines)
+        for j in range(ORDER, -1, -1):  # Horner
+            total = total * cosines + np.outer(self.c[:, j], other.c[:, j])
+        return total
+
+    def pull(self, other: _SeriesRows, a: Array) -> Array:
+        """Return the gradient in each own row of Σ_l a_l K(w, u_l)."""
+        cosines = self.directions @ other.directions.T
+        turn, grow = np.zeros_like(cosines), np.zeros_like(cosines)
+        for j in range(ORDER, -1, -1):
+            if j:
+                turn = turn * cosines + j * np.outer(self.c[:, j], other.c[:, j])
+            grow = grow * cosines + np.outer(self.dc[:, j], other.c[:, j])
+        turn, grow = turn * a, (grow * a).sum(axis=1)
+        along = (turn @ other.directions) - (turn * cosines).sum(axis=1)[:, None] * self.directions
+        safe = np.where(self.norms > 0, self.norms, 1.0)[:, None]
+        return np.asarray(along / safe + grow[:, None] * self.directions)

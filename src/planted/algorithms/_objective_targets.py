@@ -1,0 +1,427 @@
+r"""What the designed objectives know of the truth: its tensors of order two and four, exactly or from samples.
+
+Problem     The objectives of `objectives` see a network y = Σ a*_i σ(b*_i'x) only through
+            T₂ = Σ a*_i b*_i b*_i' and the form T₄(u,u,v,v) = Σ a*_i ⟨b*_i,u⟩²⟨b*_i,v⟩². Give values and gradients of
+
+            .. math:: \Phi(W) = \sum_j u_j T_4(w_j^4) + c \sum_{j,l} T_4(w_j^2 w_l^2) \quad (1)
+
+Idea        *Population*: from the rows of the truth. *Samples*: by Theorem A.5/A.6 of [GLM18]_, with s = v'x, r = w'x,
+
+            .. math:: He_4(v,v,w,w) = s^2r^2 - |w|^2s^2 - |v|^2r^2 - 4sr\langle v,w\rangle + |v|^2|w|^2 + 2\langle v,w\rangle^2,
+                      \qquad E[\sigma(u'x) He_4(v,v,w,w)] = \sqrt{24}\,\hat\sigma_4 \langle u,v\rangle^2\langle u,w\rangle^2 \quad (2)
+
+            for unit u; of the sum over samples only E[y s²r²] needs the rows, the rest is E[y] and E[y xx'].
+Guarantee   Unbiased for standard normal x. (2) was checked by quadrature; the printed constants are twice as large.
+Notation    paper: B*, a* (rows of ``W``, ``a``), φ = He₄/2, ϕ = He₄/24.
+Departures  y is replaced by its residual after a least-squares fit of degree ≤ 2 in x (``degree``), whose coefficients
+            are T₂ themselves: by orthogonality nothing is lost, and the sampling error falls. Measured in
+            docs/theory/landscape.md: with raw y, G fails where with the residual it succeeds.
+Cost        One pass of O(n d k) per gradient; the fit O(n d²) per step of conjugate gradients.
+References  [GLM18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms._objective_hermite import ScalarActivation
+from planted.moments import RowBlocks
+
+__all__ = [
+    "LowDegree",
+    "PopulationTarget",
+    "SampleTarget",
+    "Target",
+    "fit_low_degree",
+    "hermite_correction",
+    "quartic_sums",
+    "sample_target",
+]
+
+MAX_FIT_STEPS, FIT_TOL = 30, 1e-8
+MEMORY_CELLS = 120_000_000  # rows are kept in memory up to a gigabyte of inputs
+
+
+class Target(Protocol):
+    """What an objective may ask of the truth.
+
+    Attributes
+    ----------
+    second, second_again : ndarray of shape (d, d)
+        Two independent estimates of T₂; the same matrix twice in the population.
+    energy : tuple of float
+        Squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant.
+    hermite : tuple of float
+        σ̂_2 and σ̂_4.
+    """
+
+    @property
+    def second(self) -> Array: ...
+    @property
+    def second_again(self) -> Array: ...
+    @property
+    def energy(self) -> tuple[float, float]: ...
+    @property
+    def hermite(self) -> tuple[float, float]: ...
+    def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
+        """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationTarget:
+    """The tensors of a known network.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Hidden weights of the truth, unit rows.
+    a : ndarray of shape (k,)
+        Output weights of the truth.
+    hermite : tuple of float
+        σ̂_2 and σ̂_4.
+    """
+
+    W: Array
+    a: Array
+    hermite: tuple[float, float]
+
+    @property
+    def second(self) -> Array:
+        """T₂."""
+        return np.asarray((self.W.T * self.a) @ self.W)
+
+    @property
+    def second_again(self) -> Array:
+        """T₂ again."""
+        return self.second
+
+    @property
+    def energy(self) -> tuple[float, float]:
+        """Squared norms of T₂ and T₄."""
+        G = self.W @ self.W.T
+        return float(self.a @ G**2 @ self.a), float(self.a @ G**4 @ self.a)
+
+    def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
+        """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1).
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Rows w_j.
+        u : ndarray of shape (k,)
+            Weights of the single terms.
+        c : float
+            Weight of the sum over pairs.
+
+        Returns
+        -------
+        tuple
+            As said.
+        """
+        R = W @ self.W.T
+        squares = R**2
+        total = squares.sum(axis=0)
+        single = squares**2 @ self.a
+        slope = 4 * (u[:, None] * squares + c * total) * R * self.a
+        return single, float(self.a @ total**2), slope @ self.W
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTarget:
+    """The tensors estimated from samples; the rows are read at every call.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        Whitened inputs and the residual of the outputs.
+    second, second_again : ndarray of shape (d, d)
+        T₂ from either half of the samples.
+    count : int
+        Number of samples.
+    mean : float
+        Mean of the residual.
+    weighted : ndarray of shape (d, d)
+        Mean of residual times xx'.
+    slope : ndarray of shape (d,)
+        Mean of y x, for Appendix D.
+    hermite : tuple of float
+        σ̂_2 and σ̂_4.
+    """
+
+    rows: RowBlocks
+    second: Array
+    second_again: Array
+    count: int
+    mean: float
+    weighted: Array
+    slope: Array
+    hermite: tuple[float, float]
+
+    @property
+    def energy(self) -> tuple[float, float]:
+        """Not known: zero."""
+        return 0.0, 0.0
+
+    def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
+        """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1); one pass.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Rows w_j.
+        u : ndarray of shape (k,)
+            Weights of the single terms.
+        c : float
+            Weight of the sum over pairs.
+
+        Returns
+        -------
+        tuple
+            As said.
+        """
+        single, pairs, gradient = np.zeros(len(W)), 0.0, np.zeros_like(W)
+        for X, r in self.rows:
+            part = quartic_sums(X, r[:, 0], W, u, c)
+            single += part[0]
+            pairs += float(part[1])
+            gradient += part[2]
+        n = self.count
+        lower = hermite_correction(W, self.weighted, self.mean, u, c)
+        scale = np.sqrt(24.0) * self.hermite[1]
+        return (
+            (single / n + lower[0]) / scale,
+            float(pairs / n + lower[1]) / scale,
+            (gradient / n + lower[2]) / scale,
+        )
+
+
+def hermite_correction(W: Any, M: Any, mean: Any, u: Any, c: Any) -> tuple[Any, Any, Any]:
+    """Return what turns means of r s²r² into means of r He₄ by (2): for single rows, all pairs, and the gradient.
+
+    Written in operators that NumPy arrays and PyTorch tensors share.
+
+    Parameters
+    ----------
+    W : array of shape (k, d)
+        Rows w_j.
+    M : array of shape (d, d)
+        Mean of r xx'.
+    mean : float
+        Mean of r.
+    u : array of shape (k,)
+        Weights of the single terms.
+    c : float
+        Weight of the sum over pairs.
+
+    Returns
+    -------
+    tuple of array
+        Shapes (k,), () and (k, d).
+    """
+    norms, G, WM = (W * W).sum(1), W @ W.T, W @ M
+    Q, own = WM @ W.T, (WM * W).sum(1)  # E[r s_j s_l]
+    size, trace = norms.sum(), own.sum()
+    single = -6 * norms * own + 3 * mean * norms * norms
+    pairs = -2 * size * trace - 4 * (Q * G).sum() + mean * (size * size + 2 * (G * G).sum())
+    one = -12 * (own[:, None] * W + norms[:, None] * WM) + 12 * mean * norms[:, None] * W
+    both = -4 * (trace * W + size * WM) - 8 * (G @ WM + Q @ W) + mean * (4 * size * W + 8 * (G @ W))
+    return single, pairs, u[:, None] * one + c * both
+
+
+def quartic_sums(X: Any, r: Any, W: Any, u: Any, c: Any) -> tuple[Any, Any, Any]:
+    """Return sums over samples of r s_j⁴, of r (Σ s_j²)², and the gradient of u's and c's combination.
+
+    Written in operators that NumPy arrays and PyTorch tensors share.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Inputs.
+    r : array of shape (n,)
+        Weights of the samples.
+    W : array of shape (k, d)
+        Rows w_j; s_j = w_j'x.
+    u : array of shape (k,)
+        Weights of the single terms.
+    c : float
+        Weight of the sum over pairs.
+
+    Returns
+    -------
+    tuple of array
+        Shapes (k,), () and (k, d).
+    """
+    S = X @ W.T
+    squares = S * S
+    total = squares.sum(1)
+    single = r @ (squares * squares)
+    pairs = r @ (total * total)
+    slope = (squares * u + (c * total)[:, None]) * S
+    return single, pairs, 4 * (slope * r[:, None]).T @ X
+
+
+def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int = 2) -> SampleTarget:
+    """Estimate the tensors from whitened samples.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        Inputs of mean zero and covariance one, and one output.
+    activation : ScalarActivation
+        The activation of the truth.
+    degree : {0, 1, 2}
+        Degree of the fit whose residual takes the place of y; 0 for y itself.
+
+    Returns
+    -------
+    SampleTarget
+        The target.
+    """
+    rows = _in_memory(rows)
+    raw = _moments(rows)
+    polynomial = fit_low_degree(rows, degree)
+    residual = rows if degree == 0 else _in_memory(rows.map(polynomial.subtract))
+    halves = [_moments(_every_other(residual, parity)) for parity in (0, 1)]
+    count = sum(half.count for half in halves)
+    mean, weighted = (
+        sum(half.count * value for half, value in zip(halves, values, strict=True)) / count
+        for values in ([half.mean for half in halves], [half.weighted for half in halves])
+    )
+    second, fourth = (float(value) for value in activation.coefficients(4)[[2, 4]])
+    scale = np.sqrt(2.0) * second if second else np.inf  # an odd activation shows nothing in T₂
+    estimates = [(2 * polynomial.quadratic + half.centred) / scale for half in halves]
+    return SampleTarget(
+        residual, estimates[0], estimates[1], count, float(mean), np.asarray(weighted), raw.slope, (second, fourth)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LowDegree:
+    """A polynomial c + l'x + x'Qx - tr Q of degree two.
+
+    Parameters
+    ----------
+    constant : float
+        c.
+    linear : ndarray of shape (d,)
+        l.
+    quadratic : ndarray of shape (d, d)
+        Q.
+    """
+
+    constant: float
+    linear: Array
+    quadratic: Array
+
+    def __call__(self, X: Array) -> Array:
+        return np.asarray(
+            self.constant + X @ self.linear + ((X @ self.quadratic) * X).sum(axis=1) - np.trace(self.quadratic)
+        )
+
+    def subtract(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Return the inputs and the outputs without the polynomial.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        Y : ndarray of shape (n, 1)
+            Outputs.
+
+        Returns
+        -------
+        tuple of ndarray
+            The same inputs, and residuals.
+        """
+        return X, Y - self(X)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Means of r, r x and r xx'."""
+
+    count: int
+    mean: float
+    slope: Array
+    weighted: Array
+
+    @property
+    def centred(self) -> Array:
+        """Mean of r (xx' - I)."""
+        return np.asarray(self.weighted - self.mean * np.eye(len(self.slope)))
+
+
+def _moments(rows: RowBlocks) -> _Moments:
+    count, mean, slope, weighted = 0, 0.0, 0.0, 0.0
+    for X, r in rows:
+        count += len(X)
+        mean += float(r.sum())
+        slope = slope + r[:, 0] @ X
+        weighted = weighted + (X * r).T @ X
+    size = max(count, 1)
+    return _Moments(count, mean / size, np.asarray(slope) / size, np.asarray(weighted) / size)
+
+
+def _every_other(rows: RowBlocks, parity: int) -> RowBlocks:
+    """Return every second sample: the two halves are independent."""
+    return rows.map(lambda X, Y: (X[parity::2], Y[parity::2]))
+
+
+def _in_memory(rows: RowBlocks) -> RowBlocks:
+    """Keep the rows in memory if they fit: an objective reads them hundreds of times."""
+    kept: list[tuple[Array, Array]] = []
+    for X, Y in rows:
+        kept.append((X, Y))
+        if sum(block.size for block, _ in kept) > MEMORY_CELLS:
+            return rows
+    return RowBlocks(lambda: iter(kept))
+
+
+def fit_low_degree(rows: RowBlocks, degree: int) -> LowDegree:
+    """Fit a polynomial by conjugate gradients; its features are orthonormal for normal x, so few steps are enough.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        Whitened inputs and one output.
+    degree : {0, 1, 2}
+        Degree of the polynomial; zero stands for no polynomial at all.
+
+    Returns
+    -------
+    LowDegree
+        The least-squares fit.
+    """
+    raw = _moments(rows)
+    d = len(raw.slope)
+    keep = np.concatenate([[1.0], np.ones(d), np.full(d * d, float(degree >= 2))]) * float(degree >= 1)
+    theta = np.zeros(len(keep))
+    residual = keep * _flatten(raw)
+    direction, size = residual.copy(), residual @ residual
+    first = size
+    for _ in range(MAX_FIT_STEPS):
+        if size <= FIT_TOL**2 * first or size == 0.0:
+            break
+        image = keep * _flatten(_moments(rows.map(_values_of(_unflatten(direction, d)))))
+        step = size / (direction @ image)
+        theta += step * direction
+        residual -= step * image
+        fresh = residual @ residual
+        direction, size = residual + (fresh / size) * direction, fresh
+    return _unflatten(theta, d)
+
+
+def _values_of(polynomial: LowDegree) -> Any:
+    return lambda X, Y: (X, polynomial(X)[:, None])
+
+
+def _flatten(moments: _Moments) -> Array:
+    return np.concatenate([[moments.mean], moments.slope, moments.centred.ravel() / np.sqrt(2.0)])
+
+
+def _unflatten(theta: Array, d: int) -> LowDegree:
+    return LowDegree(float(theta[0]), theta[1 : d + 1], theta[d + 1 :].reshape(d, d) / np.sqrt(2.0))

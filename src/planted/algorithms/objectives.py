@@ -1,0 +1,404 @@
+r"""Objectives for one-hidden-layer networks whose landscapes can be compared: ℓ2, f′, P′, G, F and F_δ.
+
+Problem     y = Σ a*_i σ(b*_i'x) + noise, x ~ N(0, I), unit rows b*_i. Each objective is a function of hidden rows W
+            (and, for ℓ2 and f′, of output weights a) whose minimum shows the truth; they differ in what else they have.
+Idea        With T_j = Σ a*_i b*_i^{⊗j} and f_j = |T_j - Σ a_i w_i^{⊗j}|²:
+
+            .. math::
+                \ell_2 &= E(y - \sum a_i \sigma(w_i'x))^2 = \sum_j \hat\sigma_j^2 f_j + const             \quad (2.3) \\
+                f'     &= \omega_2 f_2 + \omega_4 f_4, \quad \omega_j = \hat\sigma_j^2 \text{ unless given} \quad (2.6) \\
+                P'     &= \sum_i a^*_i \sum_{j<l} \langle b^*_i, w_j\rangle^2 \langle b^*_i, w_l\rangle^2 \quad (3.4) \\
+                G      &= \sqrt{24}|\hat\sigma_4| \big( \tfrac12 \sum_{j \ne l} T_4(w_j^2 w_l^2)
+                          - \tfrac{\mu}{24} \sum_j T_4(w_j^4) \big) + \lambda \sum_j (|w_j|^2 - 1)^2        \quad (2.7) \\
+                F      &= \text{the same with } \lambda \sum_j (w_j'T_2w_j - 1)^2                          \quad (C.1) \\
+                F_\delta &= F + \tfrac{\delta}{2} |W|^2                                                    \quad (C.5)
+
+            Population and samples differ in the tensors alone (`_objective_targets`). ℓ2 and f′ have rows of unit norm.
+Guarantee   Theorem 2.3 (G, orthonormal b*, a* > 0): local minima are signed permutations of the truth. Theorem C.4
+            (F): any full-rank b* with k = d. ℓ2: none, it has bad minima. f′: conjectured none.
+Notation    paper: B, a, μ, λ, δ; ours ``W``, ``a``, ``mu``, ``lam``, ``delta``.
+Departures  The constants of G are those that (2) of `_objective_targets` implies: half of the printed ones. In F the
+            square is a product of two independent estimates, as printed; in the population they are equal. P′ is
+            counted once for each pair.
+Cost        O(k² d) in the population; one pass over the samples, O(n d k), for a value with its gradient.
+References  [GLM18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms._objective_hermite import ScalarActivation, hermite_coefficients, scalar_activation
+from planted.algorithms._objective_risk import PopulationRisk, SampleRisk
+from planted.algorithms._objective_targets import PopulationTarget, Target, sample_target
+from planted.moments import RowBlocks
+from planted.outcomes import BadInputError
+
+__all__ = [
+    "OBJECTIVES",
+    "GeneralDesign",
+    "Objective",
+    "OrthogonalDesign",
+    "PairPotential",
+    "TensorFit",
+    "THEOREM_C",
+    "hermite_coefficients",
+    "population_objective",
+    "sample_objective",
+    "theorem_weights",
+]
+
+OBJECTIVES = ("l2", "f'", "P'", "G", "F")
+THEOREM_C = 0.01  # the constant c of Theorems 2.3, B.1 and C.4
+
+
+class Objective(Protocol):
+    """A function of hidden rows and output weights, with its gradient.
+
+    Attributes
+    ----------
+    name : str
+        One of `OBJECTIVES`.
+    trains_outputs : bool
+        Whether it depends on a.
+    has_unit_rows : bool
+        Whether rows live on the unit sphere.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def trains_outputs(self) -> bool: ...
+    @property
+    def has_unit_rows(self) -> bool: ...
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in W and a."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFit:
+    """f′: the squared distances of the tensors of order two and four (Theorem 2.2).
+
+    Parameters
+    ----------
+    target : Target
+        The tensors of the truth.
+    weights : tuple of float
+        ω_2 and ω_4.
+    """
+
+    target: Target
+    weights: tuple[float, float]
+    name: str = "f'"
+    trains_outputs: bool = True
+    has_unit_rows: bool = True
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden rows.
+        a : ndarray of shape (k,)
+            Output weights.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), gradient of shape (k,).
+        """
+        two, four = self.weights
+        T2 = (self.target.second + self.target.second_again) / 2
+        G, across = W @ W.T, ((W @ T2) * W).sum(axis=1)
+        single, _, pull = self.target.fourth(W, a, 0.0)
+        energies = self.target.energy
+        inner = two * G**2 + four * G**4
+        value = two * energies[0] + four * energies[1] + a @ inner @ a - 2 * a @ (two * across + four * single)
+        slope = 2 * (inner @ a - two * across - four * single)
+        turn = (np.outer(a, a) * (4 * two * G + 8 * four * G**3)) @ W
+        dW = turn - 4 * two * a[:, None] * (W @ T2) - 2 * four * pull
+        return float(value), dW, slope
+
+
+@dataclass(frozen=True, slots=True)
+class PairPotential:
+    """P′: the sum over pairs alone, which has bad minima once a_max > 2 a_min (Appendix F).
+
+    Parameters
+    ----------
+    target : Target
+        The tensors of the truth.
+    """
+
+    target: Target
+    name: str = "P'"
+    trains_outputs: bool = False
+    has_unit_rows: bool = True
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden rows.
+        a : ndarray of shape (k,)
+            Not used.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), zeros of shape (k,).
+        """
+        single, pairs, dW = self.target.fourth(W, np.full(len(W), -0.5), 0.5)
+        return float(pairs - single.sum()) / 2, dW, np.zeros_like(a)
+
+
+@dataclass(frozen=True, slots=True)
+class OrthogonalDesign:
+    """G: no bad minima when the rows of the truth are orthonormal and a* > 0 (Theorem 2.3).
+
+    Parameters
+    ----------
+    target : Target
+        The tensors of the truth.
+    mu, lam : float
+        Weights of the single terms and of the norms.
+    has_unit_rows : bool
+        Whether rows are kept on the unit sphere, which bounds G from below on samples.
+    """
+
+    target: Target
+    mu: float
+    lam: float
+    has_unit_rows: bool = False
+    name: str = "G"
+    trains_outputs: bool = False
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden rows.
+        a : ndarray of shape (k,)
+            Not used.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), zeros of shape (k,).
+        """
+        value, dW = _quartic_part(self.target, W, self.mu)
+        excess = (W**2).sum(axis=1) - 1.0
+        value += self.lam * float(excess @ excess)
+        return value, dW + 4 * self.lam * excess[:, None] * W, np.zeros_like(a)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralDesign:
+    """F and F_δ: no bad minima for any full-rank rows of the truth and a* > 0 (Theorems C.4 and C.5).
+
+    Parameters
+    ----------
+    target : Target
+        The tensors of the truth.
+    mu, lam, delta : float
+        Weights of the single terms, of the norms in the metric T₂, and of \\|W\\|²/2.
+    """
+
+    target: Target
+    mu: float
+    lam: float
+    delta: float
+    name: str = "F"
+    trains_outputs: bool = False
+    has_unit_rows: bool = False
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden rows.
+        a : ndarray of shape (k,)
+            Not used.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), zeros of shape (k,).
+        """
+        value, dW = _quartic_part(self.target, W, self.mu)
+        one, other = W @ self.target.second, W @ self.target.second_again
+        excess, again = (one * W).sum(axis=1) - 1.0, (other * W).sum(axis=1) - 1.0
+        value += self.lam * float(excess @ again) + self.delta / 2 * float((W**2).sum())
+        dW = dW + 2 * self.lam * (again[:, None] * one + excess[:, None] * other) + self.delta * W
+        return value, dW, np.zeros_like(a)
+
+
+def _quartic_part(target: Target, W: Array, mu: float) -> tuple[float, Array]:
+    """Return the first two terms of G with their gradient."""
+    scale = np.sqrt(24.0) * abs(target.hermite[1])
+    single, pairs, dW = target.fourth(W, np.full(len(W), -0.5 - mu / 24), 0.5)
+    value = (pairs - float(single.sum())) / 2 - mu / 24 * float(single.sum())
+    return scale * value, scale * dW
+
+
+def population_objective(
+    name: str,
+    W_true: Array,
+    a_true: Array,
+    *,
+    activation: str | ScalarActivation = "relu",
+    **options: Any,
+) -> Objective:
+    """Return an objective in its population form for a known truth and standard normal inputs.
+
+    Parameters
+    ----------
+    name : {"l2", "f'", "P'", "G", "F"}
+        Which objective.
+    W_true : ndarray of shape (k, d)
+        Hidden rows of the truth; unit rows, except for "l2".
+    a_true : ndarray of shape (k,)
+        Output weights of the truth.
+    activation : str or ScalarActivation
+        Activation of the truth.
+    **options
+        ``weights`` of f′; ``mu``, ``lam`` of G and F; ``delta`` of F; ``has_unit_rows`` of G.
+
+    Returns
+    -------
+    Objective
+        Called with (W, a) it returns value and gradients.
+
+    Examples
+    --------
+    >>> truth = np.eye(3)
+    >>> f = population_objective("f'", truth, np.ones(3))
+    >>> round(f(truth, np.ones(3))[0], 12), round(f(-truth, np.ones(3))[0], 12)
+    (0.0, 0.0)
+    """
+    sigma = scalar_activation(activation)
+    W, a = np.asarray(W_true, dtype=np.float64), np.asarray(a_true, dtype=np.float64)
+    if name == "l2":
+        return PopulationRisk(W, a, sigma)
+    if np.abs(np.linalg.norm(W, axis=1) - 1.0).max(initial=0.0) > 1e-9:
+        raise BadInputError(f"objective {name!r} needs unit rows of the truth; normalise them and scale a")
+    coefficients = sigma.coefficients(4)
+    target = PopulationTarget(W, a, (float(coefficients[2]), float(coefficients[4])))
+    return _designed(name, target, sigma, float(np.abs(a).max()), float(np.abs(a).min()), options)
+
+
+def sample_objective(
+    name: str,
+    rows: RowBlocks,
+    *,
+    activation: str | ScalarActivation = "relu",
+    degree: int = 2,
+    scale: float = 1.0,
+    **options: Any,
+) -> Objective:
+    """Return an objective over whitened samples, streamed in O(n d k) for a value with its gradient.
+
+    Parameters
+    ----------
+    name : {"l2", "f'", "P'", "G", "F"}
+        Which objective.
+    rows : RowBlocks
+        Inputs of mean zero and covariance one, and one output.
+    activation : str or ScalarActivation
+        Activation of the truth.
+    degree : {0, 1, 2}
+        Degree of the least-squares fit that is taken from y first.
+    scale : float
+        About the size of an output weight, for the default of ``lam``.
+    **options
+        As in `population_objective`.
+
+    Returns
+    -------
+    Objective
+        Called with (W, a) it returns value and gradients; values lack a constant for f′.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((4000, 2))
+    >>> f = sample_objective("f'", RowBlocks.from_arrays(X, np.maximum(X, 0).sum(axis=1, keepdims=True)))
+    >>> f(np.eye(2), np.ones(2))[0] < f(np.array([[0.6, 0.8], [0.8, -0.6]]), np.ones(2))[0]
+    True
+    """
+    sigma = scalar_activation(activation)
+    if name == "l2":
+        return SampleRisk(rows, sigma)
+    if degree not in (0, 1, 2):
+        raise BadInputError(f"degree={degree}; expected 0, 1 or 2")
+    return _designed(name, sample_target(rows, sigma, degree=degree), sigma, scale, scale, options)
+
+
+def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float) -> tuple[float, float]:
+    """Return the largest μ and the smallest λ for which Theorem B.1 holds, with the corrected constants.
+
+    With α = √6 \\|σ̂_4\\| a* and β = α/12 the theorem needs μ ≤ c α_min/β_max and λ ≥ 4 max(μ β_max, α_max); for F the output
+    weights are replaced by their inverses (Theorem C.2).
+
+    Parameters
+    ----------
+    name : {"G", "F"}
+        Which objective.
+    fourth : float
+        σ̂_4.
+    largest, smallest : float
+        Extreme output weights.
+
+    Returns
+    -------
+    mu, lam : float
+        The weights.
+
+    Examples
+    --------
+    >>> mu, lam = theorem_weights("G", -0.1, largest=4.0, smallest=1.0)
+    >>> round(mu, 12), round(float(lam / (4 * np.sqrt(6) * 0.1 * 4)), 12)
+    (0.03, 1.0)
+    """
+    alpha = np.sqrt(6.0) * abs(fourth) * (largest if name == "G" else 1.0 / smallest)
+    mu = THEOREM_C * 12.0 * smallest / largest
+    return mu, 4.0 * float(max(mu * alpha / 12.0, alpha))
+
+
+def _designed(
+    name: str, target: Target, sigma: ScalarActivation, largest: float, smallest: float, options: dict[str, Any]
+) -> Objective:
+    """Return one of the designed objectives; refuse activations that do not show in the tensors."""
+    if name not in OBJECTIVES:
+        raise BadInputError(f"objective={name!r}; expected one of {', '.join(map(repr, OBJECTIVES))}")
+    second, fourth = target.hermite
+    needed = {"order 4": fourth} | ({"order 2": second} if name in ("F", "f'") else {})
+    for order, value in needed.items():
+        if value == 0.0:
+            raise BadInputError(
+                f"the Hermite coefficient of {order} of {sigma.name!r} is zero, so objective {name!r} sees nothing of the "
+                "network; use objective='l2', or an activation with an even part"
+            )
+    try:
+        if name == "f'":
+            return TensorFit(target, tuple(options.pop("weights", (second**2, fourth**2))), **options)
+        if name == "P'":
+            return PairPotential(target, **options)
+        mu, lam = theorem_weights(name, fourth, largest=largest, smallest=smallest)
+        mu, lam = options.pop("mu", mu), options.pop("lam", lam)
+        if name == "G":
+            return OrthogonalDesign(target, mu, lam, **options)
+        return GeneralDesign(target, mu, lam, options.pop("delta", 0.0), **options)
+    except TypeError as error:
+        raise BadInputError(f"objective {name!r} does not know the options {sorted(options)}") from error

@@ -143,6 +143,14 @@ def test_no_time_is_an_outcome_not_a_crash() -> None:
     assert any(line["outcome"] == "out of time" for line in answer.trace)
 
 
+@pytest.mark.parametrize("method", planted.methods())
+def test_every_method_that_runs_out_of_time_says_so(method: str) -> None:
+    answer = planted.recover(EXACT.X, EXACT.Y, method=method, random_state=0, budget_seconds=0.0)
+    assert answer.outcome is Outcome.STOPPED_EARLY
+    assert answer.network is None
+    assert "out of time" in str(answer) or "nterrupted" in str(answer)
+
+
 def test_budgets_nest_and_are_lifted() -> None:
     with time_budget(100.0):
         with time_budget(0.0), pytest.raises(OutOfTime):

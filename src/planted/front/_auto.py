@@ -3,8 +3,8 @@ r"""`method="auto"`: an ordered plan, run within a budget, ended by the first ce
 Problem     A table, no theorem. Choose methods the data allow, cheap and exact ones first; return one answer.
 Idea        1. The methods' cards say which of them apply. They are tried in the registry's order; the others are passed
                over with the reason. Nothing is measured that no card asks for.
-            2. The first answer that is certified, RECOVERED, ends the search; so does one that reproduces every sample to
-               rounding and says why it is not the only one, since no other method can know more.
+            2. The first answer that is certified, RECOVERED, ends the search. One that reproduces every sample to rounding
+               and says why it is not the only one is returned unless a later one is certified.
             3. Otherwise every network found is refined again on a part of the rows and scored on the rest; the best
                score wins, scores within `TIE` of it give way to fewer units.
             4. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
@@ -31,7 +31,7 @@ from planted.moments import RowBlocks, sample_rows
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Unavailable
 
-__all__ = ["recover_automatically"]
+__all__ = ["nothing_found", "recover_automatically"]
 
 SCORE_ROWS = 5000
 HELD_OUT = 0.25
@@ -101,7 +101,7 @@ def recover_automatically(
         interrupted = True
     best = _choose(blocks, answers, seed)
     if best is None:
-        return _nothing(blocks, trace, n_hidden)
+        return nothing_found(blocks, trace, n_hidden)
     if interrupted and best.outcome is not Outcome.RECOVERED:
         best = replace(best, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
     return replace(best, trace=(*trace, *best.trace))
@@ -175,8 +175,27 @@ def _score(train: RowBlocks, held_out: tuple[Any, Any], answer: Recovery) -> flo
     return float(((held_out[1] - fitted(held_out[0])) ** 2).mean())
 
 
-def _nothing(blocks: RowBlocks, trace: list[dict[str, Any]], n_hidden: int | str) -> Recovery:
-    """Return the record of a search that has no answer at all."""
+def nothing_found(
+    blocks: RowBlocks, trace: list[dict[str, Any]], n_hidden: int | str, *, method: str = "auto"
+) -> Recovery:
+    """Return the record of a search that has no answer at all.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    trace : list of dict
+        What became of each method.
+    n_hidden : int or "auto"
+        What was asked for.
+    method : str
+        Who was asked.
+
+    Returns
+    -------
+    Recovery
+        Without a network; ``STOPPED_EARLY`` if time ran out.
+    """
     X, Y = next(iter(blocks))
     shape = (len(X), X.shape[1], Y.shape[1])
     parameters: Mapping[str, Any] = {"n_hidden": n_hidden}
@@ -191,7 +210,7 @@ def _nothing(blocks: RowBlocks, trace: list[dict[str, Any]], n_hidden: int | str
         evidence,
         Unavailable("There is no network."),
         {},
-        Provenance("auto", "planted", parameters, None, shape),
+        Provenance(method, "planted", parameters, None, shape),
         text,
         tuple(trace),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from planted._clock import time_budget
+from planted._clock import OutOfTime, time_budget
 from planted._typing import Progress, Seed
 from planted._validation import check_n_hidden
-from planted.front._auto import recover_automatically
+from planted.front._auto import nothing_found, recover_automatically
 from planted.front._blocks import blocks_of
+from planted.front._cost import require_room
 from planted.front._registry import find_method
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
@@ -33,9 +34,9 @@ def recover(
 
     Parameters
     ----------
-    X : array_like of shape (n, d), DataFrame or RowBlocks
+    X : array_like of shape (n, d), DataFrame, Dask array or dataframe, or RowBlocks
         Inputs. A `planted.RowBlocks` carries inputs and outputs and may be larger than memory; Y is then omitted.
-    Y : array_like of shape (n, m) or (n,), optional
+    Y : array_like of shape (n, m) or (n,), or Dask array, dataframe or series, optional
         Outputs.
     n_hidden : int or "auto"
         Number of hidden units, if it is known.
@@ -69,6 +70,7 @@ def recover(
     """
     k = check_n_hidden(n_hidden)
     blocks = blocks_of(X, Y)
+    require_room(blocks, k)
     name = parse_activation(activation).name
     if method == "auto" and not options:
         return recover_automatically(
@@ -84,6 +86,9 @@ def recover(
     chosen = find_method(method)
     chosen.requires.check_activation(name)
     chosen.check_options(options)
-    with time_budget(budget_seconds):
-        keywords = chosen.activation_keyword(name) | options
-        return chosen.run(blocks, k, random_state=random_state, progress=progress, **keywords)
+    keywords = chosen.activation_keyword(name) | options
+    try:
+        with time_budget(budget_seconds):
+            return chosen.run(blocks, k, random_state=random_state, progress=progress, **keywords)
+    except OutOfTime:
+        return nothing_found(blocks, [{"method": method, "outcome": "out of time"}], k, method=method)

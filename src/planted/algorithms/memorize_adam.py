@@ -92,7 +92,8 @@ def solve_adam(
         curves.append(losses)
     W, A = stack_outputs(weights, a)
     curve = tuple((RECORD_EVERY * step, loss) for step, loss in merge_curves(curves))
-    return MemoryFit(W, A, curve, {}, {"record_every": RECORD_EVERY, "precision": precision})
+    notes = {"record_every": RECORD_EVERY, "precision": precision}
+    return MemoryFit(W, A, curve, {"width": float(len(a))}, notes)
 
 
 def _import_torch() -> Any:

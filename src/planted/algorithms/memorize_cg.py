@@ -12,8 +12,8 @@ Idea        A product with K costs 2nq² flops and no memory: Kv = rowsum((Z S)�
             inverted by the Woodbury identity. Products are made in float32. Every few iterations the residual y -
             Kα is computed anew in float64, so that the accuracy reached is that of float64; the directions are kept
             conjugate by the Polak-Ribière formula, which tolerates the change.
-Guarantee   The loss reported is a float64 residual, never the recursion's. Convergence needs a positive definite K.
-            Kind: exact.
+Guarantee   The loss reported is a float64 residual, never the recursion's. Convergence needs a positive definite K;
+            with a singular one the iterate with the least residual is returned. Kind: exact.
 Notation    Z rows (n × q);  L chosen products (n × l), kept transposed;  D residual diagonal;  r residual, p
             direction.
 Departures  [GWZ20]_ uses Adam here. Pairs against random landmark rows (Nyström) as columns of L, MNIST with noise
@@ -51,6 +51,9 @@ LEAST_SHARE = 1.0
 
 FLOAT32_WORK = 1e9  # flops of a product above which float32 pays
 REFRESH = 20  # iterations between float64 residuals
+DIVERGED = (
+    1e6  # times the least squared residual: the kernel is singular, and only the best iterate is of use
+)
 DIAGONAL_FLOOR = 1e-4  # of the kernel's diagonal: D must stay positive
 
 
@@ -203,30 +206,45 @@ def _descend(
     n = len(y)
     goal = 4 * n * task.tol / (2 * task.Y.shape[1])
     alpha, r = np.zeros(n), y.copy()
-    losses = [float(r @ r) / (4 * n)]
+    best, least = alpha, float(r @ r)
+    losses = [least / (4 * n)]
     with task.stoppable():
         z = precondition(r)
         p, rz = z, float(r @ z)
         for step in range(1, max_iter + 1):
             task.check()
-            if rz <= 0 or float(r @ r) == 0:
-                break
             product = kernel_product(work, p.astype(work.dtype)).astype(np.float64)
             curvature = float(p @ product)
-            if not curvature > 0:
+            if not (rz > 0 and curvature > 0):
                 break
             alpha = alpha + (rz / curvature) * p
             previous, r = r, r - (rz / curvature) * product
-            if step % REFRESH == 0 or float(r @ r) <= goal or step == max_iter:
-                r = y - kernel_product(task.Z, alpha)
-            losses.append(float(r @ r) / (4 * n))
+            is_true = step % REFRESH == 0 or float(r @ r) <= goal or step == max_iter
+            r = y - kernel_product(task.Z, alpha) if is_true else r
+            square = float(r @ r)
+            losses.append(square / (4 * n))
             task.progress(f"conjugate gradients, loss {losses[-1]:.1e}", step / max_iter)
-            if float(r @ r) <= goal:
+            if square <= least and (is_true or work is task.Z):
+                best, least = alpha, square
+            if square <= goal or not square <= DIVERGED * least:
                 break
             z = precondition(r)
             beta = max(
                 float(z @ (r - previous)) / rz, 0.0
             )  # Polak-Ribière: keeps conjugacy when r was replaced
             p, rz = z + beta * p, float(r @ z)
-    bound = float(alpha @ (y - r)) / max(float(alpha @ alpha), np.finfo(float).tiny)  # Rayleigh quotient
+    return _finish(task, y, (best, alpha), losses)
+
+
+def _finish(
+    task: MemoryTask, y: Array, iterates: tuple[Array, Array], losses: list[float]
+) -> tuple[Array, list[float], float]:
+    """Take the better of the best iterate and the last one, by float64 residuals."""
+    images = [
+        kernel_product(task.Z, alpha) for alpha in (iterates[:1] if iterates[0] is iterates[1] else iterates)
+    ]
+    squares = [float(np.sum((y - image) ** 2)) for image in images]
+    chosen = min(range(len(images)), key=lambda place: np.nan_to_num(squares[place], nan=np.inf))
+    alpha, image = iterates[chosen], images[chosen]
+    bound = float(alpha @ image) / max(float(alpha @ alpha), np.finfo(float).tiny)  # Rayleigh quotient
     return weighted_gram(task.Z, alpha), losses, bound

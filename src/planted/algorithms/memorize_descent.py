@@ -99,7 +99,7 @@ def solve_pgd(
         weights.append(descent.W)
         curves.append(descent.losses)
     W, A = stack_outputs(weights, a)
-    return MemoryFit(W, A, merge_curves(curves), {}, notes)
+    return MemoryFit(W, A, merge_curves(curves), {"width": float(len(a))}, notes)
 
 
 def _theorem_numbers(
@@ -122,10 +122,10 @@ def _theorem_numbers(
 def _practical_numbers(task: MemoryTask, W: Array) -> DescentConstants:
     """Return constants from the curvature at the start: 2‖W‖² λ_max(K)/n bounds the Gauss-Newton part."""
     v = task.rng.standard_normal(len(task.Z))
-    norm = 1.0
+    norm = float(np.linalg.norm(v))
     for _ in range(POWER_STEPS):
-        v = kernel_product(task.Z, v / np.linalg.norm(v))
-        norm = float(np.linalg.norm(v))
+        v = kernel_product(task.Z, v / norm)
+        norm = float(np.linalg.norm(v)) or 1.0  # rows that are all zero make no difference to any step
     ell = 2 * float(np.linalg.norm(W, 2)) ** 2 * norm / len(task.Z)
     return DescentConstants(0.0, 2.0 / ell, PRACTICAL_RADIUS, PRACTICAL_GRADIENT, task.tol, PRACTICAL_WAIT)
 

@@ -131,6 +131,8 @@ def gather_evidence(
         Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4"),
         Evidence("hidden units", conditions["units"]),
     ]
+    if "width" in fit.facts:  # a solver that trains
+        lines.append(Evidence("units per output", fit.facts["width"], 2 * q + 2, ">=", "Theorem 4"))
     if np.isfinite(sigma):
         rounding = float(np.sqrt(RANK_TOL * n))
         lines.append(Evidence("smallest singular value of [x⊗x]", sigma, rounding, ">", "Theorem 4"))
@@ -185,9 +187,9 @@ def judge(
         reached += f" Fallback: {fallback}."
     if conditions["relative_loss"] <= tol:
         return MemoryOutcome.MEMORISED, reached
-    if solver in ("ridge", "low-rank"):
-        return MemoryOutcome.FITTED, reached
     contradiction = find_contradiction(data, has_bias=has_bias)
+    if solver in ("ridge", "low-rank"):
+        return MemoryOutcome.FITTED, f"{contradiction} {reached}".strip()
     if contradiction:
         return MemoryOutcome.CONTRADICTION, f"{contradiction} {reached}"
     if conditions["samples"] > conditions["capacity"]:

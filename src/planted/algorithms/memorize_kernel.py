@@ -106,8 +106,7 @@ def solve_ridge(
         notes["validation_errors"] = errors
     elif penalty < 0:
         raise BadInputError(f"penalty={penalty}; expected zero or more")
-    mean_diagonal = float(np.trace(K)) / len(K)
-    K[np.diag_indices(len(K))] += penalty * mean_diagonal
+    K[np.diag_indices(len(K))] += penalty * _mean_diagonal(K)
     try:
         factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError as error:
@@ -248,6 +247,11 @@ def _loss(task: MemoryTask, matrices: Array) -> float:
     return float(np.sum((_outputs(task.Z, matrices) - task.Y) ** 2) / (4 * len(task.Z)))
 
 
+def _mean_diagonal(K: Array) -> float:
+    """Return the mean diagonal of the kernel, the unit of penalties; 1 if every row is zero."""
+    return float(np.trace(K)) / len(K) or 1.0
+
+
 def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float, list[float]]:
     """Return the penalty with the smallest error on rows held out, and all errors."""
     n = len(K)
@@ -258,7 +262,7 @@ def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float,
     held, used = order[:n_held], order[n_held:]
     values, vectors = linalg.eigh(K[np.ix_(used, used)])
     rotated, cross = vectors.T @ task.Y[used], K[np.ix_(held, used)] @ vectors
-    scale = float(np.trace(K)) / n
+    scale = _mean_diagonal(K)
     errors = []
     for penalty in PENALTIES:
         predicted = cross @ (rotated / (np.maximum(values, 0.0) + penalty * scale)[:, None])

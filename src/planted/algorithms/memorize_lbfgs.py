@@ -51,7 +51,7 @@ def solve_lbfgs(
         weights.append(W)
         curves.append(losses)
     W, A = stack_outputs(weights, a)
-    return MemoryFit(W, A, merge_curves(curves))
+    return MemoryFit(W, A, merge_curves(curves), {"width": float(len(a))})
 
 
 def _minimise_lbfgs(

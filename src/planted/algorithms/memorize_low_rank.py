@@ -36,6 +36,7 @@ STEPS_PER_RANK = 60
 PATIENCE = 2  # ranks without a better prediction before the search ends
 SLOW = 1e-3  # relative decrease per step below which a rank is left
 SMALLEST_DAMPING = 1e-12  # units are defined up to rotations, so that J'J alone is singular
+SMALLEST_UNIT = 1e-3  # squared norm of a new unit: zero would be a saddle
 ROW_BLOCK = 4096
 
 
@@ -136,7 +137,9 @@ def _add_unit(Z: Array, y: Array, units: _Units, goal: float) -> _Units:
     candidates = []
     for direction, sign in ((vectors[:, 0], 1.0), (vectors[:, -1], -1.0)):
         squares = (Z @ direction) ** 2
-        size = max(-sign * float(residual @ squares) / float(squares @ squares), 1e-3)
+        denominator = float(squares @ squares)  # zero if no row has a part in this direction
+        wanted = -sign * float(residual @ squares) / denominator if denominator > 0 else 0.0
+        size = max(wanted, SMALLEST_UNIT)
         U = np.vstack([units.U, np.sqrt(size) * direction])
         candidates.append(_fit(Z, y, U, np.append(units.a, sign), goal))
     return min(candidates, key=lambda found: found.loss)

@@ -27,6 +27,8 @@ from planted.outcomes import BadInputError
 
 __all__ = ["Frame", "draw_features", "restore", "standardise"]
 
+LARGEST_LABEL = 1e150
+
 
 @dataclass(frozen=True, slots=True)
 class _Features:
@@ -113,6 +115,11 @@ def standardise(
     rows = X - shift if bias else X
     scale = _root_mean_square_norm(rows)
     label_scale = _root_mean_square_norm(Y - offset) / float(np.sqrt(Y.shape[1]))
+    if label_scale > LARGEST_LABEL:
+        raise BadInputError(
+            f"the labels have a root mean square of {label_scale:.1e}, whose square is no finite number; "
+            f"divide them by a constant so that it is at most {LARGEST_LABEL:.0e}"
+        )
     inputs = rows / scale
     if bias:
         inputs = np.column_stack([inputs, np.ones(len(inputs))]) / np.sqrt(2.0)

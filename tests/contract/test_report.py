@@ -171,15 +171,33 @@ def test_the_gap_of_the_spectrum_is_named() -> None:
 
 
 def test_the_trace_shows_candidates_and_the_ends_of_lists() -> None:
-    score, table = section(make_report(), "search").blocks[1:]
-    assert isinstance(score, Figure) and isinstance(table, Table)
+    score, curves, table = section(make_report(), "search").blocks[1:]
+    assert isinstance(score, Figure) and isinstance(curves, Figure) and isinstance(table, Table)
     assert score.title == "Candidates by held out residual" and score.data["series"][0]["y"] == [2e-15, 0.5]
     assert table.rows[1] == ("2", "b", "0.5", "9 → 1 in 3")
 
 
+def test_the_loss_curves_of_all_attempts_are_drawn_the_best_on_top() -> None:
+    attempts = (
+        {"start": "random", "costs": [9.0, 1e-20], "dead_units": 2},
+        {"start": "random", "costs": (8.0, 4.0, 0.0), "dead_units": 1},
+        {"start": "path", "costs": []},
+        {"start": "warm", "costs": "lost"},
+    )
+    report = make_report(trace=attempts)
+    figure = next(b for b in section(report, "search").blocks if isinstance(b, Figure) and b.kind == "curves")
+    assert figure.data["curves"] == [[8.0, 4.0], [9.0, 1e-20]]
+    assert "2 attempts; the best, step 1, fell from 9 to 1e-20 in 2 steps" in figure.alt
+    assert "taken away in all attempts: 3." in figure.alt
+    drawing = next(
+        d for d in re.findall(r"<svg.*?</svg>", report.html(), flags=re.DOTALL) if figure.alt[:20] in d
+    )
+    assert "accepted step" in drawing and drawing.count("var(--fig-accent)") >= 1
+
+
 def test_a_narrow_logarithmic_axis_is_labelled_in_plain_numbers() -> None:
     report = make_report(stats={"spectrum": [400.0, 270.0, 135.0]})
-    drawing = re.findall(r"<svg.*?</svg>", report.html(), flags=re.DOTALL)[-2]
+    drawing = re.findall(r"<svg.*?</svg>", report.html(), flags=re.DOTALL)[-3]
     labels = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
     assert "200" in labels and not [label for label in labels if "$" in label or "\\" in label]
 

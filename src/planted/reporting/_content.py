@@ -101,7 +101,7 @@ class Figure:
     Parameters
     ----------
     kind : str
-        ``"heatmap"``, ``"scatter"``, ``"histogram"``, ``"spectrum"``, ``"intervals"`` or ``"bars"``.
+        ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"histogram"`` or ``"intervals"``.
     title : str
         Caption.
     alt : str

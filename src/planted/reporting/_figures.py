@@ -153,6 +153,20 @@ def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
         legend.get_frame().set_linewidth(0.0)
 
 
+def _paint_curves(axes: Any, data: Mapping[str, Any]) -> None:
+    """Falling curves on a logarithmic axis, the last one on top."""
+    *others, best = data["curves"]
+    for curve in others:
+        axes.plot(range(1, len(curve) + 1), curve, color=_MUTED, linewidth=0.8, alpha=0.7)
+    axes.plot(range(1, len(best) + 1), best, color=_ACCENT, linewidth=1.6)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
+    axes.yaxis.set_minor_formatter(lambda value, _: "")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel(data["x_title"])
+    axes.set_ylabel(data["y_title"])
+
+
 def _paint_histogram(axes: Any, data: Mapping[str, Any]) -> None:
     """Bars between given edges."""
     edges = np.asarray(data["edges"])
@@ -176,6 +190,7 @@ def _paint_intervals(axes: Any, data: Mapping[str, Any]) -> None:
 _PAINTERS: dict[str, Callable[[Any, Mapping[str, Any]], None]] = {
     "heatmap": _paint_heatmap,
     "scatter": _paint_scatter,
+    "curves": _paint_curves,
     "histogram": _paint_histogram,
     "intervals": _paint_intervals,
 }

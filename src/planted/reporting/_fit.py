@@ -86,7 +86,8 @@ def search_section(recovery: Recovery) -> Section:
             blocks.append(_spectrum_figure(name, spectrum))
     if recovery.trace:
         score = _score_figure(recovery.trace)
-        blocks += [] if score is None else [score]
+        curves = _curves_figure(recovery.trace)
+        blocks += [figure for figure in (score, curves) if figure is not None]
         blocks.append(_trace_table(recovery.trace))
     if not blocks:
         return Section("search", "How it was found", ("The method kept no record of its search.",))
@@ -219,6 +220,32 @@ def _score_figure(trace: tuple[Mapping[str, Any], ...]) -> Figure | None:
             alt = f"{len(pairs)} candidates; the smallest {words} is {format_number(best, digits=3)}."
             return Figure("scatter", f"Candidates by {words}", alt, data)
     return None
+
+
+def _curves_figure(trace: tuple[Mapping[str, Any], ...]) -> Figure | None:
+    """How the sum of squares fell in every attempt, if the trace has the curves; the best is drawn on top."""
+    curves = {
+        i + 1: [float(value) for value in item["costs"] if _is_positive(value)]
+        for i, item in enumerate(trace)
+        if isinstance(item.get("costs"), list | tuple)
+    }
+    curves = {step: values for step, values in curves.items() if len(values) > 1}
+    if not curves:
+        return None
+    best = min(curves, key=lambda step: curves[step][-1])
+    dead = sum(int(item.get("dead_units", 0)) for item in trace)
+    order = [step for step in curves if step != best] + [best]
+    data = {
+        "curves": [curves[step] for step in order],
+        "x_title": "accepted step",
+        "y_title": "sum of squares",
+    }
+    ends = f"from {format_number(curves[best][0], digits=2)} to {format_number(curves[best][-1], digits=2)}"
+    alt = (
+        f"{len(curves)} attempts; the best, step {best}, fell {ends} in {len(curves[best])} steps. "
+        f"Units that died and were taken away in all attempts: {dead}."
+    )
+    return Figure("curves", "How the fits fell", alt, data)
 
 
 def _is_positive(value: Any) -> bool:

@@ -138,6 +138,8 @@ class Requirements:
         Key in ``references.bib``, or ``"planted"``.
     samples_needed : callable, optional
         ``samples_needed(d, k, m, is_noisy)``: about how many samples the method needs; the information limit if omitted.
+    tries_anyway : bool
+        Whether ``method="auto"`` tries the method with fewer samples than it needs: its certificate decides then.
     """
 
     method: str
@@ -151,6 +153,7 @@ class Requirements:
     guarantee: Guarantee
     reference: str
     samples_needed: Callable[[int, int, int, bool], float] | None = None
+    tries_anyway: bool = True
 
     def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:
         """Predict how many samples the method needs.

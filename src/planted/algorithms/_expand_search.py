@@ -29,6 +29,7 @@ from planted.moments import augment
 __all__ = [
     "Attempt",
     "SearchRows",
+    "attempt_from",
     "attempts",
     "challenge",
     "explain_bulk",
@@ -294,6 +295,31 @@ def attempts(
             f"restart {number + 1}, best residual {np.sqrt(best.score):.1e}", (number + 1) / n_restarts
         )
         yield attempt
+
+
+def attempt_from(problem: Problem, search: SearchRows, V: Array, n_hidden: int) -> Attempt:
+    """Make one attempt from hyperplanes that another method found.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    search : SearchRows
+        Its rows, split.
+    V : ndarray of shape (found, p)
+        Hyperplanes (w, b); if there are fewer than wanted, others are drawn and the fit begins with extra units.
+    n_hidden : int
+        Units wanted.
+
+    Returns
+    -------
+    Attempt
+        The attempt.
+    """
+    extra = 0 if len(V) >= n_hidden else extra_units(n_hidden, "auto")
+    chosen, width = _rows_and_width(search, n_hidden, max(n_hidden + extra, len(V)), 2, problem.rng)
+    start = V if len(V) >= width else _extend(V, width, problem.rng)
+    return _attempt(search, chosen, start, n_hidden, "moments")
 
 
 def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attempt, float]:

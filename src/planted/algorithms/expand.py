@@ -49,7 +49,7 @@ from planted.moments import RowBlocks
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
-__all__ = ["REQUIRES", "recover_restarts"]
+__all__ = ["REQUIRES", "recover_restarts", "search_from"]
 
 REQUIRES = Requirements(
     method="restarts",
@@ -134,6 +134,29 @@ def recover_restarts(
         return run.interrupted()
 
 
+def search_from(run: Run, first: Attempt | None, *, n_restarts: int) -> Recovery:
+    """Judge an attempt that another method has made, then go on as this one does.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    first : Attempt or None
+        The attempt that is judged first.
+    n_restarts : int
+        Largest number of further attempts.
+
+    Returns
+    -------
+    Recovery
+        The record, as of `recover_restarts`.
+    """
+    try:
+        return _widen(run, _recover(run, n_restarts, "auto", first), n_restarts, "auto")
+    except KeyboardInterrupt:
+        return run.interrupted()
+
+
 def _widen(run: Run, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
     """Try more units while a width that was chosen by the path leaves room for another one."""
     latest = answer
@@ -155,9 +178,10 @@ class _Answer:
     is_final: bool
 
 
-def _recover(run: Run, n_restarts: int, extra: int | str) -> Recovery:
+def _recover(run: Run, n_restarts: int, extra: int | str, first: Attempt | None = None) -> Recovery:
     """Attempt until a certificate holds; else return the best with what speaks against it."""
     k, run.waiting = _starting_width(run)
+    run.waiting += [] if first is None else [first]
     if k == 0:
         return run.record(None, _no_kink_verdict())
     tries = attempts(run.problem, run.search, k, extra=extra, n_restarts=n_restarts)

@@ -267,6 +267,9 @@ def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: b
     problem, k = facts.problem, n_hidden
     d, m = problem.n_features, problem.n_outputs
     need = card.predict_samples(d, k, m, is_noisy=is_noisy)
+    if problem.n_samples < need and not card.tries_anyway:  # before a law is tested, which takes longer
+        reason = f"needs about {need:,} samples, but there are {problem.n_samples:,}"
+        return MethodCheck(card.method, False, reason, need)
     law = getattr(facts, card.input_law) if card.input_law != "any" else None
     if card.n_outputs == "m >= k" and k > m:
         reason = f"needs as many outputs as units, but there are {m} outputs and {k} units"

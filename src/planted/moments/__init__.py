@@ -10,6 +10,22 @@ from planted.moments._blocks import (
     checked_pair,
 )
 from planted.moments._gram import RowMoments, joint_moments
+from planted.moments._hermite import (
+    Contractions,
+    Draws,
+    HermiteMoments,
+    Residual,
+    SampleHermite,
+    whitening_map,
+)
+from planted.moments._hermite_fit import PolynomialFit, design_size, fit_polynomial, hermite_design
+from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
+from planted.moments._hermite_tensors import (
+    HermiteTensors,
+    hermite_values,
+    rank_one_squares,
+    relu_coefficients,
+)
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
 from planted.moments._normal import NormalSums, RowWeights, accumulate_normal, augment
 from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
@@ -30,8 +46,12 @@ __all__ = [
     "PART_BLOCKS",
     "ArraySource",
     "Block",
+    "Contractions",
     "ControlledSlope",
+    "Draws",
     "Engine",
+    "HermiteMoments",
+    "HermiteTensors",
     "Journal",
     "LinearSums",
     "NormalSums",
@@ -39,29 +59,42 @@ __all__ = [
     "PairMoments",
     "PairedSums",
     "Passes",
+    "PolynomialFit",
+    "Residual",
     "RowBlocks",
+    "RowFunction",
     "RowMoments",
     "RowSample",
     "RowSource",
     "RowWeights",
+    "SampleHermite",
     "SampleMoments",
     "SumTree",
     "Summand",
     "Sums",
+    "WeightedGrams",
     "accumulate",
+    "accumulate_grams",
     "accumulate_kinks",
     "accumulate_linear",
     "accumulate_normal",
     "accumulate_pairs",
     "augment",
     "checked_pair",
+    "design_size",
     "distinguishing_sums",
+    "fit_polynomial",
+    "hermite_design",
+    "hermite_values",
     "joint_moments",
     "masked_products",
     "pack_sums",
+    "rank_one_squares",
+    "relu_coefficients",
     "sample_rows",
     "second_moments",
     "sum_branch",
     "triangle_weights",
     "unpack_sums",
+    "whitening_map",
 ]

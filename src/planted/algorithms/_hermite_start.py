@@ -1,0 +1,311 @@
+r"""Two roads from rows to units: the paper's, with plain averages, and ours, with the variance taken out.
+
+Paper       Algorithm 4 on averages y He_j(x), order l; signs by Algorithm 3 where the units are independent (Algorithm 6).
+Efficient   1. Regress y on all Hermite products of degree ≤ 2 (≤ 1 when there are too many): T_1 and T_2 with the
+               variance of what is left over. As many units are visible as singular values of T_2 are beyond the edge
+               2 s √(d/n) that residual noise of standard deviation s alone would reach.
+            2. k ≤ d: within the leading eigenspace of T_2 regress on all degrees ≤ 4 (or average over the residual when
+               there would be more than `LARGEST_DESIGN` columns), solve the eigenproblem of `_hermite_matching` for
+               several draws, match moments, keep the best. Then subtract the network so found, whose moments are known
+               exactly, from y and estimate the rest again: each sweep removes most of the variance that is left.
+            3. k > d: regress on all degrees ≤ 4 in all inputs where there are at most `LARGEST_DESIGN` columns, contract
+               orders 4, 5, 6 of what is left over, diagonalise them together, and match orders 2 to 4 when all k
+               units were seen. Signs stay open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from planted._typing import Array, Progress
+from planted.algorithms._hermite_matching import (
+    MatchedUnits,
+    leading_span,
+    match_moments,
+    solve_eigenproblem,
+)
+from planted.algorithms._hermite_units import Units, fix_signs, flip_units, recover_scalars, recover_units
+from planted.moments import (
+    HermiteTensors,
+    PolynomialFit,
+    Residual,
+    RowBlocks,
+    SampleHermite,
+    accumulate_grams,
+    design_size,
+    fit_polynomial,
+)
+from planted.moments.population_hermite import relu_tensors
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["REDUCTIONS", "Sample", "Start", "start_as_printed", "start_efficiently"]
+
+REDUCTIONS = ("none", "linear", "quadratic", "joint")
+LARGEST_DESIGN = 1200  # columns of a joint regression of degree 4: ten inputs have 1001
+LARGEST_QUADRATIC = 2600  # columns of a regression of degree 2: seventy inputs have 2556
+ROWS_PER_COLUMN = 4  # fewer, and a regression costs more variance than it saves
+VISIBLE = 1.2  # singular values of T_2 over the edge of noise
+EIGEN_DRAWS = 10
+SWEEPS = 2  # estimates with the last network subtracted
+START_BIAS = 2.5  # biases of a start are clipped here; moment matching moves them on
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows with white inputs, and what is known about them.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows.
+    n_samples : int
+        Their number.
+    shape : tuple of int
+        Numbers of inputs and outputs.
+    progress : callable
+        Told what is being done.
+    """
+
+    blocks: RowBlocks
+    n_samples: int
+    shape: tuple[int, int]
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Units read from moments, in white coordinates.
+
+    Parameters
+    ----------
+    units : Units
+        The units.
+    order : int
+        The paper's l.
+    signed : bool
+        Whether the signs are known.
+    n_visible : int
+        Units that stand out of the sampling error.
+    noise : float
+        Sampling error of T_2 as a spectral norm.
+    sign_margin : float
+        Smallest |x_i| of Algorithm 3; NaN when it did not run.
+    counts : dict
+        What was done, for the record's stats.
+    """
+
+    units: Units
+    order: int
+    signed: bool
+    n_visible: int
+    noise: float
+    sign_margin: float = float("nan")
+    counts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def hyperplanes(self) -> Array:
+        """Rows (w, b)."""
+        return np.hstack([self.units.W, self.units.b[:, None]])
+
+
+def start_as_printed(
+    sample: Sample, n_hidden: int | None, *, order: int, reduction: str, rng: np.random.Generator
+) -> Start:
+    """Run Algorithm 4 (k > d) or Algorithm 6 (k ≤ d).
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    n_hidden : int or None
+        Largest number of units, if it is known.
+    order : {1, 2}
+        The paper's l.
+    reduction : {"none", "linear", "quadratic", "joint"}
+        What is regressed out first; the paper regresses nothing.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Start
+        The units.
+    """
+    sample.progress("averaging Hermite tensors", float("nan"))
+    moments = SampleHermite(sample.blocks, sample.shape, _fit(sample, reduction))
+    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden)
+    noise = units.noise
+    if order > 1 or not len(units.W):
+        return Start(units, order, False, len(units.W), noise)
+    first = moments.along(np.eye(sample.shape[0]), 1)[1]
+    signs, margin = fix_signs(units.W, units.A, first)
+    return Start(flip_units(units, signs), order, True, len(units.W), noise, margin)
+
+
+def start_efficiently(
+    sample: Sample, n_hidden: int | None, *, order: int | None, reduction: str, rng: np.random.Generator
+) -> Start:
+    """Find units with the variance taken out of the moments.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    n_hidden : int or None
+        Number of units, if it is known.
+    order : {1, 2} or None
+        The paper's l; chosen by the number of visible units if None.
+    reduction : {"none", "linear", "quadratic", "joint"}
+        How much is regressed out.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Start
+        The units.
+    """
+    d = sample.shape[0]
+    sample.progress("regressing out low degrees", float("nan"))
+    second, edge = _second_order(sample, _fit(sample, min(reduction, "quadratic", key=REDUCTIONS.index)))
+    visible = int((leading_span(second, d)[1] > VISIBLE * edge).sum())
+    if order is None:
+        order = 1 if (n_hidden or visible) <= d and (n_hidden is not None or visible < d) else 2
+    if order == 2:
+        return _start_overcomplete(sample, n_hidden, reduction, rng, noise=edge)
+    k = min(n_hidden or visible, visible, d)
+    if k == 0:
+        nothing = Units(np.zeros((0, d)), np.zeros(0), np.zeros((sample.shape[1], 0)), np.zeros(0), edge)
+        return Start(nothing, 1, True, 0, edge)
+    return _start_full_rank(sample, k, reduction, rng, noise=edge, visible=visible, second=second)
+
+
+def _fit(sample: Sample, reduction: str) -> PolynomialFit | None:
+    """Regress on the largest degree that the option, the number of columns and the number of rows allow."""
+    d = sample.shape[0]
+    limits = {4: LARGEST_DESIGN, 2: LARGEST_QUADRATIC, 1: np.inf}
+    highest = {"none": 0, "linear": 1, "quadratic": 2, "joint": 4}[reduction]
+    for degree, limit in limits.items():
+        columns = design_size(d, degree)
+        if degree <= highest and columns <= limit and sample.n_samples >= ROWS_PER_COLUMN * columns:
+            return fit_polynomial(sample.blocks, degree)
+    return None
+
+
+def _second_order(sample: Sample, fit: PolynomialFit | None) -> tuple[Array, float]:
+    """Return T_2 of every output and the edge of its noise."""
+    d, m = sample.shape
+    if fit is not None and fit.degree >= 2:
+        second, variance = fit.tensors().second, fit.residual_variance
+    else:
+        sums = accumulate_grams(sample.blocks, Residual(fit), quadratic=False)
+        second = np.stack([sums.moment(output, 2) for output in range(m)])
+        variance = np.ones(m) if fit is None else fit.residual_variance  # outputs have variance one
+    return second, float(2 * np.sqrt(d * variance.sum() / sample.n_samples))
+
+
+def _start_full_rank(
+    sample: Sample,
+    k: int,
+    reduction: str,
+    rng: np.random.Generator,
+    *,
+    noise: float,
+    visible: int,
+    second: Array,
+) -> Start:
+    """Solve the eigenproblem in the span of the units, then sweep."""
+    control: TwoLayerNetwork | None = None
+    margin = float("nan")
+    for sweep in range(SWEEPS + 1):
+        sample.progress(f"matching moments, sweep {sweep}", float("nan"))
+        span = leading_span(second, k)[0]
+        tensors = _tensors_in_span(sample, span, reduction, control)
+        known = None if control is None else (_unit_rows(control.W @ span), control.b, control.A)
+        found, smallest = _best_match(tensors, known, rng)
+        margin = smallest if known is None else margin
+        control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
+        if reduction != "joint" or sweep == SWEEPS:
+            break
+        rest = replace(sample, blocks=sample.blocks.map(_Subtract(control)))
+        second = _second_order(rest, _fit(rest, "quadratic"))[0]
+        second = second + relu_tensors(control.W, control.b, control.A).second
+    assert control is not None
+    units = Units(control.W, control.b, control.A, np.zeros(0), noise)
+    return Start(units, 1, True, visible, noise, margin, {"matching_cost": found.cost})
+
+
+def _tensors_in_span(
+    sample: Sample, span: Array, reduction: str, control: TwoLayerNetwork | None
+) -> HermiteTensors:
+    """Estimate orders 0 to 4 in the coordinates of a subspace, of the outputs or of what a known network leaves."""
+    blocks = sample.blocks if control is None else sample.blocks.map(_Subtract(control))
+    inner = replace(sample, blocks=blocks.map(_Project(span)), shape=(span.shape[1], sample.shape[1]))
+    tensors = SampleHermite(inner.blocks, inner.shape, _fit(inner, reduction)).tensors()
+    if control is None:
+        return tensors
+    return tensors.plus(
+        relu_tensors(control.W @ span, control.b, control.A)
+    )  # exact, though rows are a little shorter
+
+
+def _best_match(
+    tensors: HermiteTensors, known: tuple[Array, Array, Array] | None, rng: np.random.Generator
+) -> tuple[MatchedUnits, float]:
+    """Match moments from several starts, or from known units, and keep the best; with the margin of its signs."""
+    best: tuple[MatchedUnits, float] | None = None
+    for _ in range(1 if known is not None else EIGEN_DRAWS):
+        if known is None:
+            W = solve_eigenproblem(tensors, rng)
+            b, A = recover_scalars(1, W, tensors)
+            signs, margin = fix_signs(W, A, tensors.first)
+            start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
+        else:
+            start, margin = known, float("nan")
+        found = match_moments(tensors, start, lowest=1)
+        if best is None or found.cost < best[0].cost:
+            best = (found, margin)
+    assert best is not None
+    return best
+
+
+def _unit_rows(W: Array) -> Array:
+    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+
+
+def _start_overcomplete(
+    sample: Sample, n_hidden: int | None, reduction: str, rng: np.random.Generator, *, noise: float
+) -> Start:
+    """Diagonalise orders 4, 5 and 6 together."""
+    fit = _fit(sample, reduction)
+    sample.progress("contracting orders 4, 5 and 6", float("nan"))
+    moments = SampleHermite(sample.blocks, sample.shape, fit)
+    units = recover_units(moments, 2, rng=rng, n_hidden=n_hidden, together=True)
+    n_visible = len(units.W)
+    if fit is not None and fit.degree == 4 and n_hidden == n_visible:
+        start = (units.W, np.clip(units.b, -START_BIAS, START_BIAS), units.A)
+        found = match_moments(fit.tensors(), start, lowest=2)
+        units = replace(units, W=found.W, b=found.b, A=found.A)
+    return Start(units, 2, False, n_visible, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Project:
+    """Inputs in the coordinates of a subspace."""
+
+    span: Array
+
+    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        return X @ self.span, Y
+
+
+@dataclass(frozen=True, slots=True)
+class _Subtract:
+    """Outputs minus those of a known network."""
+
+    network: TwoLayerNetwork
+
+    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        return X, Y - self.network(X)

@@ -1,0 +1,174 @@
+r"""Are the inputs normal, what can the moments show, and which signs can be known? The numbers behind the evidence.
+
+Normality   For whitened inputs the order-3 and order-4 Hermite coefficients of the *inputs' law* vanish exactly if it is
+            normal to that order. Contracted with the identity they are the vector :math:`s = E[x(|x|^2 - d - 2)]` and
+            the matrix :math:`M = E[xx^\top(|x|^2 - d - 4)] - (E|x|^2 - d - 2) I`. Under normality, by orthogonality,
+
+            .. math:: \frac{n |s|^2}{2(d+2)} \to \chi^2_d, \qquad
+                      \frac{n \|M_0\|_F^2}{4(d+4)} + \frac{n (\mathrm{tr} M)^2}{8 d (d+2)} \to \chi^2_{d(d+1)/2}, \quad (1)
+
+            M_0 the traceless part: off-diagonal entries of M have variance 2(d+4), its trace has 8d(d+2). One pass, all
+            rows. Fourth powers have heavy tails, so the statistics over their degrees of freedom are compared with an F
+            law with n/25 degrees in the denominator; the p-value is twice the smaller of the two. Calibration by
+            simulation in the tests.
+Visibility  A unit with output weight a and bias b has strength a φ(b) in T_2. Below the sampling error of T_2 it is absorbed
+            by the linear part (Lemma D.13 of [ATV21]_).
+Signs       Turning a set S of units round changes the function by the linear term Σ_S a_i (w_i'x + b_i). If Σ_S a_i w_i = 0
+            the function stays the same up to a constant, which the offset takes: Claim 4.8.
+References  [ATV21]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from planted._typing import Array
+from planted.moments import RowBlocks, accumulate_grams
+from planted.networks import TwoLayerNetwork
+from planted.networks._orientations import enumerate_flips
+from planted.results import Evidence
+from planted.tensors import khatri_rao_values
+
+__all__ = [
+    "identifiability_evidence",
+    "largest_visible_bias",
+    "normality_evidence",
+    "sign_alternatives",
+]
+
+NORMALITY_LEVEL = 1e-6  # p-value below which inputs are called not normal
+TAIL_ROWS = 25  # rows for one degree of freedom in the denominator
+PERTURBATION = 0.1  # τ of the smoothed analysis
+MAX_ALTERNATIVES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _SquaredRadius:
+    """The weight |x|²."""
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        return np.asarray((X**2).sum(axis=1, keepdims=True))
+
+
+def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
+    """Test whether whitened inputs are normal, by (1).
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        Rows with inputs of mean zero and covariance I.
+    n_samples : int
+        Number of rows.
+    d : int
+        Number of inputs.
+
+    Returns
+    -------
+    Evidence
+        The p-value, which must be at least `NORMALITY_LEVEL`; the statistics are in its equation.
+    """
+    sums = accumulate_grams(blocks, _SquaredRadius(), quadratic=False)
+    G = sums.linear[:, 0].sum(axis=0) / n_samples  # E[|x|² (1, x)(1, x)'], E[x] = 0 and E[xx'] = I
+    skewness = G[0, 1:]
+    M = G[1:, 1:] - (d + 4) * np.eye(d) - (G[0, 0] - d - 2) * np.eye(d)
+    trace = float(np.trace(M))
+    traceless = M - trace / d * np.eye(d)
+    third = n_samples * float(skewness @ skewness) / (2 * (d + 2))
+    fourth = n_samples * (float((traceless**2).sum()) / (4 * (d + 4)) + trace**2 / (8 * d * (d + 2)))
+    pairs, freedom = d * (d + 1) // 2, n_samples / TAIL_ROWS
+    p_value = 2 * min(stats.f.sf(third / d, d, freedom), stats.f.sf(fourth / pairs, pairs, freedom))
+    text = f"order 3: χ² = {third:.4g} ({d}), order 4: χ² = {fourth:.4g} ({pairs})"
+    return Evidence(
+        "p-value of the test that x is Gaussian", float(min(p_value, 1.0)), NORMALITY_LEVEL, ">=", text
+    )
+
+
+def largest_visible_bias(noise: float) -> float:
+    """Return the largest |b| at which a unit of output weight 1 stands out in T_2.
+
+    Parameters
+    ----------
+    noise : float
+        Sampling error of T_2, as a spectral norm.
+
+    Returns
+    -------
+    float
+        The solution of φ(b) = noise; 0 if no unit stands out, infinite without noise.
+    """
+    peak = 1 / np.sqrt(2 * np.pi)
+    if noise <= 0:
+        return float("inf")
+    return float(np.sqrt(2 * np.log(peak / noise))) if noise < peak else 0.0
+
+
+def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> tuple[Evidence, ...]:
+    """Return the smallest singular value of the Khatri–Rao power, as found and after a small perturbation.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Unit rows, in the coordinates in which inputs are white.
+    order : int
+        The paper's l.
+    rng : numpy.random.Generator
+        Draws the perturbation.
+
+    Returns
+    -------
+    tuple of Evidence
+        Two numbers.
+    """
+    if not len(W):
+        return ()
+    shaken = W + PERTURBATION / np.sqrt(W.shape[1]) * rng.standard_normal(W.shape)
+    shaken /= np.linalg.norm(shaken, axis=1, keepdims=True)
+    name = f"smallest singular value of the Khatri-Rao power {order} of W"
+    return (
+        Evidence(name, float(khatri_rao_values(W, order)[-1]), equation="s_k, Theorem D.1"),
+        Evidence(
+            f"{name} after a perturbation of size {PERTURBATION}",
+            float(khatri_rao_values(shaken, order)[-1]),
+            equation="smoothed analysis, Corollary 3.3",
+        ),
+    )
+
+
+def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[TwoLayerNetwork]:
+    """Return the other networks that give the same function by turning units round (Claim 4.8).
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        A ReLU network.
+    tol : float
+        How well the sum of turned units must vanish, relative to its terms.
+
+    Returns
+    -------
+    list of TwoLayerNetwork
+        The others, at most 15; empty when the signs are determined.
+
+    Examples
+    --------
+    >>> triangle = TwoLayerNetwork(W=[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], A=[[1.0, 1.0, 1.0]])
+    >>> (other,) = sign_alternatives(triangle)
+    >>> bool((other.W == -triangle.W).all()), other.is_equivalent(triangle)
+    (True, True)
+    """
+    k = network.n_hidden
+    columns = np.einsum("mk,kd->mdk", network.A, network.W).reshape(-1, k)
+    nowhere = np.zeros(k, dtype=np.bool_)
+    patterns = enumerate_flips(
+        columns, np.zeros(len(columns)), preferred=nowhere, tol=tol, limit=MAX_ALTERNATIVES
+    )
+    others = []
+    for flips in patterns:
+        if flips.any():
+            signs = np.where(flips, -1.0, 1.0)
+            constant = network.c + network.A[:, flips] @ network.b[flips]
+            others.append(TwoLayerNetwork(network.W * signs[:, None], network.b * signs, network.A, constant))
+    return others

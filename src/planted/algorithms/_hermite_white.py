@@ -1,0 +1,123 @@
+r"""Whitening: inputs N(μ, Σ) become standard normal, and networks come back.
+
+On standardised rows x with covariance Σ the map K of `planted.moments.whitening_map` gives x'K with covariance I, and a unit
+w of white inputs is the unit K w of x: its preactivation is the same number. Directions in which x does not vary drop out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms._hermite_start import Sample
+from planted.algorithms._problem import Problem
+from planted.moments import RowBlocks, joint_moments, whitening_map
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["White", "whiten_problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class White:
+    """Rows with white inputs, and the way back.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    K : ndarray of shape (d, r)
+        The map that made them: standardised rows x became x'K.
+    mean : ndarray of shape (m,)
+        Mean of the outputs.
+    """
+
+    sample: Sample
+    K: Array
+    mean: Array
+
+    def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Express a function of white inputs as one of standardised inputs.
+
+        Parameters
+        ----------
+        network : TwoLayerNetwork
+            A function of white inputs.
+
+        Returns
+        -------
+        TwoLayerNetwork
+            The same function of standardised inputs.
+        """
+        return TwoLayerNetwork(network.W @ self.K.T, network.b, network.A, network.c)
+
+    def hyperplanes(self, W: Array, b: Array) -> Array:
+        """Express hyperplanes of white inputs as those of standardised inputs.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, r)
+            Normals.
+        b : ndarray of shape (k,)
+            Biases.
+
+        Returns
+        -------
+        ndarray of shape (k, d + 1)
+            Rows (w, b) with w of unit norm.
+        """
+        normals = W @ self.K.T
+        return np.asarray(np.hstack([normals, b[:, None]]) / np.linalg.norm(normals, axis=1, keepdims=True))
+
+    def part(self, *remainders: int) -> RowBlocks:
+        """Return the rows whose number leaves one of some remainders modulo 4.
+
+        Parameters
+        ----------
+        *remainders : int
+            The remainders.
+
+        Returns
+        -------
+        RowBlocks
+            The rows.
+        """
+        return self.sample.blocks.map_numbered(_EveryFourth(remainders))
+
+
+def whiten_problem(problem: Problem) -> White:
+    """Estimate the covariance of the standardised inputs and undo it; one pass.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+
+    Returns
+    -------
+    White
+        The rows with white inputs.
+    """
+    d, joint = problem.n_features, joint_moments(problem.blocks)
+    K = whitening_map(joint.covariance[:d, :d])
+    shape = (K.shape[1], problem.n_outputs)
+    sample = Sample(problem.blocks.map(_WhitenRows(K)), problem.n_samples, shape, problem.progress)
+    return White(sample, K, joint.mean[d:])
+
+
+@dataclass(frozen=True, slots=True)
+class _WhitenRows:
+    K: Array
+
+    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        return X @ self.K, Y
+
+
+@dataclass(frozen=True, slots=True)
+class _EveryFourth:
+    remainders: tuple[int, ...]
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+        chosen = np.isin((first_row + np.arange(len(X))) % 4, self.remainders)
+        return X[chosen], Y[chosen]

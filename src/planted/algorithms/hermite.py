@@ -1,0 +1,372 @@
+r"""Recover a ReLU network with biases, also with more units than inputs, from Hermite tensors of normal inputs.
+
+Problem     y = A σ(W x + b) + ξ with x ~ N(μ, Σ), one output or several, rows of W of unit norm after whitening, k possibly
+            above d, ξ of mean zero and independent of x. Sought: W, b, A up to order of units (and their scale).
+Idea        1. Whiten x. The coefficients T_j = E[y He_j(x)] are symmetric tensors, T_j = Σ_i a_i η_j(b_i) w_i^{⊗j}, so
+               directions come from tensor decompositions and biases from ratios of orders.
+            2. Order l = 1 for independent rows (k ≤ d), l = 2 for independent squares of rows (k up to about d(d+1)/2).
+               `_hermite_units` holds the paper's Algorithms 1 to 4 and 6, `_hermite_matching` our eigenproblem and moment
+               matching, `_hermite_start` the two roads through them.
+            3. Signs: Algorithm 3 for k ≤ d. For k > d moments do not determine them; Algorithm 5 (`_hermite_regression`)
+               regresses on both signs and a linear part, which also absorbs units whose |b| is too large to be seen.
+            4. The units found are the start of the search of `restarts`: polished, completed where some are missing,
+               oriented, refined on all rows and certified (`certificate`).
+Guarantee   Theorems 3.1 and 3.2 of [ATV21]_ for the start: polynomially many samples in d, k, 1/s_k(W^{⊙l}) and the bounds
+            on a and b. For the answer that of its certificate: exact on noiseless rows, asymptotic on noisy ones. Without
+            refinement nothing is certified. Not promised: inputs that are not normal. They are refused with the statistic
+            unless the refined answer is certified, which no law of x can invalidate.
+Notation    paper m -> k | d, l, a_i, b_i, w_i as here | f̂_j, T_j -> T_j | G -> visible units | ξ_i -> signs | η_1, η_2,
+            η_3 -> `Thresholds` | T', T'' -> `Contractions.odd`, `Contractions.even`
+Departures  Listed in each part; the largest are the regressions that take the variance out of the moments (a factor of 40 to
+            100 in samples) and the certificate. `variant="paper"` has none of them.
+Cost        efficient, k ≤ d: 3 passes of n C(k+4, 4)²; l = 2: one of n C(d+4, 4)² and one of 24 n D², D = d(d+1)/2; then the
+            refinement's. Memory O(24 D²).
+References  [ATV21]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Progress, Seed
+from planted.algorithms._expand_run import Run
+from planted.algorithms._expand_search import attempt_from, split_rows
+from planted.algorithms._hermite_regression import Approximation, approximate_function
+from planted.algorithms._hermite_start import REDUCTIONS, Start, start_as_printed, start_efficiently
+from planted.algorithms._hermite_theory import (
+    identifiability_evidence,
+    largest_visible_bias,
+    normality_evidence,
+    sign_alternatives,
+)
+from planted.algorithms._hermite_units import EFFICIENT_DRAWS
+from planted.algorithms._hermite_white import White, whiten_problem
+from planted.algorithms._problem import Problem, prepare_problem, without_network
+from planted.algorithms.expand import search_from
+from planted.moments import RowBlocks, relu_coefficients
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
+
+__all__ = ["REQUIRES", "recover_hermite"]
+
+REQUIRES = Requirements(
+    method="hermite",
+    summary="Hermite tensors of normal inputs: biases, one output, more units than inputs",
+    input_law="gaussian",
+    n_outputs="m >= 1",
+    activations=("relu",),
+    biases=True,
+    noise="mean-zero",
+    samples="about 40 d max(d, k), for k > d 40 times and with noise 10 times as many; refined answers need fewer",
+    guarantee=Guarantee.EXACT,
+    reference="ATV21",
+    samples_needed=lambda d, k, m, is_noisy: (
+        40.0 * d * max(d, k) * (1 if k <= d else 40) * (10 if is_noisy else 1)
+    ),
+    tries_anyway=False,
+)
+
+VARIANTS = ("efficient", "paper")
+MEMORY_LIMIT = 4e9  # bytes of the contracted sums of order 2
+ALTERNATIVE_TOL = 1e-7  # how well turned units of an exact network must cancel, relative to their sizes
+SIGN_SIGMAS, LOOSEST_SIGNS = 4.0, 0.02  # the same for noisy networks: standard errors, and the loosest
+
+
+def recover_hermite(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    variant: str = "efficient",
+    order: int | str = "auto",
+    reduction: str = "auto",
+    refined: bool | None = None,
+    offset: bool | str = "auto",
+    n_restarts: int = 10,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network with biases from normal inputs.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; what the moments show, or else the search of `restarts`, if "auto".
+    variant : {"efficient", "paper"}
+        Our pipeline, or the paper's algorithm boxes on plain averages.
+    order : {1, 2, "auto"}
+        The paper's l: 1 needs k ≤ d, 2 allows more units than inputs. By the number of units if "auto".
+    reduction : {"auto", "none", "linear", "quadratic", "joint"}
+        Degrees regressed out before moments are taken: none, 1, 2 or all up to 4. "auto" is "joint" for the efficient
+        variant and "none" for the paper's.
+    refined : bool, optional
+        Whether the answer is completed, refined on all rows and certified; by default only that of the efficient variant.
+    offset : bool or "auto"
+        Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
+    n_restarts : int
+        Attempts of the search when the start from moments does not end at a certificate.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence; other networks that are the same function in ``stats["alternatives"]``.
+    """
+    _check_choice("variant", variant, VARIANTS)
+    _check_choice("order", order, (1, 2, "auto"))
+    _check_choice("reduction", reduction, ("auto", *REDUCTIONS))
+    options = {
+        "n_hidden": n_hidden,
+        "variant": variant,
+        "order": order,
+        "reduction": reduction,
+        "refined": refined,
+        "offset": offset,
+        "n_restarts": n_restarts,
+    }
+    problem = prepare_problem(blocks, random_state=random_state, progress=progress)
+    if problem.n_samples <= problem.n_features + 2:
+        return _too_few(problem, options)
+    try:
+        white = whiten_problem(problem)
+        normal = normality_evidence(white.sample.blocks, problem.n_samples, white.sample.shape[0])
+        start = _find_units(white, options, problem.rng)
+    except KeyboardInterrupt:
+        text = "Interrupted before the moments were summed."
+        return without_network(
+            problem, REQUIRES, options, outcome=Outcome.STOPPED_EARLY, evidence=(), detail=text
+        )
+    report = _Report(problem, white, options, normal, start)
+    is_refined = variant == "efficient" if refined is None else refined
+    return _refine_and_certify(report) if is_refined else _unrefined(report)
+
+
+def _check_choice(name: str, value: int | str, known: tuple[int | str, ...]) -> None:
+    if value not in known:
+        raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """Everything that a record of this method says."""
+
+    problem: Problem
+    white: White
+    options: dict[str, Any]
+    normal: Evidence
+    start: Start
+
+    @property
+    def n_hidden(self) -> int | None:
+        """The number of units that was asked for."""
+        asked = self.options["n_hidden"]
+        return asked if isinstance(asked, int) else None
+
+    def approximate(self) -> Approximation:
+        """Run Algorithm 5 on rows kept for it: half as many as the paper's moments used, judged on as many more."""
+        fitted = (2,) if self.options["variant"] == "paper" else (0, 1, 2)
+        return approximate_function(self.white.part(*fitted), self.white.part(3), self.start.units)
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return the lines on inputs, visibility and identifiability."""
+        start, k = self.start, self.n_hidden
+        lines = [
+            self.normal,
+            Evidence("units that stand out of the sampling error of the moments", start.n_visible),
+            Evidence(
+                "largest |b| at which a unit of output weight 1 would stand out",
+                largest_visible_bias(start.noise),
+                equation="φ(b) = sampling error of T_2",
+            ),
+        ]
+        if k is not None and k > start.n_visible:
+            name = "units asked for that the moments do not show; a linear part absorbs them"
+            lines.append(Evidence(name, k - start.n_visible, equation="Lemma D.13"))
+        if not np.isnan(start.sign_margin):
+            lines.append(Evidence("smallest margin of the signs", start.sign_margin, equation="Algorithm 3"))
+        return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
+
+
+def _find_units(white: White, options: dict[str, Any], rng: np.random.Generator) -> Start:
+    """Take one of the two roads from moments to units."""
+    sample, asked = white.sample, options["n_hidden"]
+    k = asked if isinstance(asked, int) else None
+    order, reduction = options["order"], options["reduction"]
+    if order == 2 or (k is not None and k > sample.shape[0]):
+        _check_memory(sample.shape[0])
+    if options["variant"] == "efficient":
+        reduction = "joint" if reduction == "auto" else reduction
+        known = None if order == "auto" else int(order)
+        return start_efficiently(sample, k, order=known, reduction=reduction, rng=rng)
+    order = (2 if k is not None and k > sample.shape[0] else 1) if order == "auto" else order
+    if order == 2:  # Algorithm 5 takes the moments from one half of the rows and regresses on the other
+        half = white.part(0, 1)
+        sample = replace(
+            sample, blocks=half, n_samples=(sample.n_samples + 2) // 4 + (sample.n_samples + 3) // 4
+        )
+    reduction = "none" if reduction == "auto" else reduction
+    return start_as_printed(sample, k, order=order, reduction=reduction, rng=rng)
+
+
+def _check_memory(d: int) -> None:
+    """Refuse sums that would not fit, with the number."""
+    features = 1 + d + d * (d + 1) // 2
+    need = 8.0 * 2 * 4 * EFFICIENT_DRAWS * features**2
+    if need > MEMORY_LIMIT:
+        raise BadInputError(
+            f"order 2 with {d} inputs needs {need / 1e9:.1f} GB for its sums, more than {MEMORY_LIMIT / 1e9:.0f} GB; "
+            "use order=1 (k <= d) or method='restarts'"
+        )
+
+
+def _refine_and_certify(report: _Report) -> Recovery:
+    """Polish, complete, orient, refine and certify from the units found (step 4)."""
+    problem, start = report.problem, report.start
+    k = report.n_hidden or max(len(start.units.W), 1)
+    # Without normal inputs the start means little: it may be certified, but the search is another method's business.
+    n_restarts = report.options["n_restarts"] if report.normal.passed else 0
+    try:
+        search = split_rows(problem, loss="squared", omega=None)
+        run = Run(problem, search, k, report.options["offset"], "squared", None, report.options, REQUIRES)
+        first = attempt_from(problem, search, report.white.hyperplanes(start.units.W, start.units.b), k)
+        answer = search_from(run, first, n_restarts=n_restarts if report.n_hidden else 0)
+        if not report.n_hidden and n_restarts and answer.outcome is not Outcome.RECOVERED:
+            answer = search_from(
+                replace(run, n_hidden="auto", scores=[], best=None), None, n_restarts=n_restarts
+            )
+    except KeyboardInterrupt:
+        stopped = replace(_unrefined(report), outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
+        return replace(stopped, detail="Interrupted; " + stopped.detail)
+    if answer.outcome is Outcome.RECOVERED or report.normal.passed:
+        return _with_alternatives(_with_reach(report, answer))
+    return _refusal(report, answer.evidence)
+
+
+def _with_reach(report: _Report, answer: Recovery) -> Recovery:
+    """Add this method's evidence; where the network is not certified, how far Algorithm 5's function reaches."""
+    evidence = (*answer.evidence, *report.evidence())
+    detail = answer.detail
+    if answer.outcome is not Outcome.RECOVERED and len(report.start.units.W):
+        approximation = report.approximate()
+        evidence = (*evidence, *approximation.evidence())
+        detail += (
+            f" {report.start.n_visible} unit(s) and a linear part predict the outputs with a squared error of at most "
+            f"{approximation.bound:.2g} output variances (95 %)."
+        )
+    return replace(answer, evidence=evidence, detail=detail)
+
+
+def _with_alternatives(answer: Recovery) -> Recovery:
+    """Offer the networks that differ by signs alone, in plain words (Claim 4.8)."""
+    if answer.network is None:
+        return answer
+    others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
+    line = Evidence(
+        "other sign patterns of the units with the same function", len(others), equation="Claim 4.8"
+    )
+    stats = {**answer.stats, "alternatives": [_as_plain(net) for net in others]}
+    detail = answer.detail
+    if others:
+        turned = np.flatnonzero((others[0].W != answer.network.W).any(axis=1))
+        detail += (
+            f" No amount of data can tell the signs of units {', '.join(map(str, turned))}: turned round together they "
+            "give the same function. The network shown and the other(s) in stats['alternatives'] are equally right."
+        )
+    return replace(answer, evidence=(*answer.evidence, line), stats=stats, detail=detail)
+
+
+def _sign_tolerance(answer: Recovery) -> float:
+    """How well turned units must cancel: to rounding, or to their standard errors."""
+    if not isinstance(answer.uncertainty, Uncertainty):
+        return ALTERNATIVE_TOL
+    errors = answer.uncertainty.standard_errors
+    assert answer.network is not None
+    sizes = np.linalg.norm(answer.network.A, axis=0)
+    relative = np.sqrt((errors["W"] ** 2).sum(axis=1)) + np.linalg.norm(errors["A"], axis=0) / sizes
+    return float(np.clip(SIGN_SIGMAS * relative.max(initial=0.0), ALTERNATIVE_TOL, LOOSEST_SIGNS))
+
+
+def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
+    return {name: getattr(network, name).tolist() for name in "WbAc"}
+
+
+def _unrefined(report: _Report) -> Recovery:
+    """Return the moments' own answer: Algorithm 6 where the signs are known, Algorithm 5 otherwise."""
+    start, problem = report.start, report.problem
+    if not report.normal.passed:
+        return _refusal(report, ())
+    if not len(start.units.W):
+        text = f"No unit stands out of the sampling error of {problem.n_samples} samples."
+        return without_network(
+            problem,
+            REQUIRES,
+            report.options,
+            outcome=Outcome.TOO_FEW_SAMPLES,
+            evidence=report.evidence(),
+            detail=text,
+        )
+    approximation = report.approximate()
+    if start.signed and len(start.units.W) == (report.n_hidden or len(start.units.W)):
+        network, text = (
+            _signed_network(report),
+            "The moments' own answer (Algorithm 6), consistent as samples grow",
+        )
+    else:
+        network = approximation.network
+        text = (
+            f"{len(start.units.W)} unit(s) that the moments show, with a linear part for the rest and for signs that they "
+            "do not tell (Algorithm 5): close to the function, not its parameters"
+        )
+    answer = Recovery(
+        problem.scaling.restore(report.white.restore(network)),
+        Outcome.FITTED,
+        Guarantee.ASYMPTOTIC,
+        (*report.evidence(), *approximation.evidence()),
+        Unavailable("Standard errors belong to the refined answer."),
+        problem.stats(**start.counts),
+        problem.provenance(REQUIRES, report.options),
+        text + "; it was not refined, so nothing was certified.",
+    )
+    return _with_alternatives(answer)
+
+
+def _signed_network(report: _Report) -> TwoLayerNetwork:
+    """The units as they are; the offset from order 0 if there may be one."""
+    units = report.start.units
+    offset = None
+    if report.options["offset"] is True:
+        offset = report.white.mean - units.A @ relu_coefficients(units.b, 1)[0]
+    return TwoLayerNetwork(units.W, units.b, units.A, offset)
+
+
+def _refusal(report: _Report, evidence: tuple[Evidence, ...]) -> Recovery:
+    normal = report.normal
+    text = (
+        f"{normal.name}: {normal.measured:.2g}, needed {normal.comparison} {normal.required:.0e} ({normal.equation}). "
+        "Hermite tensors mean nothing for other laws, and no refined network was certified."
+    )
+    return without_network(
+        report.problem,
+        REQUIRES,
+        report.options,
+        outcome=Outcome.ASSUMPTION_FAILED,
+        evidence=(*report.evidence(), *evidence),
+        detail=text,
+    )
+
+
+def _too_few(problem: Problem, options: dict[str, Any]) -> Recovery:
+    need = problem.n_features + 3
+    line = Evidence("samples", problem.n_samples, need, ">=", "covariance of the inputs and one more")
+    text = f"{problem.n_samples} samples of {problem.n_features} inputs; at least {need} are needed to whiten them."
+    return without_network(
+        problem, REQUIRES, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=(line,), detail=text
+    )

@@ -1,0 +1,304 @@
+r"""Hermite coefficients of the outputs as sums over rows: tensors up to order 4, contractions up to order 6.
+
+Everything is a weighted Gram matrix :math:`E[u\, F F^\top]` of the features F = (1, x) or F = (1, x, h), h = svec(xx' - I),
+for weights u made of outputs and of s = θ'x, t = η'x: one matrix product for each weight and block, nothing of size d⁴.
+With S_v the sum over slots of v ⊗ (·), the recursion of Hermite tensors gives for j = 2, 4
+
+.. math::
+    T_{j+1}[\theta] &= E[y s\, He_j] - S_\theta(E[y\, He_{j-1}])                                                 \quad (1) \\
+    T_{j+2}[\theta, \eta] &= E[y s t\, He_j] - S_\theta(E[y t\, He_{j-1}]) - (\theta^\top\eta)\, T_j
+                             - S_\eta(T_j[\theta])                                                              \quad (2)
+
+The outputs may be replaced by what a polynomial leaves over (`PolynomialFit`): orders above its degree are the same, at a
+fraction of the variance, and lower orders are added back. Rows are summed in two halves, taken alternately; half the
+difference of their estimates measures the sampling error, from which thresholds for ranks follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.moments._blocks import RowBlocks
+from planted.moments._hermite_fit import PolynomialFit
+from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
+from planted.moments._hermite_tensors import (
+    HermiteTensors,
+    add_slot,
+    contract_slot,
+    hermite_values,
+)
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
+
+__all__ = [
+    "Contractions",
+    "Draws",
+    "HermiteMoments",
+    "Residual",
+    "SampleHermite",
+    "whitening_map",
+]
+
+SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the largest are none
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Random directions along which high orders are contracted.
+
+    Parameters
+    ----------
+    theta, eta : ndarray of shape (R, d)
+        Unit vectors.
+    outputs : ndarray of shape (R, m)
+        Combinations of the outputs, of unit norm.
+    """
+
+    theta: Array
+    eta: Array
+    outputs: Array
+
+    @classmethod
+    def random(cls, count: int, d: int, m: int, *, rng: np.random.Generator) -> Draws:
+        """Draw directions uniformly.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        d, m : int
+            Numbers of inputs and outputs.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        Draws
+            The directions.
+        """
+        drawn = [rng.standard_normal((count, size)) for size in (d, d, m)]
+        return cls(*(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class Contractions:
+    """Two consecutive orders contracted to matrices, one pair for each draw.
+
+    Parameters
+    ----------
+    base : ndarray of shape (R, q, q)
+        T_j, for j = 2 (q = d) or j = 4 (q = d(d+1)/2).
+    odd : ndarray of shape (R, q, q)
+        T_{j+1}[θ].
+    even : ndarray of shape (R, q, q)
+        T_{j+2}[θ, η].
+    noise : ndarray of shape (3,)
+        Sampling error of the three as spectral norms, root mean square over draws; zero for exact moments.
+    """
+
+    base: Array
+    odd: Array
+    even: Array
+    noise: Array
+
+
+class HermiteMoments(Protocol):
+    """What the algorithms ask of moments, of samples or of a law."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of inputs and outputs."""
+
+    def tensors(self) -> HermiteTensors:
+        """Return the orders 0 to 4."""
+
+    def contract(self, order: int, draws: Draws) -> Contractions:
+        """Return orders 2l, 2l+1, 2l+2 as matrices between products of l inputs, for l = 1 or 2."""
+
+    def along(self, W: Array, top: int) -> Array:
+        """Return E[y He_j(w_i'x)] for j = 0..top, shape (top + 1, m, k)."""
+
+
+def whitening_map(covariance: Array) -> Array:
+    """Return K with K'ΣK = I, without the directions in which the inputs do not vary.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d)
+        Σ.
+
+    Returns
+    -------
+    ndarray of shape (d, r)
+        The map: rows x become x'K. Symmetric if Σ has full rank.
+
+    Examples
+    --------
+    >>> whitening_map(np.diag([4.0, 1.0]))
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+    """
+    values, vectors = linalg.eigh(covariance, check_finite=False)
+    kept = values > SINGULAR * values[-1]
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(root @ vectors[:, kept].T if kept.all() else root)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleHermite:
+    """`HermiteMoments` of rows with standard normal inputs.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows, inputs whitened.
+    shape : tuple of int
+        Numbers of inputs and outputs.
+    fit : PolynomialFit or None
+        What is regressed out first; the plain averages of the paper if None.
+    """
+
+    blocks: RowBlocks
+    shape: tuple[int, int]
+    fit: PolynomialFit | None = None
+
+    def tensors(self) -> HermiteTensors:
+        """Return the orders 0 to 4.
+
+        Returns
+        -------
+        HermiteTensors
+            The fit's where its degree reaches, averages over the residual above.
+        """
+        if self.fit is not None and self.fit.degree >= 4:
+            return self.fit.tensors()
+        m = self.shape[1]
+        total = accumulate_grams(self.blocks, Residual(self.fit), quadratic=True)
+        orders = [np.stack([total.moment(output, j) for output in range(m)]) for j in range(5)]
+        left = HermiteTensors(*orders)
+        if self.fit is None:
+            return left
+        return left.plus(self.fit.tensors())
+
+    def contract(self, order: int, draws: Draws) -> Contractions:
+        """Return orders 2l, 2l+1, 2l+2 as matrices, by (1) and (2).
+
+        Parameters
+        ----------
+        order : {1, 2}
+            The l of the paper.
+        draws : Draws
+            Directions.
+
+        Returns
+        -------
+        Contractions
+            The matrices of every draw and their sampling error.
+        """
+        sums = accumulate_grams(self.blocks, _DrawWeights(self.fit, draws), quadratic=order == 2)
+        total = _contract_grams(sums, order, draws) + _fitted_contractions(self.fit, order, draws)
+        first, second = (_contract_grams(sums, order, draws, half=half) for half in (0, 1))
+        spread = np.linalg.norm(first - second, 2, axis=(2, 3)) / 2
+        return Contractions(total[0], total[1], total[2], np.sqrt((spread**2).mean(axis=1)))
+
+    def along(self, W: Array, top: int) -> Array:
+        """Return E[y He_j(w_i'x)], one pass.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Unit rows.
+        top : int
+            Largest order.
+
+        Returns
+        -------
+        ndarray of shape (top + 1, m, k)
+            The moments.
+        """
+        sums = accumulate(self.blocks, _AlongSummand(Residual(self.fit), W, top))
+        return sums.values / sums.count + (0.0 if self.fit is None else self.fit.tensors().along(W, top))
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """What a polynomial leaves over of the outputs.
+
+    Parameters
+    ----------
+    fit : PolynomialFit or None
+        The polynomial; the outputs themselves without one.
+    """
+
+    fit: PolynomialFit | None
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        """Return the residual of rows, shape (n, m)."""
+        return Y if self.fit is None else Y - self.fit(X)
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawWeights:
+    """The weights g, g s, g t, g s t of every draw, g a combination of residuals."""
+
+    fit: PolynomialFit | None
+    draws: Draws
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        g = Residual(self.fit)(X, Y) @ self.draws.outputs.T
+        s, t = X @ self.draws.theta.T, X @ self.draws.eta.T
+        return np.stack([g, g * s, g * t, g * s * t], axis=2).reshape(len(X), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _AlongSums(Sums):
+    count: int
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _AlongSummand:
+    """Products of outputs with Hermite polynomials of w_i'x."""
+
+    outputs: RowFunction
+    W: Array
+    top: int
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> _AlongSums:
+        return _AlongSums(len(X), self.outputs(X, Y).T @ hermite_values(X @ self.W.T, self.top))
+
+
+def _contract_grams(sums: WeightedGrams, order: int, draws: Draws, half: int | None = None) -> Array:
+    """Return T_j, T_{j+1}[θ] and T_{j+2}[θ, η], j = 2l, for every draw: shape (3, R, q, q)."""
+    j = 2 * order
+    matrices = []
+    for draw, (theta, eta) in enumerate(zip(draws.theta, draws.eta, strict=True)):
+        plain, s, t, st = range(4 * draw, 4 * draw + 4)
+        base = sums.moment(plain, j, half)
+        odd = sums.moment(s, j, half) - add_slot(theta, sums.moment(plain, j - 1, half))  # (1)
+        even = sums.moment(st, j, half) - add_slot(theta, sums.moment(t, j - 1, half))  # (2)
+        even = even - (theta @ eta) * base - add_slot(eta, contract_slot(base, theta, j))
+        matrices.append((base, odd, even))
+    return np.stack([np.stack(part) for part in zip(*matrices, strict=True)])
+
+
+def _fitted_contractions(fit: PolynomialFit | None, order: int, draws: Draws) -> Array | float:
+    """Return what the regressed-out polynomial contributes to (1) and (2)."""
+    if fit is None or fit.degree < 2 * order:
+        return 0.0
+    known = fit.tensors()
+    parts = []
+    for theta, eta, mix in zip(draws.theta, draws.eta, draws.outputs, strict=True):
+        base = np.tensordot(mix, known.second if order == 1 else known.fourth, axes=1)
+        higher = np.zeros((2, *base.shape))
+        if order == 1:
+            mixed = (np.outer(theta, eta) + np.outer(eta, theta)) / 2
+            higher[0] = np.tensordot(mix, known.contract_third(theta), axes=1)
+            higher[1] = np.tensordot(mix, known.contract_fourth(mixed), axes=1)
+        parts.append((base, *higher))
+    return np.stack([np.stack(part) for part in zip(*parts, strict=True)])

@@ -1,0 +1,270 @@
+r"""Least squares on products of Hermite polynomials: the low degrees of a function of normal inputs.
+
+For standard normal x the functions :math:`He_\alpha(x)/\sqrt{\alpha!} = \prod_i He_{\alpha_i}(x_i)/\sqrt{\alpha_i!}` are
+orthonormal. Regressing y on all of them up to some degree estimates the Hermite coefficients up to that degree with the
+variance of what is *left over*, instead of that of y times a heavy-tailed weight; and what is left over serves to
+estimate higher orders, since it has the same ones. Sample sizes gained against plain averages, measured for d = 10:
+about 4 (degree 1), 25 (degree 2), 50 to 100 (degree 4); see `benchmarks/hermite.py`.
+
+Cost: O(n p²/2) time for p = C(d + degree, degree) columns, one symmetric product per block; O(p²) memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import pairwise
+from math import comb, factorial
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, IntArray
+from planted.moments._blocks import RowBlocks
+from planted.moments._hermite_tensors import HermiteTensors, hermite_values, symmetric_pairs
+from planted.moments._paired import triangle_weights
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
+from planted.outcomes import BadInputError
+
+__all__ = [
+    "DesignSums",
+    "PolynomialFit",
+    "design_size",
+    "fit_polynomial",
+    "hermite_design",
+    "hermite_exponents",
+]
+
+_SLICE_NUMBERS = 2_000_000  # entries of the design that are formed at a time
+
+
+@dataclass(frozen=True, slots=True)
+class DesignSums(Sums):
+    """Products of the design's columns with each other and with the outputs, summed over rows.
+
+    Parameters
+    ----------
+    count : int
+        Number of rows.
+    GG : ndarray of shape (p, p)
+        Products of columns.
+    GY : ndarray of shape (p, m)
+        Products with the outputs.
+    YY : ndarray of shape (m,)
+        Squares of the outputs.
+    """
+
+    count: int
+    GG: Array
+    GY: Array
+    YY: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialFit:
+    """A polynomial in Hermite form, fitted by least squares.
+
+    Parameters
+    ----------
+    degree : int
+        Its degree, at most 4.
+    coefficients : ndarray of shape (p, m)
+        Coefficients of the orthonormal products, in the order of `hermite_exponents`.
+    residual_variance : ndarray of shape (m,)
+        Variance of what is left over.
+    count : int
+        Rows it was fitted to.
+    n_features : int
+        Number of inputs.
+    """
+
+    degree: int
+    coefficients: Array
+    residual_variance: Array
+    count: int
+    n_features: int
+
+    def __call__(self, X: Array) -> Array:
+        """Evaluate the polynomial on rows."""
+        return np.asarray(hermite_design(X, self.degree).T @ self.coefficients)
+
+    def tensors(self) -> HermiteTensors:
+        """Return its Hermite coefficients as tensors; orders above the degree are zero.
+
+        Returns
+        -------
+        HermiteTensors
+            Orders 0 to 4.
+        """
+        d, m = self.n_features, self.coefficients.shape[1]
+        size = d * (d + 1) // 2
+        sizes = ((), (d,), (d, d), (size, d), (size, size))
+        parts = []
+        for order, shape in enumerate(sizes):
+            if order > self.degree:
+                parts.append(np.zeros((m, *shape)))
+                continue
+            columns, scale = _tensor_entries(d, self.degree, order)
+            parts.append((self.coefficients[columns] * scale[:, None]).T.reshape(m, *shape))
+        return HermiteTensors(*parts)
+
+
+def design_size(d: int, degree: int) -> int:
+    """Return the number of columns of the design, C(d + degree, degree).
+
+    Parameters
+    ----------
+    d : int
+        Number of inputs.
+    degree : int
+        Largest total degree.
+
+    Returns
+    -------
+    int
+        The number.
+    """
+    return comb(d + degree, degree)
+
+
+def fit_polynomial(blocks: RowBlocks, degree: int) -> PolynomialFit:
+    """Regress the outputs on all Hermite products up to a degree; one pass.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        Rows with standard normal inputs.
+    degree : int
+        Largest total degree, 0 to 4.
+
+    Returns
+    -------
+    PolynomialFit
+        The fit.
+    """
+    total = accumulate(blocks, _DesignSummand(degree))
+    d = blocks.widths()[0]
+    if total.count <= len(total.GG):
+        raise BadInputError(
+            f"{total.count} samples for {len(total.GG)} coefficients of degree up to {degree}; there must be more"
+        )
+    factor = linalg.cho_factor(total.GG, check_finite=False)
+    coefficients = linalg.cho_solve(factor, total.GY, check_finite=False)
+    left = np.maximum(total.YY - (coefficients * total.GY).sum(axis=0), 0.0)
+    return PolynomialFit(degree, coefficients, left / (total.count - len(total.GG)), total.count, d)
+
+
+@dataclass(frozen=True, slots=True)
+class _DesignSummand:
+    """Products of the design's columns."""
+
+    degree: int
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> DesignSums:
+        rows = max(_SLICE_NUMBERS // design_size(X.shape[1], self.degree), 64)
+        parts = []
+        for start in range(0, len(X), rows):
+            G, part = hermite_design(X[start : start + rows], self.degree), Y[start : start + rows]
+            parts.append(DesignSums(len(part), G @ G.T, G @ part, (part**2).sum(axis=0)))
+        return reduce(DesignSums.merge, parts)
+
+
+def hermite_design(X: Array, degree: int) -> Array:
+    """Return all orthonormal Hermite products up to a degree, one row of the result for each.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    degree : int
+        Largest total degree.
+
+    Returns
+    -------
+    ndarray of shape (p, n)
+        The products, in the order of `hermite_exponents`.
+
+    Examples
+    --------
+    >>> hermite_design(np.array([[2.0, 3.0]]), 2).ravel().round(3)
+    array([1.   , 2.   , 3.   , 2.121, 6.   , 5.657])
+    """
+    n, d = X.shape
+    scales = np.sqrt([factorial(j) for j in range(degree + 1)])
+    values = hermite_values(np.ascontiguousarray(X.T), degree) / scales[:, None, None]
+    design = np.empty((design_size(d, degree), n))
+    levels = _split_levels(design, d, degree)
+    filled = [1] + [0] * degree
+    levels[0][:] = 1.0
+    for i in range(d):
+        for total in range(degree, 0, -1):  # downwards: products of earlier inputs only
+            for power in range(1, total + 1):
+                count = filled[total - power]
+                here = slice(filled[total], filled[total] + count)
+                np.multiply(levels[total - power][:count], values[power, i], out=levels[total][here])
+                filled[total] += count
+    return design
+
+
+@lru_cache(maxsize=32)
+def hermite_exponents(d: int, degree: int) -> IntArray:
+    """Return the exponents α behind the rows of `hermite_design`.
+
+    Parameters
+    ----------
+    d : int
+        Number of inputs.
+    degree : int
+        Largest total degree.
+
+    Returns
+    -------
+    ndarray of int, shape (p, d)
+        The exponents.
+    """
+    levels: list[list[tuple[int, ...]]] = [[(0,) * d]] + [[] for _ in range(degree)]
+    for i in range(d):
+        for total in range(degree, 0, -1):
+            for power in range(1, total + 1):
+                known = [alpha for alpha in levels[total - power] if not any(alpha[i:])]
+                levels[total] += [(*alpha[:i], power, *alpha[i + 1 :]) for alpha in known]
+    return np.array([alpha for level in levels for alpha in level], dtype=np.intp)
+
+
+def _split_levels(design: Array, d: int, degree: int) -> list[Array]:
+    """Return views of the rows of each total degree."""
+    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
+    return [design[low:high] for low, high in pairwise(bounds)]
+
+
+@lru_cache(maxsize=64)
+def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
+    """Return, for every entry of an order's tensor, the row of the design it comes from and its factor √α! (and √2's)."""
+    exponents = hermite_exponents(d, degree)
+    place = {alpha.tobytes(): row for row, alpha in enumerate(exponents)}
+    slots, weights = _slots(d, order)
+    counts = np.zeros((len(weights), d), dtype=np.intp)
+    for slot in slots:
+        counts[np.arange(len(weights)), slot] += 1
+    rows = np.array([place[alpha.tobytes()] for alpha in counts], dtype=np.intp)
+    factors = np.array([1.0, 1.0, 2.0, 6.0, 24.0])
+    return rows, weights * np.sqrt(factors[counts].prod(axis=1))
+
+
+def _slots(d: int, order: int) -> tuple[list[IntArray], Array]:
+    """Return the indices of each slot of the flattened tensor's entries, and the weights of vectorised pairs."""
+    inputs = np.arange(d, dtype=np.intp)
+    i, j = symmetric_pairs(d)
+    pair = triangle_weights(d)
+    if order == 0:
+        return [], np.ones(1)
+    if order == 1:
+        return [inputs], np.ones(d)
+    if order == 2:
+        return [np.repeat(inputs, d), np.tile(inputs, d)], np.ones(d * d)
+    if order == 3:
+        return [np.repeat(i, d), np.repeat(j, d), np.tile(inputs, len(i))], np.repeat(pair, d)
+    size = len(i)
+    slots = [np.repeat(i, size), np.repeat(j, size), np.tile(i, size), np.tile(j, size)]
+    return slots, np.repeat(pair, size) * np.tile(pair, size)

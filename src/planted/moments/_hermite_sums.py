@@ -1,0 +1,146 @@
+r"""Weighted Gram matrices of linear and quadratic features: the sums behind Hermite tensors.
+
+For weights u(x, y) the matrix :math:`E[u\, F F^\top]` with F = (1, x) holds E[u He_j(x)] for j ≤ 2, and with F = (1, x, h),
+h = svec(xx' - I), for j ≤ 4. Each weight costs one matrix product per block. Rows of even and odd number are summed
+apart, so that the difference of two halves tells the sampling error of whatever is computed from them.
+
+Cost: O(n p²) time and O(p²) memory for each weight, p = 1 + d or 1 + d + d(d+1)/2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from planted._typing import Array
+from planted.moments._blocks import RowBlocks
+from planted.moments._hermite_tensors import symmetric_pairs, to_fourth, to_third
+from planted.moments._paired import triangle_weights
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
+
+__all__ = ["GramSummand", "RowFunction", "WeightedGrams", "accumulate_grams"]
+
+
+class RowFunction(Protocol):
+    """Maps inputs (n, d) and outputs (n, m) of a block to numbers (n, q)."""
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        """Evaluate on rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedGrams(Sums):
+    """Sums of u F F' for q weights u, over rows of even and of odd number.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (2,)
+        Numbers of rows.
+    linear : ndarray of shape (2, q, 1 + d, 1 + d)
+        Sums of u (1, x)(1, x)'.
+    mixed : ndarray of shape (2, q, D, 1 + d)
+        Sums of u h (1, x)'; D = 0 where only linear features were asked for.
+    squares : ndarray of shape (2, q, D, D)
+        Sums of u h h'.
+    """
+
+    counts: Array
+    linear: Array
+    mixed: Array
+    squares: Array
+
+    def moment(self, weight: int, order: int, half: int | None = None) -> Array:
+        """Return E[u He_j].
+
+        Parameters
+        ----------
+        weight : int
+            Which u.
+        order : int
+            The order j, at most 2 with linear features, at most 4 with quadratic ones.
+        half : {0, 1}, optional
+            Only rows of even (0) or of odd (1) number.
+
+        Returns
+        -------
+        ndarray
+            The tensor, shaped as in `HermiteTensors`.
+        """
+        chosen = slice(None) if half is None else slice(half, half + 1)
+        count = self.counts[chosen].sum()
+        L, M, H = (
+            part[chosen, weight].sum(axis=0) / count for part in (self.linear, self.mixed, self.squares)
+        )
+        if order <= 1:
+            return np.asarray(L[0, 0] if order == 0 else L[0, 1:])
+        second = L[1:, 1:] - L[0, 0] * np.eye(len(L) - 1)
+        if order == 2:
+            return np.asarray(second)
+        return to_third(M[:, 1:], L[0, 1:]) if order == 3 else to_fourth(H, second, L[0, 0])
+
+
+def accumulate_grams(blocks: RowBlocks, weights: RowFunction, *, quadratic: bool) -> WeightedGrams:
+    """Sum u F F' over rows, one pass.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows.
+    weights : RowFunction
+        The weights u of rows.
+    quadratic : bool
+        Whether F = (1, x, h) instead of (1, x).
+
+    Returns
+    -------
+    WeightedGrams
+        The sums.
+    """
+    return accumulate(blocks, GramSummand(weights, quadratic))
+
+
+@dataclass(frozen=True, slots=True)
+class GramSummand:
+    """Weighted products of features.
+
+    Parameters
+    ----------
+    weights : RowFunction
+        The weights.
+    quadratic : bool
+        Whether the features contain h.
+    """
+
+    weights: RowFunction
+    quadratic: bool
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> WeightedGrams:
+        """Sum a block; the feature matrix is multiplied by one weight at a time."""
+        u, d = self.weights(X, Y), X.shape[1]
+        counts = np.zeros(2)
+        grams = []
+        for half in (0, 1):
+            rows = slice((half - first_row) % 2, None, 2)
+            F = _features(X[rows], self.quadratic)
+            counts[half] = F.shape[1]
+            grams.append([(F * column) @ F.T for column in np.ascontiguousarray(u[rows].T)])
+        G, linear = np.array(grams), slice(0, 1 + d)
+        return WeightedGrams(
+            counts, G[..., linear, linear], G[..., 1 + d :, linear], G[..., 1 + d :, 1 + d :]
+        )
+
+
+def _features(X: Array, quadratic: bool) -> Array:
+    """Return F, one row for each feature."""
+    rows = np.ascontiguousarray(X.T)
+    d, n = rows.shape
+    i, j = symmetric_pairs(d)
+    F = np.empty((1 + d + (len(i) if quadratic else 0), n))
+    F[0], F[1 : 1 + d] = 1.0, rows
+    if quadratic:
+        np.multiply(rows[i], rows[j] * triangle_weights(d)[:, None], out=F[1 + d :])
+        F[1 + d :] -= (i == j)[:, None]
+    return F

@@ -1,0 +1,354 @@
+r"""Symmetric tensors of orders 0 to 4 in the form in which they are summed, contracted and matched.
+
+With He_j(x) the order-j Hermite tensor of the probabilists' convention, the Hermite coefficients of a function y of
+normal inputs are :math:`T_j = E[y\, He_j(x)]`. Orders 3 and 4 are kept as D × d and D × D matrices, D = d(d+1)/2: two
+slots at a time are vectorised with factor √2 off the diagonal (`svec`), so that Frobenius norms are kept and no array of
+d⁴ numbers is formed. For a unit :math:`a\,\sigma(w^\top x + b)` with unit w
+
+.. math:: T_j = a\, \eta_j(b)\, w^{\otimes j}, \qquad \eta_0 = b\Phi + \varphi,\quad \eta_1 = \Phi,\quad
+          \eta_j = (-1)^j He_{j-2}(b)\, \varphi(b)\ (j \ge 2), \qquad \eta_j' = \eta_{j+1}.                    \quad (1)
+
+(Lemma 3.5 of [ATV21]_.) The maps between products of inputs and Hermite tensors are those of the recursion
+
+.. math:: He_{j+1}(x)[\theta] = (\theta^\top x)\, He_j(x) - \textstyle\sum_{slots} \theta \otimes He_{j-1}(x),      \quad (2)
+
+checked against (1) and by simulation in the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from planted._typing import Array, IntArray
+from planted.moments._paired import triangle_weights
+
+__all__ = [
+    "HermiteTensors",
+    "add_slot",
+    "contract_slot",
+    "hermite_values",
+    "rank_one_squares",
+    "relu_coefficients",
+    "symmetric_pairs",
+    "to_fourth",
+    "to_third",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HermiteTensors:
+    """Hermite coefficients of orders 0 to 4 of m outputs.
+
+    Parameters
+    ----------
+    zeroth : ndarray of shape (m,)
+        T_0.
+    first : ndarray of shape (m, d)
+        T_1.
+    second : ndarray of shape (m, d, d)
+        T_2.
+    third : ndarray of shape (m, D, d)
+        T_3, two slots vectorised, D = d(d+1)/2.
+    fourth : ndarray of shape (m, D, D)
+        T_4, two and two slots vectorised.
+    """
+
+    zeroth: Array
+    first: Array
+    second: Array
+    third: Array
+    fourth: Array
+
+    def minus(self, other: HermiteTensors) -> HermiteTensors:
+        """Return the difference of two sets of tensors.
+
+        Parameters
+        ----------
+        other : HermiteTensors
+            What is subtracted.
+
+        Returns
+        -------
+        HermiteTensors
+            The difference.
+        """
+        return HermiteTensors(
+            self.zeroth - other.zeroth,
+            self.first - other.first,
+            self.second - other.second,
+            self.third - other.third,
+            self.fourth - other.fourth,
+        )
+
+    def plus(self, other: HermiteTensors) -> HermiteTensors:
+        """Return the sum of two sets of tensors.
+
+        Parameters
+        ----------
+        other : HermiteTensors
+            What is added.
+
+        Returns
+        -------
+        HermiteTensors
+            The sum.
+        """
+        return HermiteTensors(
+            self.zeroth + other.zeroth,
+            self.first + other.first,
+            self.second + other.second,
+            self.third + other.third,
+            self.fourth + other.fourth,
+        )
+
+    def along(self, W: Array, top: int) -> Array:
+        """Contract every order with w in all its slots: E[y He_j(w'x)] for unit w.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Unit rows.
+        top : int
+            Largest order; those above 4 are zero.
+
+        Returns
+        -------
+        ndarray of shape (top + 1, m, k)
+            The numbers.
+        """
+        squares = rank_one_squares(W)
+        values = np.zeros((max(top, 4) + 1, len(self.first), len(W)))
+        values[0] = self.zeroth[:, None]
+        values[1] = self.first @ W.T
+        values[2] = np.einsum("mab,ka,kb->mk", self.second, W, W)
+        values[3] = np.einsum("mab,ka,kb->mk", self.third, squares, W)
+        values[4] = np.einsum("mab,ka,kb->mk", self.fourth, squares, squares)
+        return values[: top + 1]
+
+    def contract_third(self, theta: Array) -> Array:
+        """Contract T_3 once.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (d,)
+            The vector.
+
+        Returns
+        -------
+        ndarray of shape (m, d, d)
+            T_3[θ].
+        """
+        return _unfold(self.third @ theta)
+
+    def contract_fourth(self, Theta: Array) -> Array:
+        """Contract T_4 with a symmetric matrix.
+
+        Parameters
+        ----------
+        Theta : ndarray of shape (d, d)
+            The matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, d, d)
+            T_4[Θ].
+        """
+        rows, columns = symmetric_pairs(len(Theta))
+        return _unfold(self.fourth @ (Theta[rows, columns] * triangle_weights(len(Theta))))
+
+
+def symmetric_pairs(d: int) -> tuple[IntArray, IntArray]:
+    """Return the slots (i, j), i ≤ j, behind the entries of a vectorised symmetric matrix.
+
+    Parameters
+    ----------
+    d : int
+        Number of inputs.
+
+    Returns
+    -------
+    tuple of ndarray of int, shape (d(d+1)/2,)
+        The i and the j.
+    """
+    rows, columns = np.triu_indices(d)
+    return rows.astype(np.intp), columns.astype(np.intp)
+
+
+def rank_one_squares(W: Array) -> Array:
+    """Return svec(w w') for every row w.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (k, d(d+1)/2)
+        The vectorised squares.
+    """
+    i, j = symmetric_pairs(W.shape[1])
+    return np.asarray(W[:, i] * W[:, j] * triangle_weights(W.shape[1]))
+
+
+def hermite_values(t: Array, top: int) -> Array:
+    r"""Return He_0(t), ..., He_top(t).
+
+    Parameters
+    ----------
+    t : ndarray
+        Arguments.
+    top : int
+        Largest degree.
+
+    Returns
+    -------
+    ndarray of shape (top + 1, \*t.shape)
+        The values.
+
+    Examples
+    --------
+    >>> hermite_values(np.array([2.0]), 3).ravel()
+    array([1., 2., 3., 2.])
+    """
+    values = np.empty((top + 1, *t.shape))
+    values[0] = 1.0
+    if top:
+        values[1] = t
+    for degree in range(1, top):
+        values[degree + 1] = t * values[degree] - degree * values[degree - 1]
+    return values
+
+
+def relu_coefficients(b: Array, top: int) -> Array:
+    """Return η_0(b), ..., η_top(b) of (1): the Hermite coefficients of σ(t + b) for standard normal t.
+
+    Parameters
+    ----------
+    b : ndarray of shape (k,)
+        Biases.
+    top : int
+        Largest order, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (top + 1, k)
+        The coefficients.
+
+    Examples
+    --------
+    >>> relu_coefficients(np.zeros(1), 4).ravel().round(4)
+    array([ 0.3989,  0.5   ,  0.3989, -0.    , -0.3989])
+    """
+    density = np.exp(-(b**2) / 2) / np.sqrt(2 * np.pi)
+    below = special.ndtr(b)
+    signs = np.where(np.arange(top - 1) % 2 == 0, 1.0, -1.0)
+    high = hermite_values(b, max(top - 2, 0))[: top - 1] * signs[:, None] * density
+    return np.vstack([b * below + density, below, high])
+
+
+def to_third(pairs: Array, first: Array) -> Array:
+    """Return E[u He_3] from E[u h x'], h = svec(xx' - I), and E[u x].
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (..., D, d)
+        E[u h x'].
+    first : ndarray of shape (..., d)
+        E[u x].
+
+    Returns
+    -------
+    ndarray of shape (..., D, d)
+        The tensor.
+    """
+    d = first.shape[-1]
+    i, j = symmetric_pairs(d)
+    entries, weights = np.arange(len(i)), triangle_weights(d)
+    third = pairs.copy()
+    third[..., entries, i] -= weights * first[..., j]
+    third[..., entries, j] -= weights * first[..., i]
+    return third
+
+
+def to_fourth(squares: Array, second: Array, zeroth: Array) -> Array:
+    """Return E[u He_4] from E[u h h'], E[u He_2] and E[u].
+
+    Parameters
+    ----------
+    squares : ndarray of shape (D, D)
+        E[u h h'].
+    second : ndarray of shape (d, d)
+        E[u (xx' - I)].
+    zeroth : ndarray of shape ()
+        E[u].
+
+    Returns
+    -------
+    ndarray of shape (D, D)
+        The tensor.
+    """
+    d = len(second)
+    i, j = symmetric_pairs(d)
+    identity = np.eye(d)
+    mixed = np.zeros_like(squares)
+    for left, other in ((i, j), (j, i)):
+        for right, last in ((i, j), (j, i)):
+            mixed += identity[np.ix_(left, right)] * second[np.ix_(other, last)]
+    weights = triangle_weights(d)
+    return np.asarray(squares - np.outer(weights, weights) * mixed - 2.0 * zeroth * np.eye(len(squares)))
+
+
+def add_slot(v: Array, tensor: Array) -> Array:
+    """Return the sum over slots of v ⊗ T for T of order 1 (a vector) or 3 (D × d).
+
+    Parameters
+    ----------
+    v : ndarray of shape (d,)
+        The vector.
+    tensor : ndarray of shape (d,) or (D, d)
+        The tensor.
+
+    Returns
+    -------
+    ndarray of shape (d, d) or (D, D)
+        The sum.
+    """
+    if tensor.ndim == 1:
+        return np.outer(v, tensor) + np.outer(tensor, v)
+    i, j = symmetric_pairs(len(v))
+    turned = tensor.T  # one slot first, two vectorised
+    half = triangle_weights(len(v))[:, None] * (v[i][:, None] * turned[j] + v[j][:, None] * turned[i])
+    return np.asarray(half + half.T)
+
+
+def contract_slot(tensor: Array, v: Array, order: int) -> Array:
+    """Contract one slot of a tensor of order 2 (d × d) or 4 (D × D).
+
+    Parameters
+    ----------
+    tensor : ndarray of shape (d, d) or (D, D)
+        The tensor.
+    v : ndarray of shape (d,)
+        The vector.
+    order : {2, 4}
+        Its order.
+
+    Returns
+    -------
+    ndarray of shape (d,) or (D, d)
+        The contraction.
+    """
+    return np.asarray((tensor if order == 2 else _unfold(tensor)) @ v)
+
+
+def _unfold(vectors: Array) -> Array:
+    """Turn vectorised symmetric matrices back into matrices."""
+    d = int((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
+    i, j = symmetric_pairs(d)
+    matrices = np.empty((*vectors.shape[:-1], d, d))
+    matrices[..., i, j] = matrices[..., j, i] = vectors / triangle_weights(d)
+    return matrices

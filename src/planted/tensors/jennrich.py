@@ -1,0 +1,93 @@
+r"""Rank-one terms of symmetric matrices that share them: Jennrich's decomposition with the rank read off a threshold.
+
+Problem     Matrices :math:`S_t = \sum_{i \le r} d_{ti}\, z_i z_i^\top` of size q, r possibly far below q: contractions of
+            one symmetric tensor along several directions. Find r and the columns z.
+Idea        The left singular vectors of the stack (S_1, S_2, ...) whose values exceed a threshold span the z. Within
+            that span the matrices are r × r and `joint_diagonalisation` finds the columns: by the eigenvectors of one
+            pair (Jennrich), or with all matrices.
+Guarantee   Exact for exact inputs when the z are linearly independent and no two rows of (d_ti) are parallel; Theorem A.5
+            of [ATV21]_ and its references bound the error under noise.
+Cost        O(T q³) for the span, O(T r³) for each sweep.
+References  [ATV21]_, [Tichavsky2009]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.tensors.joint_diagonalisation import MAX_SWEEPS, diagonalise_by_congruence
+
+__all__ = ["RankOneTerms", "decompose_shared_terms"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankOneTerms:
+    """Columns shared by a set of symmetric matrices.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (q, r)
+        The columns, of unit norm; no columns if no singular value exceeds the threshold.
+    values : ndarray of shape (q,)
+        Singular values of the stack, descending.
+    residual : float
+        Off-diagonal energy that is left within the span, relative.
+    """
+
+    Z: Array
+    values: Array
+    residual: float
+
+
+def decompose_shared_terms(
+    matrices: Array,
+    rng: np.random.Generator,
+    *,
+    threshold: float,
+    largest_rank: int,
+    max_sweeps: int = MAX_SWEEPS,
+) -> RankOneTerms:
+    """Find the columns shared by symmetric matrices.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (T, q, q)
+        Symmetric matrices.
+    rng : numpy.random.Generator
+        Draws the random pairs.
+    threshold : float
+        Singular values of the stack at or below this count as zero.
+    largest_rank : int
+        At most so many columns.
+    max_sweeps : int
+        Sweeps of the joint diagonalisation; with 0 one random pair decides, as Jennrich's algorithm is stated.
+
+    Returns
+    -------
+    RankOneTerms
+        The columns.
+
+    Examples
+    --------
+    >>> Z = np.array([[1.0, 0.6], [0.0, 0.8], [0.0, 0.0]])
+    >>> stack = np.stack([Z @ np.diag(d) @ Z.T for d in ([1.0, 2.0], [3.0, -1.0])])
+    >>> found = decompose_shared_terms(stack, np.random.default_rng(0), threshold=1e-9, largest_rank=3)
+    >>> found.Z.shape, bool(np.abs(np.abs(found.Z.T @ Z).max(axis=0) - 1).max() < 1e-9)
+    ((3, 2), True)
+    """
+    stack = matrices.transpose(1, 0, 2).reshape(matrices.shape[1], -1)
+    vectors, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)
+    rank = min(int((values > threshold).sum()), largest_rank)
+    if rank == 0:
+        return RankOneTerms(np.zeros((len(values), 0)), values, 0.0)
+    span = vectors[:, :rank]
+    inner = span.T @ matrices @ span
+    if rank == 1:
+        return RankOneTerms(span, values, 0.0)
+    restarts = 5 if max_sweeps else 1
+    found = diagonalise_by_congruence(inner, rng, n_restarts=restarts, max_sweeps=max_sweeps)
+    return RankOneTerms(span @ found.Z, values, found.residual)

@@ -173,6 +173,18 @@ def test_unknown_choices_are_refused() -> None:
         ({"solver": "ridge", "penalty": -1.0}, "zero or more"),
         ({"solver": "cg", "precision": "half"}, "float32"),
         ({"tol": 0.0}, "positive"),
+        ({"tol": float("nan")}, "positive"),
+        ({"solver": "ridge", "penalty": float("nan")}, "zero or more"),
+        ({"solver": "ridge", "penalty": "guess"}, "'validate' or a number"),
+        ({"solver": "ridge", "validation_fraction": 1.0}, "between 0 and 1"),
+        ({"solver": "low-rank", "validation_fraction": 1.0}, "below 1"),
+        ({"solver": "low-rank", "rank": 0}, "at least 1"),
+        ({"solver": "cg", "n_pairs": -1}, "zero or more"),
+        ({"solver": "cg", "max_iter": 0}, "at least 1"),
+        ({"solver": "lbfgs", "max_iter": 2.5}, "at least 1"),
+        ({"solver": "lbfgs", "scale": 0.0}, "saddle"),
+        ({"solver": "pgd", "epsilon": 0.0}, "positive loss"),
+        ({"solver": "pgd", "delta": 1.0}, "probability"),
     ):
         with pytest.raises(BadInputError, match=text):
             planted.memorize(X, y, **options)

@@ -136,25 +136,27 @@ def memorize(
     >>> memory.outcome.name, memory.loss < 1e-20, memory.network.n_hidden
     ('MEMORISED', True, 100)
     """
-    watch = _Watch()
-    data = check_rows(X, y, y_name="y")
     _check_choices(layers, solver, tol)
     request = _Request(layers, solver, bias, tol, options, random_state)
-    feature_rng, solver_rng, theory_rng = solver_streams(random_state, 3)
-    feature_options, solver_options = _split_options(options, layers)
-    frame = standardise(data, feature_rng, bias=bias, features=feature_options if layers == 3 else None)
-    notify = progress or (lambda what, fraction: None)
-    task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], notify)
-    chosen = _choose(task) if solver == "auto" else solver
+    return _answer(request, check_rows(X, y, y_name="y"), progress or (lambda what, fraction: None))
+
+
+def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
+    """Standardise, solve, restore the user's units, judge."""
+    watch, tol = _Watch(), request.tol
+    feature_rng, solver_rng, theory_rng = solver_streams(request.random_state, 3)
+    feature_options, solver_options = _split_options(request.options, request.layers)
+    frame = standardise(data, feature_rng, bias=request.bias, features=feature_options)
+    task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], progress)
+    chosen = _choose(task) if request.solver == "auto" else request.solver
     solving = _Watch()
     fit = _run(chosen, task, solver_options)
     stats = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
     network = restore(fit, frame)
     conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale)
     evidence = gather_evidence(task, fit, conditions, tol=tol, features=frame.theory(), rng=theory_rng)
-    outcome, detail = judge(
-        chosen, conditions, data, tol=tol, has_bias=bias, fallback=str(fit.notes.get("fallback", ""))
-    )
+    fallback = str(fit.notes.get("fallback", ""))
+    outcome, detail = judge(chosen, conditions, data, tol=tol, has_bias=request.bias, fallback=fallback)
     return Memory(
         network=network,
         outcome=outcome,
@@ -188,13 +190,14 @@ def _check_choices(layers: int, solver: str, tol: float) -> None:
         raise BadInputError(f"tol={tol}; expected a positive number")
 
 
-def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part the options of the random features from those of the solver."""
+def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Part the options of the random features, None for two layers, from those of the solver."""
     known = _options_of(draw_features)
     mine = {name: value for name, value in options.items() if name in known}
     if mine and layers == 2:
         raise BadInputError(f"{', '.join(sorted(mine))}: only with layers=3, which has random features")
-    return mine, {name: value for name, value in options.items() if name not in known}
+    rest = {name: value for name, value in options.items() if name not in known}
+    return mine if layers == 3 else None, rest
 
 
 def _options_of(function: Callable[..., Any]) -> list[str]:
@@ -216,6 +219,9 @@ def _run(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:
         raise BadInputError(
             f"solver {solver!r} has no option {', '.join(unknown)}; it knows {', '.join(known) or 'none'}"
         )
+    limit = options.get("max_iter")
+    if limit is not None and not (isinstance(limit, int | np.integer) and limit >= 1):
+        raise BadInputError(f"max_iter={limit!r}; expected an integer of at least 1")
     fit = SOLVERS[solver](task, **options)
     if len(fit.W):
         return fit

@@ -67,15 +67,7 @@ def solve_adam(
         The units; the curve has the batch loss of every fifth step.
     """
     torch = _import_torch()
-    if precision not in ("float32", "float64"):
-        raise BadInputError(f"precision={precision!r}; expected 'float32' or 'float64'")
-    if not (
-        learning_rate > 0 and batch_size >= 1 and decay_every >= 1 and max_epochs >= 1 and 0 < decay <= 1
-    ):
-        raise BadInputError(
-            f"learning_rate={learning_rate}, batch_size={batch_size}, decay={decay}, decay_every={decay_every}, "
-            f"max_epochs={max_epochs}; expected positive numbers and a decay of at most 1"
-        )
+    _check_options(learning_rate, batch_size, decay, decay_every, max_epochs, precision)
     a = half_signs(check_width(width, task.Z.shape[1]))
     dtype = getattr(torch, precision)
     rows = torch.as_tensor(np.ascontiguousarray(task.Z), dtype=dtype)
@@ -106,6 +98,21 @@ def _import_torch() -> Any:
             "or use solver='auto', which does not need it."
         ) from error
     return torch
+
+
+def _check_options(
+    learning_rate: float, batch_size: int, decay: float, decay_every: int, max_epochs: int, precision: str
+) -> None:
+    """Refuse what cannot be trained with."""
+    if precision not in ("float32", "float64"):
+        raise BadInputError(f"precision={precision!r}; expected 'float32' or 'float64'")
+    if not (
+        learning_rate > 0 and batch_size >= 1 and decay_every >= 1 and max_epochs >= 1 and 0 < decay <= 1
+    ):
+        raise BadInputError(
+            f"learning_rate={learning_rate}, batch_size={batch_size}, decay={decay}, decay_every={decay_every}, "
+            f"max_epochs={max_epochs}; expected positive numbers and a decay of at most 1"
+        )
 
 
 class _Trainer:

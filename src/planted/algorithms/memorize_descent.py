@@ -82,6 +82,8 @@ def solve_pgd(
     """
     if constants not in ("practical", "theorem"):
         raise BadInputError(f"constants={constants!r}; expected 'practical' or 'theorem'")
+    if not (epsilon > 0 and 0 < delta < 1):
+        raise BadInputError(f"epsilon={epsilon}, delta={delta}; expected a positive loss and a probability")
     a = half_signs(check_width(width, task.Z.shape[1]))
     weights, curves = [], []
     notes: dict[str, Any] = {}

@@ -104,7 +104,7 @@ def solve_ridge(
     if isinstance(penalty, str):
         penalty, errors = _choose_penalty(task, K, validation_fraction)
         notes["validation_errors"] = errors
-    elif penalty < 0:
+    elif not penalty >= 0:
         raise BadInputError(f"penalty={penalty}; expected zero or more")
     K[np.diag_indices(len(K))] += penalty * _mean_diagonal(K)
     try:

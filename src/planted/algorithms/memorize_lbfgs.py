@@ -18,6 +18,7 @@ from planted._typing import Array
 from planted.algorithms.memorize_cg import merge_curves
 from planted.algorithms.memorize_task import MemoryFit, MemoryTask
 from planted.algorithms.memorize_weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.outcomes import BadInputError
 
 __all__ = ["solve_lbfgs"]
 
@@ -43,6 +44,10 @@ def solve_lbfgs(
     MemoryFit
         The units.
     """
+    if not scale > 0:
+        raise BadInputError(
+            f"scale={scale}; expected a positive number, since zero weights are a saddle point"
+        )
     a = half_signs(check_width(width, task.Z.shape[1]))
     weights, curves = [], []
     for y in task.Y.T:

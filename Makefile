@@ -2,7 +2,7 @@
 #
 #   make demo     the two-minute story            make lint    style, types, layers, spelling
 #   make test     lint, then every test           make docs    the documentation, warnings are errors
-#   make bench    the benchmarks                  make clean   remove what the above made (not .venv)
+#   make bench    short benchmarks                make clean   remove what the above made (not .venv)
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -42,7 +42,7 @@ docs: $(FULL)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(FULL)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/recovery.py --quick
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/run.py --quick
 
 clean:
 	rm -rf build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst mutants

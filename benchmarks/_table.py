@@ -34,20 +34,22 @@ def parse_options(description: str, **extra: dict[str, Any]) -> argparse.Namespa
     parser.add_argument("--quick", action="store_true", help="a tenth of the seeds")
     parser.add_argument("--seed", type=int, default=0, help="first seed; try others")
     parser.add_argument("--write", action="store_true", help="store the results beside the benchmarks")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="store the results in this folder")
     for name, keywords in extra.items():
         parser.add_argument(f"--{name}", **keywords)
     return parser.parse_args()
 
 
 def report(name: str, lines: list[Line], rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print the table; with --write store it with seeds, versions and machine."""
+    """Print the table; with --write or --out store it with seeds, versions and machine."""
     width = max(len(line.target) for line in lines)
     print(f"\n{name}")
     for line in lines:
         print(f"  {'ok ' if line.passed else 'RED'}  {line.target:<{width}}  {line.measured}")
-    if not options.write:
+    folder = RESULTS if options.write else options.out
+    if folder is None:
         return
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     record = {
         "benchmark": name,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -58,7 +60,7 @@ def report(name: str, lines: list[Line], rows: list[dict[str, Any]], options: ar
         "targets": [asdict(line) for line in lines],
         "rows": rows,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def at_least(target: str, hits: int, total: int, share: float, note: str = "") -> Line:

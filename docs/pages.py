@@ -1,8 +1,8 @@
 """Write the pages of the documentation that are made from the package itself.
 
 The API page comes from ``planted.__all__``, the outcomes page from the enums, the method pages from module
-docstrings and the references from ``references.bib``: none of them can disagree with its source. ``conf.py``
-calls `write_pages`.
+docstrings, the benchmarks from their stored results and the references from ``references.bib``: none of them can
+disagree with its source. ``conf.py`` calls `write_pages`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,7 @@ from planted.outcomes import Guarantee, Outcome
 __all__ = [
     "api_names",
     "api_page",
+    "benchmarks_page",
     "columns_to_rubrics",
     "examples_page",
     "has_gallery",
@@ -48,6 +50,7 @@ def write_pages(folder: Path) -> None:
     pages = {
         "api.rst": api_page(),
         "examples.rst": examples_page(),
+        "benchmarks.rst": benchmarks_page(),
         "choosing.rst": choosing_page(),
         "outcomes.rst": outcomes_page(),
         "references.rst": references_page((ROOT / "references.bib").read_text(encoding="utf-8")),
@@ -138,6 +141,61 @@ def choosing_page() -> str:
             _paragraph(f"Best guarantee: {_inline(card.guarantee.value)}."),
         ]
     return "".join(sections)
+
+
+def benchmarks_page() -> str:
+    """Return the page of targets and measurements, from the stored results of full runs alone."""
+    targets = load_file(ROOT / "benchmarks" / "targets.py")
+    results = targets.load_results()
+    sections = [
+        _heading("Benchmarks", "="),
+        _paragraph(
+            "What planted set out to reach, and what was measured. Every number comes from a full run stored in "
+            "``benchmarks/results``; ``planted bench`` measures it again, ``make bench`` a short version, and both "
+            "say what became better or worse. Peers were run on the same data."
+        ),
+        _table(
+            ("", "target", "measured", "peer", "verdict"),
+            [(row.name, row.what, row.measured, row.peer, row.verdict) for row in targets.collect(results)],
+            widths="6 34 34 18 8",
+        ),
+        _heading("What is not met, and why", "-"),
+    ]
+    for row in targets.collect(results):
+        if row.explanation:
+            sections.append(_paragraph(f"**{row.name}** ({row.verdict}). {_escaped(row.explanation)}"))
+    sections.append(_heading("Every line", "-"))
+    for name, record in results.items():
+        versions = ", ".join(f"{library} {version}" for library, version in record["versions"].items())
+        machine = ", ".join(f"{word} {value}" for word, value in record["machine"].items())
+        sections += [
+            _heading(name, "^"),
+            _paragraph(
+                f"``python benchmarks/{name}.py``, first seed {record['seed']}, {record['made'][:10]}; "
+                f"{versions}; {machine}."
+            ),
+            _table(
+                ("target", "measured", ""),
+                [
+                    (line["target"], line["measured"], "met" if line["passed"] else "RED")
+                    for line in record["targets"]
+                ],
+                widths="45 45 10",
+            ),
+        ]
+    return "".join(sections)
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file that is not part of the package."""
+    name = f"planted_{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
 def has_gallery() -> bool:
@@ -244,6 +302,22 @@ def _public_modules(package: str) -> list[str]:
 def _autosummary(names: list[str]) -> str:
     lines = "".join(f"   ~planted.{name}\n" for name in names)
     return f".. autosummary::\n   :toctree: reference\n\n{lines}\n"
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]], *, widths: str) -> str:
+    """Return a table of plain texts."""
+    lines = [f".. list-table::\n   :header-rows: 1\n   :widths: {widths}\n\n"]
+    for row in [header, *rows]:
+        lines.append("   * - " + "\n     - ".join(_escaped(cell) for cell in row) + "\n")
+    return "".join([*lines, "\n"])
+
+
+def _escaped(text: str) -> str:
+    """Return a text in which nothing is markup but the literals in backticks."""
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(
+        f"`{part}`" if i % 2 else re.sub(r"([\\*`|_])", r"\\\1", part) for i, part in enumerate(parts)
+    ).replace("\n", " ")
 
 
 def _heading(title: str, underline: str) -> str:

@@ -349,7 +349,7 @@ def test_the_demo_does_not_overwrite_what_is_not_its_own(tmp_path: Path) -> None
 def test_progress_is_drawn_for_a_terminal_alone(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=is_terminal, width=80)
-    monkeypatch.setattr(_console, "_err_console", lambda: console)
+    monkeypatch.setattr(_console, "err_console", lambda: console)
     monkeypatch.setattr(_console, "PATIENCE_SECONDS", 0.0)
     with _console.progress_bar("starting [b]") as report:
         report("counting [odd]", 0.25)
@@ -364,7 +364,7 @@ def test_progress_is_drawn_for_a_terminal_alone(is_terminal: bool, monkeypatch: 
 def test_short_work_draws_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=80)
-    monkeypatch.setattr(_console, "_err_console", lambda: console)
+    monkeypatch.setattr(_console, "err_console", lambda: console)
     with _console.progress_bar("starting") as report:
         report("counting", 0.25)
     assert "counting" not in stream.getvalue()

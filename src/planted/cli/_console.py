@@ -19,6 +19,8 @@ from planted._typing import Progress
 from planted.reporting._content import Table as ContentTable
 
 __all__ = [
+    "err_console",
+    "few_threads",
     "out_console",
     "print_error",
     "print_note",
@@ -39,7 +41,7 @@ def out_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, soft_wrap=False)
 
 
-def _err_console() -> Console:
+def err_console() -> Console:
     """Return a console on stderr."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -47,12 +49,12 @@ def _err_console() -> Console:
 def print_error(message: str, *, hint: str = "") -> None:
     """Print one line that says what was wrong and what to do."""
     line = Text.assemble(("error: ", "bold red"), message, *(((" " + hint, "dim"),) if hint else ()))
-    _err_console().print(line)
+    err_console().print(line)
 
 
 def print_note(message: str) -> None:
     """Print a remark that is not part of the answer."""
-    _err_console().print(Text(message, style="dim"))
+    err_console().print(Text(message, style="dim"))
 
 
 def print_paragraph(console: Console, paragraph: str) -> None:
@@ -93,11 +95,12 @@ def progress_bar(title: str) -> Iterator[Progress]:
 
     Nothing is drawn when stderr is not a terminal.
     """
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    console = _err_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = err_console()
+    times = (TimeElapsedColumn(), TextColumn("passed, left"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *times)
     bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(escape(title), total=None)
     lock = threading.Lock()
@@ -142,7 +145,7 @@ def spoken_warnings() -> Iterator[None]:
             yield
         finally:
             for message in dict.fromkeys(str(item.message) for item in caught):
-                _err_console().print(Text.assemble(("warning: ", "bold yellow"), message))
+                err_console().print(Text.assemble(("warning: ", "bold yellow"), message))
 
 
 @contextmanager

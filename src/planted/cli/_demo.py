@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planted.cli._console import (
+    err_console,
     out_console,
     print_note,
     print_paragraph,
@@ -23,7 +25,7 @@ from planted.cli._recover import print_verdict
 from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:
-    from planted.reporting import Contender, Section
+    from planted.reporting import Contender
     from planted.results import Recovery
     from planted.simulate import Dataset
 
@@ -40,6 +42,9 @@ OUR_MARK = ('<meta name="generator" content="planted">', f"<title>{TITLE}")
 def demo(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Another seed, another world.")] = 0,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("planted-demo.html"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the errors of everyone as JSON; the story goes to stderr.")
+    ] = False,
 ) -> None:
     """Watch a network being planted, hidden and found again, beside scikit-learn on the same data.
 
@@ -47,7 +52,7 @@ def demo(
     """
     check_folder(out)
     _check_ours(out)
-    console = out_console()
+    console = err_console() if as_json else out_console()
     world = _plant(seed)
     story = _tell_beginning(world, seed)
     for paragraph in story:
@@ -55,14 +60,15 @@ def demo(
     import_module("sklearn.neural_network")  # limits reach only what is loaded before them
     from threadpoolctl import threadpool_limits
 
-    from planted.reporting import summarise
+    from planted.reporting import compare_section, summarise
 
     with threadpool_limits(1):  # these matrices are too small to share; everyone is timed on one thread
         runs, seconds = _search(world, seed)
         summary = summarise(runs[0], data=(world.X, world.Y))
         print_verdict(console, summary)
         console.print()
-        section = _set_beside(world, runs, (seed, seconds), story)
+        contenders = _set_beside(world, runs, (seed, seconds))
+    section = compare_section(contenders, title="The story", story=(*story, _tell_end(runs[0], contenders)))
     print_table(console, section.blocks[0])  # type: ignore[arg-type]  # its first block is the table
     print_paragraph(console, section.paragraphs[-1])
     page = summary.with_sections(
@@ -70,6 +76,8 @@ def demo(
     )
     write_page(out, page.html())
     print_note(f"The whole story, with plots, is in {out}: open it in a browser.")
+    if as_json:
+        print(json.dumps(_as_record(runs, contenders, out)))
     if runs[0].outcome is not Outcome.RECOVERED:
         raise typer.Exit(1)
 
@@ -127,12 +135,9 @@ def _search(world: Dataset, seed: int) -> tuple[list[Recovery], float]:
     return runs, time.perf_counter() - started
 
 
-def _set_beside(
-    world: Dataset, runs: list[Recovery], origin: tuple[int, float], story: tuple[str, ...]
-) -> Section:
+def _set_beside(world: Dataset, runs: list[Recovery], origin: tuple[int, float]) -> tuple[Contender, ...]:
     """Judge planted's answers and scikit-learn's by the truth and by fresh samples."""
     from planted.cli._rivals import Judge, fit_rivals
-    from planted.reporting import compare_section
     from planted.simulate import inputs
 
     seed, seconds = origin
@@ -144,9 +149,13 @@ def _set_beside(
         claim = "the network, certified" if is_certain else runs[0].outcome.name
         contenders = (judge.mark(networks, name="planted", seconds=seconds, claim=claim),)
     with progress_bar("scikit-learn on the same data") as progress:
-        contenders += fit_rivals(world, judge, progress=progress)
-    paragraphs = (*story, _tell_end(runs[0], contenders))
-    return compare_section(contenders, title="The story", story=paragraphs)
+        return contenders + fit_rivals(world, judge, progress=progress)
+
+
+def _as_record(runs: list[Recovery], contenders: tuple[Contender, ...], page: Path) -> dict[str, Any]:
+    """Return how it ended, and each one's errors at every seed."""
+    errors = {item.name: list(item.parameter_errors) for item in contenders}
+    return {"outcome": runs[0].outcome.name, "parameter_errors": errors, "page": str(page)}
 
 
 def _tell_end(recovery: Recovery, contenders: tuple[Contender, ...]) -> str:

@@ -7,15 +7,18 @@ printed; 2: bad input; 3: a fault of planted itself; 130: interrupted.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from planted._version import __version__
+from planted.cli._bench import bench
 from planted.cli._console import print_error
 from planted.cli._demo import demo
 from planted.cli._diagnose import diagnose
+from planted.cli._doctor import doctor
 from planted.cli._memorize import fetch_mnist, memorize
 from planted.cli._networks import compare, predict
 from planted.cli._options import VariadicCommand
@@ -57,24 +60,52 @@ app = typer.Typer(
     name="planted",
     cls=_Planted,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the network that made your data: not a network that fits it, the network, with the evidence.",
-    epilog="Exit codes: 0 recovered, 1 not recovered (the reason is printed), 2 bad input, 130 interrupted.",
+    epilog="Exit codes: 0 recovered, 1 not recovered (the reason is printed), 2 bad input, 3 a fault of planted, "
+    "130 interrupted.\n\nStart with `planted demo`; `planted --install-completion` teaches your shell the commands.",
 )
-app.command()(demo)
-app.command(cls=VariadicCommand)(recover)
-app.command(cls=VariadicCommand)(diagnose)
-app.command()(simulate)
-app.command(cls=VariadicCommand)(predict)
-app.command()(compare)
-app.command()(identify)
-app.command()(export)
-app.command()(simplify)
-app.command(cls=VariadicCommand)(memorize)
-app.command()(fetch_mnist)
-app.command()(reproduce)
+# Each command with the examples that end its help.
+EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
+    demo: ("planted demo", "planted demo --seed 7 --out story.html"),
+    recover: (
+        "planted recover samples.csv --targets y1 y2 --out net.safetensors --report report.html",
+        "planted recover samples.parquet --targets y --hidden 5 --seed 1 --json",
+    ),
+    diagnose: (
+        "planted diagnose samples.csv --targets y1 y2",
+        "planted diagnose samples.npz --report page.html",
+    ),
+    simulate: (
+        "planted simulate samples.csv --samples 500 --seed 1 --truth truth.safetensors",
+        "planted simulate samples.parquet --law exponential --noise 0.1",
+    ),
+    predict: ("planted predict net.safetensors new.csv --out predictions.csv",),
+    compare: (
+        "planted compare net.safetensors truth.safetensors",
+        "planted compare reference.onnx deployed.onnx --tol 1e-5",
+    ),
+    identify: (
+        "planted identify model.onnx --budget 20000 --out net.safetensors",
+        "planted identify --inputs 3 -- python model.py",
+    ),
+    export: ("planted export net.safetensors --to onnx", "planted export net.safetensors --to c --out net.h"),
+    simplify: ("planted simplify net.safetensors --out small.safetensors",),
+    memorize: (
+        "planted memorize digits --rows 500 --seed 0",
+        "planted memorize table.csv --targets label --layers 3 --out net.safetensors",
+    ),
+    fetch_mnist: ("planted fetch-mnist mnist", "planted memorize mnist --data mnist"),
+    reproduce: ("planted reproduce", "planted reproduce symmetric-inputs --figure 1 --quick --out figures"),
+    doctor: ("planted doctor", "planted doctor --json"),
+    bench: ("planted bench --quick", "planted bench --only queries", "planted bench --collect --json"),
+}
+VARIADIC = {recover, diagnose, predict, memorize}
+for command, examples in EXAMPLES.items():
+    kind = VariadicCommand if command in VARIADIC else TyperCommand
+    lines = "\n\n".join(("Examples:", *(f"$ {line}" for line in examples)))
+    app.command(cls=kind, epilog=lines)(command)
 
 
 def main() -> None:

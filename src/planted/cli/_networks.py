@@ -30,6 +30,7 @@ def predict(
         Path | None,
         typer.Option(metavar="FILE", help="Write here instead of printing CSV: .csv, .npz, .parquet."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: columns by name.")] = False,
 ) -> None:
     """Evaluate a saved network on the inputs of a table."""
     check_folder(out)
@@ -38,12 +39,15 @@ def predict(
     net = load_network(network)
     predicted = net(read_inputs(data, features=features, n_features=net.n_features))
     columns = {f"y{j + 1}": predicted[:, j] for j in range(net.n_outputs)}
-    if out is None:
+    if as_json:
+        answer = {name: column.tolist() for name, column in columns.items()}
+        print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
+    elif out is None:
         print(",".join(columns))
         sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
-        return
-    write_table(out, columns)
-    print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+    if out is not None:
+        write_table(out, columns)
+        print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
 
 
 def compare(

@@ -100,6 +100,7 @@ def export(
     precision: Annotated[
         str, typer.Option(metavar="float64|float32", help="Precision, for onnx, torch and c.")
     ] = "float64",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write a network for another program: ONNX, PyTorch state, JSON, NumPy code or a C99 header."""
     suffixes = {"onnx": ".onnx", "torch": ".torch.safetensors", "json": ".json", "numpy": ".py", "c": ".h"}
@@ -111,6 +112,10 @@ def export(
     import planted
 
     written = planted.export_network(read_any_network(network), target, to=to, precision=precision)
+    if as_json:
+        facts = {"out": str(target), "format": to, "precision": precision}
+        print(json.dumps({**facts, "largest_difference": written.largest_difference}))
+        return
     print(target)
     if written.largest_difference:
         print_note(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,6 +12,9 @@ from rich.text import Text
 
 from planted.cli._console import out_console, print_note, progress_bar
 from planted.cli._options import SeedOption
+
+if TYPE_CHECKING:
+    from planted.reproduce import Study
 
 __all__ = ["reproduce"]
 
@@ -26,28 +30,48 @@ def reproduce(
     seed: SeedOption = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with data a study needs.")] = None,
     rows: Annotated[int, typer.Option(min=0, help="Use the first rows of that data only; 0 for all.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the claims as JSON.")] = False,
 ) -> None:
     """Make a figure of one of the papers again: picture, numbers and a table of claims."""
     from planted.reproduce import StudyOptions, find_study, studies, write_study
 
     figure = "text" if text else figure
-    console = out_console()
     if not paper:
-        table = Table("paper", "figures", header_style="dim")
-        for name, figures in studies().items():
-            table.add_row(name, ", ".join(figures))
-        console.print(table)
+        _list_papers({name: list(figures) for name, figures in studies().items()}, as_json=as_json)
         return
+    made: list[dict[str, Any]] = []
     for name in [figure] if figure else list(studies().get(paper, ("",))):
         study_of = find_study(paper, name)
         with progress_bar(f"{paper}, figure {name}") as progress:
             extra = {"rows": rows} | ({} if data is None else {"data": data})
             study = study_of(StudyOptions(quick=quick, seed=seed or 0, progress=progress, extra=extra))
-        claims = Table(
-            "the paper", "measured here", title=Text(study.title), title_justify="left", header_style="dim"
-        )
-        for claim in study.claims:
-            claims.add_row(Text(claim.paper), Text(claim.ours))
-        console.print(claims)
-        for path in write_study(study, out):
+        if not as_json:
+            _print_claims(study)
+        files = write_study(study, out)
+        for path in files:
             print_note(f"wrote {path}")
+        claims = [{"paper": claim.paper, "measured": claim.ours} for claim in study.claims]
+        made.append({"figure": name, "title": study.title, "claims": claims, "files": list(map(str, files))})
+    if as_json:
+        print(json.dumps({"paper": paper, "figures": made}))
+
+
+def _list_papers(papers: dict[str, list[str]], *, as_json: bool) -> None:
+    """Print which papers there are, and their figures."""
+    if as_json:
+        print(json.dumps(papers))
+        return
+    table = Table("paper", "figures", header_style="dim")
+    for name, figures in papers.items():
+        table.add_row(name, ", ".join(figures))
+    out_console().print(table)
+
+
+def _print_claims(study: Study) -> None:
+    """Print what the paper says beside what was measured."""
+    table = Table(
+        "the paper", "measured here", title=Text(study.title), title_justify="left", header_style="dim"
+    )
+    for claim in study.claims:
+        table.add_row(Text(claim.paper), Text(claim.ours))
+    out_console().print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,7 @@ def simulate(
     truth: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Draw a network and samples of it; columns are x1, x2, … and y1, y2, …"""
     check_folder(out)
@@ -60,6 +62,10 @@ def simulate(
     if truth is not None:
         world.network.save(truth)
         print_note(f"The network is in {truth}.")
+    if as_json:
+        sizes = {"samples": samples, "features": features, "outputs": outputs, "hidden": hidden}
+        print(json.dumps({"out": str(out), "truth": None if truth is None else str(truth), **sizes}))
+        return
     shape = f"{samples:,} samples, {features} inputs, {outputs} outputs, {hidden} hidden units"
     out_console().print(f"{out}: {shape}", markup=False)
 

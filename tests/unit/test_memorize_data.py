@@ -215,6 +215,21 @@ def test_command_on_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "net.safetensors").exists()
 
 
+def test_three_layers_are_saved_and_predict_from_their_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X, Y = rng.standard_normal((40, 6)), rng.standard_normal((40, 1))  # two layers have room for 21 labels
+    np.savez(tmp_path / "rows.npz", X=X, Y=Y)
+    net = str(tmp_path / "net.safetensors")
+    options = ["--layers", "3", "--seed", "1", "--out", net]
+    result = CliRunner().invoke(app, ["memorize", str(tmp_path / "rows.npz"), *options])
+    assert result.exit_code == 0, result.output
+    predicted = CliRunner().invoke(app, ["predict", net, str(tmp_path / "rows.npz")])
+    assert predicted.exit_code == 0, predicted.output
+    np.testing.assert_allclose([float(text) for text in predicted.stdout.split()[1:]], Y[:, 0], atol=1e-6)
+    compared = CliRunner().invoke(app, ["compare", net, net])
+    assert compared.exit_code == 2 and "three layers" in compared.output
+
+
 def test_command_on_digits_without_noise_says_that_the_products_depend() -> None:
     result = CliRunner().invoke(app, ["memorize"])
     assert result.exit_code == 1 and "DEPENDENT INPUTS" in result.stdout and "Fallback" in result.stdout

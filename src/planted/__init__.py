@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from planted import simulate
     from planted.algorithms.memorize import memorize
     from planted.algorithms.memorize_result import Memory
+    from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
-    from planted.front import Diagnosis, diagnose, methods, recover, standard_errors
-    from planted.io import export_network, import_network, load_network, to_sklearn, to_torch
+    from planted.front import Diagnosis, diagnose, methods, recover, recover_from_sums, standard_errors
+    from planted.io import (
+        checkpointed,
+        export_network,
+        import_network,
+        load_network,
+        open_blocks,
+        to_sklearn,
+        to_torch,
+    )
     from planted.moments import RowBlocks
     from planted.networks import ThreeLayerNetwork, TwoLayerNetwork, parameter_error
     from planted.outcomes import Guarantee, Outcome
@@ -40,6 +49,7 @@ __all__ = [
     "Unavailable",
     "Uncertainty",
     "__version__",
+    "checkpointed",
     "compare",
     "diagnose",
     "export_network",
@@ -48,8 +58,11 @@ __all__ = [
     "load_network",
     "memorize",
     "methods",
+    "on_cluster",
+    "open_blocks",
     "parameter_error",
     "recover",
+    "recover_from_sums",
     "simulate",
     "standard_errors",
     "to_sklearn",
@@ -57,6 +70,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "checkpointed": "planted.io",
+    "on_cluster": "planted.distributed",
+    "open_blocks": "planted.io",
+    "recover_from_sums": "planted.front",
     "Diagnosis": "planted.front",
     "diagnose": "planted.front",
     "Evidence": "planted.results",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from planted._conversion import as_matrix, is_vector
 from planted._typing import Array
@@ -32,6 +33,7 @@ __all__ = [
     "check_n_hidden",
     "check_rows",
     "check_weights",
+    "hash_rows",
 ]
 
 BLOCK_VALUES = 1 << 20
@@ -316,8 +318,30 @@ def _constant_notice(label: str, names: Sequence[str] | None, constant: tuple[in
 
 def _count_distinct_rows(X: Array, Y: Array) -> int | None:
     """Count distinct rows of ``[X, Y]`` by a 64-bit hash of each; n rows collide with probability n²/2⁶⁵."""
-    if X.size + Y.size > MAX_HASHED_VALUES:
-        return None
+    return len(np.unique(hash_rows(X, Y))) if X.size + Y.size <= MAX_HASHED_VALUES else None
+
+
+def hash_rows(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of every row of ``[X, Y]``, the same wherever the row stands.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Outputs.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The hashes.
+
+    Examples
+    --------
+    >>> X, Y = np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1))
+    >>> [int(np.sum(hash_rows(X, Y) == value)) for value in hash_rows(X, Y)]
+    [2, 1, 2]
+    """
     hashes = np.zeros(len(X), dtype=np.uint64)
     for values, salt in ((X, 1), (Y, 2)):
         keys = np.random.SeedSequence(salt).generate_state(values.shape[1], np.uint64) | np.uint64(1)
@@ -331,7 +355,7 @@ def _count_distinct_rows(X: Array, Y: Array) -> int | None:
             word *= np.uint64(0x94D049BB133111EB)
             word ^= word >> np.uint64(31)
             hashes[start : start + len(block)] += (word * keys).sum(axis=1, dtype=np.uint64)
-    return len(np.unique(hashes))
+    return hashes
 
 
 def _compare_names(names: tuple[str, ...], expected: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from enum import Enum
 __all__ = [
     "BadInputError",
     "BadInputTypeError",
+    "ClusterError",
     "DataWarning",
     "FileFormatError",
     "Guarantee",
@@ -93,6 +94,10 @@ class BadInputTypeError(PlantedError, TypeError):
 
 class FileFormatError(PlantedError, ValueError):
     """A file that is truncated, corrupted, unsafe or of an unknown format."""
+
+
+class ClusterError(PlantedError, RuntimeError):
+    """A cluster that lost its scheduler, or work on which its workers die."""
 
 
 class RecoveryError(PlantedError, RuntimeError):

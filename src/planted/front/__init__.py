@@ -4,6 +4,7 @@ from planted.front._diagnose import Diagnosis, MethodCheck, diagnose
 from planted.front._intervals import standard_errors
 from planted.front._recover import recover
 from planted.front._registry import Method, find_method, methods
+from planted.front._summaries import recover_from_sums
 
 __all__ = [
     "Diagnosis",
@@ -13,5 +14,6 @@ __all__ = [
     "find_method",
     "methods",
     "recover",
+    "recover_from_sums",
     "standard_errors",
 ]

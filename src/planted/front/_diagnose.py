@@ -22,6 +22,7 @@ from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms.instruments import first_stage, rank_of_signal
 from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
 from planted.front._blocks import blocks_of
+from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods
 from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
@@ -77,6 +78,8 @@ class Diagnosis:
         Smallest and largest number of units the outputs are compatible with; the largest is 0 when there is no bound.
     methods : tuple of MethodCheck
         Every method, in the order in which "auto" considers them.
+    cost : Cost
+        Predicted time and memory of a recovery of the smallest such network, in one process.
     """
 
     shape: tuple[int, int, int]
@@ -84,6 +87,7 @@ class Diagnosis:
     noise: NoiseEstimate
     n_hidden: tuple[int, int]
     methods: tuple[MethodCheck, ...]
+    cost: Cost
 
     def __str__(self) -> str:
         n, d, m = self.shape
@@ -93,6 +97,7 @@ class Diagnosis:
         lines = [
             f"{n:,} samples, {d} inputs, {m} outputs; hidden units: {units}",
             f"noise: {bound}{self.noise.relative_std:.2g} of the outputs' spread (from {self.noise.kind})",
+            f"predicted: {self.cost}",
         ]
         lines += [
             f"{'  ' if item.passed else '! '}{item.name}: {item.measured:.4g}" for item in self.findings
@@ -137,6 +142,12 @@ class Diagnosis:
                 }
                 for item in self.methods
             ],
+            "cost": {
+                "seconds": self.cost.seconds,
+                "bytes": self.cost.n_bytes,
+                "passes": self.cost.passes,
+                "workers": self.cost.workers,
+            },
         }
 
 
@@ -297,7 +308,8 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
         check_method(card, facts, n_hidden=facts.widths[0], is_noisy=is_noisy) for card in methods().values()
     )
     shape = (problem.n_samples, problem.n_features, problem.n_outputs)
-    return Diagnosis(shape, findings, facts.noise, facts.widths, checks)
+    cost = predict_cost(shape[0], shape[1], facts.widths[0], n_outputs=shape[2])
+    return Diagnosis(shape, findings, facts.noise, facts.widths, checks, cost)
 
 
 def _input_findings(X: Array) -> Iterator[Evidence]:

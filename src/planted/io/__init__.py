@@ -1,22 +1,30 @@
 """Files in and out: saved networks, and tables of data."""
 
 from planted.io._atomic import atomic_write
+from planted.io._blocks import open_blocks
+from planted.io._checkpoint import Checkpoint, checkpointed
 from planted.io._exports import Export, export_network, import_network, to_sklearn, to_torch
 from planted.io._networks import load_network, load_two_layers, save_network
+from planted.io._sums import read_sums, write_sums
 from planted.io._tables import Table, iter_table, read_table, write_table
 
 __all__ = [
+    "Checkpoint",
     "Export",
     "Table",
     "atomic_write",
+    "checkpointed",
     "export_network",
     "import_network",
     "iter_table",
     "load_network",
     "load_two_layers",
+    "open_blocks",
+    "read_sums",
     "read_table",
     "save_network",
     "to_sklearn",
     "to_torch",
+    "write_sums",
     "write_table",
 ]

@@ -80,12 +80,16 @@ def open_npy(path: Path) -> Source:
         )
     _refuse_extremes(header, str(path))
 
-    def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+    def blocks_from(columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
         rows = np.memmap(path, header.dtype, "r", offset, header.shape, "F" if header.is_fortran else "C")
-        for start in range(0, header.n_rows, block_rows):
+        for start in range(row, header.n_rows, block_rows):
             yield rows[start : start + block_rows, list(columns)].astype(np.float64)
 
-    return Source(path, tuple(str(j) for j in range(header.n_columns)), header.n_rows, blocks)
+    def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+        return blocks_from(columns, block_rows, 0)
+
+    names = tuple(str(j) for j in range(header.n_columns))
+    return Source(path, names, header.n_rows, blocks, blocks_from=blocks_from)
 
 
 def open_npz(path: Path) -> Source:

@@ -69,20 +69,30 @@ def open_parquet(path: Path) -> Source:
     except errors as error:
         raise damaged(path, error) from error
 
-    def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+    def blocks_from(columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
         # One row group is decompressed at a time, and its size is the writer's claim.
         require_memory((max(largest, 0) // 8,), f"a row group of {path}", remedy="Write smaller row groups.")
         chosen = [names[j] for j in columns]
+        begins = np.cumsum([0, *(group.num_rows for group in groups)])
+        group = int(np.searchsorted(begins, row, side="right")) - 1
+        to_drop = row - int(begins[group])
         try:
             with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-                for batch in file.iter_batches(block_rows, columns=chosen, use_threads=False):
-                    yield _to_array(batch, chosen, path)
+                wanted = list(range(group, len(groups)))
+                for batch in file.iter_batches(block_rows, wanted, columns=chosen, use_threads=False):
+                    kept = batch.slice(to_drop)
+                    to_drop = max(to_drop - batch.num_rows, 0)
+                    if kept.num_rows:
+                        yield _to_array(kept, chosen, path)
         except PlantedError:
             raise
         except errors as error:
             raise damaged(path, error) from error
 
-    return Source(path, names, n_rows, blocks)
+    def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+        return blocks_from(columns, block_rows, 0)
+
+    return Source(path, names, n_rows, blocks, blocks_from=blocks_from)
 
 
 def open_feather(path: Path) -> Source:

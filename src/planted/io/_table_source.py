@@ -33,6 +33,8 @@ class Source:
         ``blocks(columns, block_rows)`` yields arrays of shape (about `block_rows`, ``len(columns)``).
     groups : mapping of str to tuple of int
         Names that stand for several columns: the arrays of an `.npz` archive.
+    blocks_from : callable, optional
+        ``blocks_from(columns, block_rows, row)`` begins at a row without reading those before, where the format allows it.
     """
 
     path: Path
@@ -40,6 +42,34 @@ class Source:
     n_rows: int | None
     blocks: Callable[[Sequence[int], int], Iterator[Array]]
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    blocks_from: Callable[[Sequence[int], int, int], Iterator[Array]] | None = None
+
+    def stream(self, columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
+        """Stream chosen columns from a row on; earlier rows are read and dropped where the format knows no better.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            The columns.
+        block_rows : int
+            Rows read together, about.
+        row : int
+            The first row.
+
+        Yields
+        ------
+        ndarray of shape (rows, columns)
+            The values.
+        """
+        if self.blocks_from is not None:
+            yield from self.blocks_from(columns, block_rows, row)
+            return
+        skipped = 0
+        for block in self.blocks(columns, block_rows):
+            kept = block[min(max(row - skipped, 0), len(block)) :]
+            skipped += len(block)
+            if len(kept):
+                yield kept
 
 
 def damaged(path: Path, reason: object) -> FileFormatError:

@@ -29,7 +29,17 @@ from planted.io._table_csv import open_csv
 from planted.io._table_source import Source
 from planted.outcomes import BadInputError, FileFormatError
 
-__all__ = ["Column", "Table", "iter_table", "read_table", "write_table"]
+__all__ = [
+    "BLOCK_ROWS",
+    "Column",
+    "Table",
+    "choose_columns",
+    "cut_evenly",
+    "iter_table",
+    "open_source",
+    "read_table",
+    "write_table",
+]
 
 Column = str | int
 """A column by its name or by its number, counted from 0 (from -1 at the end)."""
@@ -100,8 +110,8 @@ def read_table(
            [4., 5.]]))
     >>> folder.cleanup()
     """
-    source = _open_source(path)
-    inputs, outputs = _choose_columns(source, targets, features)
+    source = open_source(path)
+    inputs, outputs = choose_columns(source, targets, features)
     if source.n_rows is not None:
         X, Y = _fill_arrays(source, inputs, outputs)
     else:
@@ -143,8 +153,8 @@ def iter_table(
     """
     if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
         raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
-    source = _open_source(path)
-    inputs, outputs = _choose_columns(source, targets, features)
+    source = open_source(path)
+    inputs, outputs = choose_columns(source, targets, features)
     return _checked_blocks(source, inputs, outputs, block_rows=block_rows)
 
 
@@ -186,8 +196,19 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, npt.ArrayLik
     atomic_write(target, lambda partial: writer(partial, arrays))
 
 
-def _open_source(path: str | os.PathLike[str]) -> Source:
-    """Refuse what is not a readable, non-empty file of a known format; open the rest."""
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """Refuse what is not a readable, non-empty file of a known format; open the rest.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Source
+        The table, its head read.
+    """
     file = Path(path)
     opener = _OPENERS.get(file.suffix.lower())
     if file.is_dir():
@@ -212,12 +233,25 @@ def _open_source(path: str | os.PathLike[str]) -> Source:
     return source
 
 
-def _choose_columns(
+def choose_columns(
     source: Source,
     targets: Column | Sequence[Column] | None,
     features: Column | Sequence[Column] | None,
 ) -> tuple[list[int], list[int]]:
-    """Resolve names and numbers to the columns of the inputs and of the targets."""
+    """Resolve names and numbers to the columns of the inputs and of the targets.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    targets, features : str, int, sequence of them or None
+        As the user gave them.
+
+    Returns
+    -------
+    tuple of list of int
+        Columns of the inputs and of the outputs.
+    """
     if targets is None:
         if source.groups:
             targets = next((name for name in ("Y", "y") if name in source.groups), None)
@@ -282,7 +316,7 @@ def _checked_blocks(
     columns = [*inputs, *outputs]
     names = [source.names[j] for j in columns]
     first_row = 0
-    for block in _cut_evenly(source.blocks(columns, block_rows), block_rows):
+    for block in cut_evenly(source.blocks(columns, block_rows), block_rows):
         check_finite(block, str(source.path), names=names, first_row=first_row)
         first_row += len(block)
         yield np.ascontiguousarray(block[:, : len(inputs)]), np.ascontiguousarray(block[:, len(inputs) :])
@@ -290,8 +324,21 @@ def _checked_blocks(
         raise BadInputError(f"{source.path} has 0 sample(s): there is a header, but no row of data.")
 
 
-def _cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
-    """Cut blocks of any length into blocks of one length, so that results do not depend on the file's own."""
+def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
+    """Cut blocks of any length into blocks of one length, so that results do not depend on the file's own.
+
+    Parameters
+    ----------
+    blocks : iterator of ndarray of shape (rows, columns)
+        Blocks as they come.
+    block_rows : int
+        Rows of every block but the last.
+
+    Yields
+    ------
+    ndarray of shape (block_rows, columns)
+        The same rows.
+    """
     waiting: list[Array] = []
     n_waiting = 0
     for block in blocks:

@@ -8,6 +8,8 @@ from planted.moments._blocks import (
     RowBlocks,
     RowSource,
     checked_pair,
+    root_of,
+    with_root,
 )
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._hermite import (
@@ -38,6 +40,7 @@ from planted.moments._paired import (
 )
 from planted.moments._passes import Engine, Journal, Passes, Summand, accumulate, sum_branch
 from planted.moments._sample import RowSample, sample_rows
+from planted.moments._summary import RowSummary, summarise_rows
 from planted.moments._sums import FAN_IN, Sums, SumTree, pack_sums, unpack_sums
 
 __all__ = [
@@ -66,6 +69,7 @@ __all__ = [
     "RowMoments",
     "RowSample",
     "RowSource",
+    "RowSummary",
     "RowWeights",
     "SampleHermite",
     "SampleMoments",
@@ -91,10 +95,13 @@ __all__ = [
     "pack_sums",
     "rank_one_squares",
     "relu_coefficients",
+    "root_of",
     "sample_rows",
     "second_moments",
     "sum_branch",
+    "summarise_rows",
     "triangle_weights",
     "unpack_sums",
     "whitening_map",
+    "with_root",
 ]

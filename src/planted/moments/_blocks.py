@@ -32,6 +32,8 @@ __all__ = [
     "RowBlocks",
     "RowSource",
     "checked_pair",
+    "root_of",
+    "with_root",
 ]
 
 DEFAULT_BLOCK_ROWS = 4096
@@ -308,17 +310,46 @@ class _Mapped:
     def n_parts(self) -> int | None:
         return self.inner.n_parts
 
-    def excerpt(self, first: int, last: int) -> RowSource:
-        """Return the function of an excerpt, where the rows themselves have one."""
-        inner: Any = self.inner
-        return _Mapped(inner.excerpt(first, last), self.transform) if hasattr(inner, "excerpt") else self
-
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         shape: tuple[int, int] | None = None
         for block in self.inner.blocks(first, last):
             X, Y = checked_pair(block.number, *self.transform(block.first_row, block.X, block.Y), shape)
             shape = X.shape[1], Y.shape[1]
             yield block._replace(X=X, Y=Y)
+
+
+def root_of(source: RowSource) -> RowSource:
+    """Return the rows as they are stored, before any function of them.
+
+    Parameters
+    ----------
+    source : RowSource
+        Rows, perhaps seen through functions.
+
+    Returns
+    -------
+    RowSource
+        The innermost source.
+    """
+    return root_of(source.inner) if isinstance(source, _Mapped) else source
+
+
+def with_root(source: RowSource, root: RowSource) -> RowSource:
+    """Return the same functions of other rows.
+
+    Parameters
+    ----------
+    source : RowSource
+        Rows, perhaps seen through functions.
+    root : RowSource
+        What to put in the place of the innermost source.
+
+    Returns
+    -------
+    RowSource
+        The functions of the new rows.
+    """
+    return _Mapped(with_root(source.inner, root), source.transform) if isinstance(source, _Mapped) else root
 
 
 def checked_pair(

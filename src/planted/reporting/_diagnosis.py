@@ -42,6 +42,7 @@ def summarise_diagnosis(diagnosis: Diagnosis) -> Report:
             ("inputs", f"{d:,}"),
             ("outputs", f"{m:,}"),
             ("hidden units", _widths(diagnosis)),
+            ("predicted", str(diagnosis.cost)),
         ),
         sections=(_methods_section(diagnosis), _findings_section(diagnosis)),
         record=to_plain(diagnosis.to_dict()),

@@ -1,0 +1,233 @@
+"""Dask arrays and dataframes as row blocks: a partition is a part.
+
+Nothing is computed but the lengths of the partitions, and those only where Dask does not know them. Partitions stay on the
+workers; each is cut into blocks where it is summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from planted.moments import DEFAULT_BLOCK_ROWS, Block, RowBlocks, checked_pair
+from planted.outcomes import BadInputError
+
+__all__ = ["CollectionSource", "PartitionSource", "blocks_of_collections"]
+
+
+def blocks_of_collections(X: Any, Y: Any, *, block_rows: int = DEFAULT_BLOCK_ROWS) -> RowBlocks:
+    """Return Dask collections as row blocks, summed on the cluster of the current client if there is one.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d) or dask dataframe
+        Inputs.
+    Y : dask array of shape (n, m) or (n,), or dask dataframe or series
+        Outputs, partitioned like X.
+    block_rows : int
+        Rows in a block.
+
+    Returns
+    -------
+    RowBlocks
+        The rows.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> blocks = blocks_of_collections(da.ones((10, 2), chunks=(4, 2)), da.zeros(10, chunks=4))
+    >>> [X.shape for X, Y in blocks]
+    [(4, 2), (4, 2), (2, 2)]
+    """
+    inputs, outputs = _partitions(X, "X"), _partitions(Y, "Y")
+    if len(inputs) != len(outputs):
+        raise BadInputError(
+            f"X has {len(inputs)} partitions and Y {len(outputs)}; take both from one collection, or rechunk Y like X"
+        )
+    lengths = _lengths(X, inputs)
+    blocks = RowBlocks.from_source(CollectionSource(tuple(inputs), tuple(outputs), lengths, block_rows))
+    client = _current_client()
+    if client is None:
+        return blocks
+    from planted.distributed._engine import DaskEngine
+
+    return blocks.executed(engine=DaskEngine(client))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSource:
+    """Partitions that Dask will compute.
+
+    Parameters
+    ----------
+    inputs, outputs : tuple of dask.delayed.Delayed
+        Partitions of X and of Y.
+    lengths : tuple of int
+        Their rows.
+    block_rows : int
+        Rows in a block; the last one of a partition may be shorter.
+    """
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    block_rows: int
+
+    @property
+    def n_parts(self) -> int:
+        """Number of partitions."""
+        return len(self.lengths)
+
+    def delayed_part(self, part: int) -> tuple[Any, Any]:
+        """Return a partition that is still to be computed.
+
+        Parameters
+        ----------
+        part : int
+            Its number.
+
+        Returns
+        -------
+        tuple of dask.delayed.Delayed
+            Inputs and outputs.
+        """
+        return self.inputs[part], self.outputs[part]
+
+    def outline(self) -> CollectionSource:
+        """Return where the rows stand, without the rows.
+
+        Returns
+        -------
+        CollectionSource
+            The same lengths; small enough to be sent with every task.
+        """
+        return replace(self, inputs=(), outputs=())
+
+    def blocks(self, first: int, last: int | None) -> Iterator[Block]:
+        """Compute partitions one after the other and yield their blocks.
+
+        Parameters
+        ----------
+        first : int
+            First part.
+        last : int or None
+            End, not included.
+
+        Yields
+        ------
+        Block
+            The rows.
+        """
+        import dask
+
+        for part in range(first, self.n_parts if last is None else min(last, self.n_parts)):
+            yield from self.cut(part, *dask.compute(*self.delayed_part(part)))
+
+    def cut(self, part: int, X: Any, Y: Any) -> Iterator[Block]:
+        """Cut a partition into blocks.
+
+        Parameters
+        ----------
+        part : int
+            Its number.
+        X, Y : array_like
+            Its rows.
+
+        Yields
+        ------
+        Block
+            The rows.
+        """
+        inputs, outputs = _numbers(X), _numbers(Y)
+        step = self.block_rows
+        number = sum(-(-length // step) for length in self.lengths[:part])
+        row = sum(self.lengths[:part])
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            pair = checked_pair(number, inputs[rows], outputs[rows], None)
+            yield Block(part, number, row + start, *pair)
+            number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSource:
+    """Partitions that are here.
+
+    Parameters
+    ----------
+    outline : CollectionSource
+        Where they stand.
+    first_part : int
+        Number of the first.
+    pairs : sequence of (X, Y)
+        Their rows.
+    """
+
+    outline: CollectionSource
+    first_part: int
+    pairs: Sequence[tuple[Any, Any]]
+
+    @property
+    def n_parts(self) -> int:
+        """Number of partitions in all."""
+        return self.outline.n_parts
+
+    def blocks(self, first: int, last: int | None) -> Iterator[Block]:
+        """Yield the blocks of the partitions that are here.
+
+        Parameters
+        ----------
+        first : int
+            First part.
+        last : int or None
+            End, not included.
+
+        Yields
+        ------
+        Block
+            The rows.
+        """
+        for place, pair in enumerate(self.pairs):
+            part = self.first_part + place
+            if part >= first and (last is None or part < last):
+                yield from self.outline.cut(part, *pair)
+
+
+def _partitions(data: Any, label: str) -> list[Any]:
+    """Return the row partitions of a collection as delayed objects."""
+    if not hasattr(data, "to_delayed"):
+        raise BadInputError(
+            f"{label} is of type {type(data).__name__}; expected a Dask array or dataframe like the other"
+        )
+    if hasattr(data, "chunks"):
+        if data.ndim == 2 and len(data.chunks[1]) > 1:
+            data = data.rechunk({1: -1})
+        return list(np.ravel(data.to_delayed()))
+    return list(data.to_delayed())
+
+
+def _lengths(X: Any, partitions: list[Any]) -> tuple[int, ...]:
+    known = X.chunks[0] if hasattr(X, "chunks") else (float("nan"),)
+    if not any(length != length for length in known):
+        return tuple(int(length) for length in known)
+    import dask
+
+    return tuple(int(length) for length in dask.compute(*(dask.delayed(len)(part) for part in partitions)))
+
+
+def _numbers(values: Any) -> npt.NDArray[Any]:
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+
+def _current_client() -> Any:
+    """Return the client in whose context we are, or None."""
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None

@@ -1,0 +1,199 @@
+"""Files as row blocks: larger than memory, from any row on, the same bits as the table in memory.
+
+One file, several, or a folder of them are one table, their rows one after the other in the order of their names. Rows are
+cut into blocks across files and row groups, so that results do not depend on how the table was split. Parquet is entered at
+its row groups and `.npy` at any row: workers read their own parts. `.csv`, `.feather` and `.npz` are read from the beginning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from planted._typing import Array
+from planted._validation import check_finite
+from planted.io._tables import BLOCK_ROWS, Column, choose_columns, cut_evenly, open_source
+from planted.moments import DEFAULT_BLOCK_ROWS, PART_BLOCKS, Block, RowBlocks
+from planted.outcomes import BadInputError
+
+__all__ = ["TableSource", "open_blocks"]
+
+SAMPLED_BYTES = 1 << 20  # of each end of a file, for its fingerprint
+_SUFFIXES = (".parquet", ".npy", ".csv", ".feather", ".npz")
+
+
+def open_blocks(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    targets: Column | Sequence[Column] | None = None,
+    features: Column | Sequence[Column] | None = None,
+    block_rows: int = DEFAULT_BLOCK_ROWS,
+) -> RowBlocks:
+    """Open files as row blocks for `planted.recover`; nothing is loaded but their heads.
+
+    Parameters
+    ----------
+    path : path-like or sequence of path-like
+        A `.parquet`, `.npy`, `.csv`, `.feather` or `.npz` file, a folder of such files, or several files.
+    targets, features : str, int or sequence of them, optional
+        The columns, as in `planted.io.read_table`.
+    block_rows : int
+        Rows in each block; the last one may be shorter. Results depend on it by rounding only.
+
+    Returns
+    -------
+    RowBlocks
+        The rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for name in "ab":
+    ...     np.save(Path(folder.name) / f"{name}.npy", np.arange(12.0).reshape(4, 3))
+    >>> [X.shape for X, Y in open_blocks(folder.name, block_rows=3)]
+    [(3, 2), (3, 2), (2, 2)]
+    >>> folder.cleanup()
+    """
+    if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
+        raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
+    files = _files_of(path)
+    first, *others = [open_source(file) for file in files]
+    inputs, outputs = choose_columns(first, targets, features)
+    for other in others:
+        if other.names != first.names:
+            raise BadInputError(
+                f"{other.path} has the columns {other.names[:10]}, but {first.path} has {first.names[:10]}."
+            )
+    sources = (first, *others)
+    is_open = all(each.blocks_from is not None and each.n_rows is not None for each in sources)
+    rows = tuple(int(each.n_rows or 0) for each in sources) if is_open else None
+    source = TableSource(
+        paths=tuple(map(str, files)),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        rows=rows,
+        block_rows=block_rows,
+    )
+    return RowBlocks.from_source(source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSource:
+    """Rows of files; small, so that it can be sent to workers, which open the files themselves.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        The files.
+    inputs, outputs : tuple of int
+        Their columns.
+    rows : tuple of int or None
+        Rows of each file; None if a file can only be read from its beginning.
+    block_rows : int
+        Rows in a block.
+    """
+
+    paths: tuple[str, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    rows: tuple[int, ...] | None
+    block_rows: int
+
+    @property
+    def n_parts(self) -> int | None:
+        """Number of parts, where files can be entered anywhere."""
+        return None if self.rows is None else -(-sum(self.rows) // (PART_BLOCKS * self.block_rows))
+
+    def blocks(self, first: int, last: int | None) -> Iterator[Block]:
+        """Yield the blocks of some parts.
+
+        Parameters
+        ----------
+        first : int
+            First part.
+        last : int or None
+            End, not included.
+
+        Yields
+        ------
+        Block
+            The rows.
+        """
+        number, step, d = first * PART_BLOCKS, self.block_rows, len(self.inputs)
+        names = [open_source(self.paths[0]).names[j] for j in (*self.inputs, *self.outputs)]
+        label = self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}"
+        for values in cut_evenly(self._values(number * step), step):
+            if last is not None and number >= last * PART_BLOCKS:
+                return
+            check_finite(values, f"block {number} of {label}", names=names, first_row=number * step)
+            X, Y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d:])
+            yield Block(number // PART_BLOCKS, number, number * step, X, Y)
+            number += 1
+        if number == 0:
+            raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
+
+    def fingerprint(self) -> str:
+        """Return a hash of the files' names, sizes, times and ends, and of the chosen columns and blocks.
+
+        Returns
+        -------
+        str
+            Hexadecimal digits; equal for the same data.
+        """
+        digest = hashlib.sha256(repr((self.inputs, self.outputs, self.block_rows)).encode())
+        for path in map(Path, self.paths):
+            info = path.stat()
+            digest.update(repr((path.name, info.st_size, info.st_mtime_ns)).encode())
+            with path.open("rb") as file:
+                digest.update(file.read(SAMPLED_BYTES))
+                file.seek(max(info.st_size - SAMPLED_BYTES, 0))
+                digest.update(file.read(SAMPLED_BYTES))
+        return digest.hexdigest()
+
+    def _values(self, row: int) -> Iterator[Array]:
+        """Stream inputs and outputs side by side from a row on, file after file."""
+        columns = (*self.inputs, *self.outputs)
+        if self.rows is None:
+            streams = (open_source(path).stream(columns, BLOCK_ROWS, 0) for path in self.paths)
+            return _dropping(chain.from_iterable(streams), row)
+        begins = np.cumsum([0, *self.rows])
+        return chain.from_iterable(
+            open_source(path).stream(columns, BLOCK_ROWS, max(row - int(begin), 0))
+            for path, begin, n_rows in zip(self.paths, begins[:-1], self.rows, strict=True)
+            if row < begin + n_rows
+        )
+
+
+def _files_of(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that a path stands for: itself, the tables of a folder, or several."""
+    if not isinstance(path, str | os.PathLike):
+        if not path:
+            raise BadInputError("no file was given, expected at least one.")
+        return [file for each in path for file in _files_of(each)]
+    if not Path(path).is_dir():
+        return [Path(path)]
+    files = sorted(
+        file for file in Path(path).iterdir() if file.suffix.lower() in _SUFFIXES and file.name[0] not in "._"
+    )
+    kinds = sorted({file.suffix.lower() for file in files})
+    if len(kinds) != 1:
+        found = f"files of several formats ({', '.join(kinds)})" if kinds else "no table"
+        raise BadInputError(
+            f"the folder {path} holds {found}, expected files of one format: {', '.join(_SUFFIXES)}."
+        )
+    return files
+
+
+def _dropping(blocks: Iterator[Array], rows: int) -> Iterator[Array]:
+    for block in blocks:
+        kept = block[min(rows, len(block)) :]
+        rows = max(rows - len(block), 0)
+        if len(kept):
+            yield kept

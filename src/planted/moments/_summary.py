@@ -1,0 +1,145 @@
+"""A summary of rows that merges in any order: moments of all of them, and a sample that is a function of the set alone.
+
+The key of a row is a hash of its numbers, and the rows of the smallest keys are kept, sorted by key. Two summaries of the
+same rows hold the same sample, bit by bit, whatever the order in which the rows came and wherever they were summed; while
+there are no more rows than the sample holds, it *is* the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from planted._typing import Array
+from planted._validation import hash_rows
+from planted.moments._blocks import RowBlocks
+from planted.moments._gram import RowMoments
+from planted.moments._passes import accumulate
+from planted.moments._sums import Sums
+from planted.outcomes import BadInputError
+
+__all__ = ["RowSummary", "summarise_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSummary(Sums):
+    """Moments of all rows and a sample of them.
+
+    Parameters
+    ----------
+    size : int
+        At most so many rows are kept.
+    count : int
+        Number of rows.
+    mean : ndarray of shape (d + m,)
+        Mean of the rows (x, y).
+    scatter : ndarray of shape (d + m, d + m)
+        Sum of outer products of the centred rows.
+    keys : ndarray of shape (kept,)
+        Hashes of the kept rows, ascending.
+    X : ndarray of shape (kept, d)
+        Their inputs.
+    Y : ndarray of shape (kept, m)
+        Their outputs.
+    """
+
+    size: int
+    count: int
+    mean: Array
+    scatter: Array
+    keys: npt.NDArray[np.uint64]
+    X: Array
+    Y: Array
+
+    @property
+    def holds_all_rows(self) -> bool:
+        """Whether no row was left out."""
+        return len(self.keys) == self.count
+
+    @property
+    def moments(self) -> RowMoments:
+        """Count, mean and scatter of all rows."""
+        return RowMoments(self.count, self.mean, self.scatter)
+
+    def merge(self, other: RowSummary) -> RowSummary:
+        """Return the summary of both sets of rows.
+
+        Parameters
+        ----------
+        other : RowSummary
+            Summary of other rows of the same columns.
+
+        Returns
+        -------
+        RowSummary
+            Summary of the union.
+        """
+        shapes = [(part.X.shape[1], part.Y.shape[1]) for part in (self, other)]
+        if shapes[0] != shapes[1]:
+            raise BadInputError(
+                f"sums of {shapes[0][0]} inputs and {shapes[0][1]} outputs cannot be merged with sums of {shapes[1][0]} and "
+                f"{shapes[1][1]}"
+            )
+        moments = self.moments.merge(other.moments)
+        rows = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "Y"))
+        return _kept(min(self.size, other.size), moments, *rows)
+
+
+def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
+    """Summarise rows in one pass.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows.
+    size : int
+        Rows to keep, at most.
+
+    Returns
+    -------
+    RowSummary
+        The summary.
+
+    Examples
+    --------
+    >>> X, Y = np.arange(6.0)[:, None], np.ones((6, 1))
+    >>> whole = summarise_rows(RowBlocks.from_arrays(X, Y), 4)
+    >>> parts = [summarise_rows(RowBlocks.from_arrays(X[i], Y[i]), 4) for i in (slice(4, 6), slice(0, 4))]
+    >>> bool((parts[0].merge(parts[1]).X == whole.X).all()), whole.count, len(whole.X)
+    (True, 6, 4)
+    """
+    return accumulate(blocks, SummarySummand(size))
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySummand:
+    """The summary of a block.
+
+    Parameters
+    ----------
+    size : int
+        Rows to keep.
+    """
+
+    size: int
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSummary:
+        """Summarise a block."""
+        return _kept(self.size, RowMoments.of(np.hstack([X, Y])), _spread(hash_rows(X, Y)), X, Y)
+
+
+def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array, Y: Array) -> RowSummary:
+    """Keep the smallest keys, in their order; equal keys are equal rows."""
+    order = np.argsort(keys, kind="stable")[:size]
+    return RowSummary(size, moments.count, moments.mean, moments.scatter, keys[order], X[order], Y[order])
+
+
+def _spread(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mix the bits once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014)."""
+    word = hashes ^ (hashes >> np.uint64(30))
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    return np.asarray(word ^ (word >> np.uint64(31)))

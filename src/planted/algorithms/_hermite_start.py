@@ -49,7 +49,12 @@ ROWS_PER_COLUMN = 4  # fewer, and a regression costs more variance than it saves
 VISIBLE = 1.2  # singular values of T_2 over the edge of noise
 EIGEN_DRAWS = 10
 SWEEPS = 2  # estimates with the last network subtracted
+DRAW_STEPS = 25  # steps of moment matching by which draws are compared
+LINEAR_PART = 0.3  # share of T_1 that visible units may leave over before a linear part is assumed
 START_BIAS = 2.5  # biases of a start are clipped here; moment matching moves them on
+
+
+_Parts = tuple[Array, Array, Array]  # W, b, A
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +223,17 @@ def _start_full_rank(
 ) -> Start:
     """Solve the eigenproblem in the span of the units, then sweep."""
     control: TwoLayerNetwork | None = None
-    margin = float("nan")
+    lowest, margin = 1, float("nan")
     for sweep in range(SWEEPS + 1):
         sample.progress(f"matching moments, sweep {sweep}", float("nan"))
         span = leading_span(second, k)[0]
         tensors = _tensors_in_span(sample, span, reduction, control)
-        known = None if control is None else (_unit_rows(control.W @ span), control.b, control.A)
-        found, smallest = _best_match(tensors, known, rng)
-        margin = smallest if known is None else margin
+        if control is None:
+            start, margin = _best_start(tensors, rng)
+            lowest = 2 if _has_linear_part(tensors, start) else 1
+        else:
+            start = (_unit_rows(control.W @ span), control.b, control.A)
+        found = match_moments(tensors, start, lowest=lowest)
         control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
         if reduction != "joint" or sweep == SWEEPS:
             break
@@ -234,7 +242,7 @@ def _start_full_rank(
         second = second + relu_tensors(control.W, control.b, control.A).second
     assert control is not None
     units = Units(control.W, control.b, control.A, np.zeros(0), noise)
-    return Start(units, 1, True, visible, noise, margin, {"matching_cost": found.cost})
+    return Start(units, 1, lowest == 1, visible, noise, margin, {"matching_cost": found.cost})
 
 
 def _tensors_in_span(
@@ -251,24 +259,30 @@ def _tensors_in_span(
     )  # exact, though rows are a little shorter
 
 
-def _best_match(
-    tensors: HermiteTensors, known: tuple[Array, Array, Array] | None, rng: np.random.Generator
-) -> tuple[MatchedUnits, float]:
-    """Match moments from several starts, or from known units, and keep the best; with the margin of its signs."""
-    best: tuple[MatchedUnits, float] | None = None
-    for _ in range(1 if known is not None else EIGEN_DRAWS):
-        if known is None:
-            W = solve_eigenproblem(tensors, rng)
-            b, A = recover_scalars(1, W, tensors)
-            signs, margin = fix_signs(W, A, tensors.first)
-            start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
-        else:
-            start, margin = known, float("nan")
-        found = match_moments(tensors, start, lowest=1)
-        if best is None or found.cost < best[0].cost:
-            best = (found, margin)
+def _best_start(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_Parts, float]:
+    """Solve the eigenproblem for several draws and keep the units that match best; with the margin of their signs."""
+    best: MatchedUnits | None = None
+    best_margin = float("nan")
+    for _ in range(EIGEN_DRAWS):
+        W = solve_eigenproblem(tensors, rng)
+        b, A = recover_scalars(1, W, tensors)
+        signs, margin = fix_signs(W, A, tensors.first)
+        start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
+        found = match_moments(tensors, start, lowest=1, max_iter=DRAW_STEPS)
+        if best is None or found.cost < best.cost:
+            best, best_margin = found, margin
     assert best is not None
-    return best
+    return (best.W, best.b, best.A), best_margin
+
+
+def _has_linear_part(tensors: HermiteTensors, units: _Parts) -> bool:
+    """Whether order 1 contradicts the orders above: units that are always on are there, and the signs cannot be read."""
+    blind = match_moments(tensors, units, lowest=2)
+    known = relu_tensors(blind.W, blind.b, blind.A)
+    signs = fix_signs(blind.W, blind.A, tensors.first)[0]
+    turned = relu_tensors(blind.W * signs[:, None], blind.b * signs, blind.A)
+    rest = min(np.linalg.norm(tensors.first - part.first) for part in (known, turned))
+    return bool(rest > LINEAR_PART * np.linalg.norm(tensors.first))
 
 
 def _unit_rows(W: Array) -> Array:

@@ -132,12 +132,15 @@ def recover_hermite(
         "offset": offset,
         "n_restarts": n_restarts,
     }
+    is_refined = variant == "efficient" if refined is None else refined
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
     if problem.n_samples <= problem.n_features + 2:
         return _too_few(problem, options)
     try:
         white = whiten_problem(problem)
         normal = normality_evidence(white.sample.blocks, problem.n_samples, white.sample.shape[0])
+        if not (is_refined or normal.passed):
+            return _refusal(problem, options, normal)
         start = _find_units(white, options, problem.rng)
     except KeyboardInterrupt:
         text = "Interrupted before the moments were summed."
@@ -145,7 +148,6 @@ def recover_hermite(
             problem, REQUIRES, options, outcome=Outcome.STOPPED_EARLY, evidence=(), detail=text
         )
     report = _Report(problem, white, options, normal, start)
-    is_refined = variant == "efficient" if refined is None else refined
     return _refine_and_certify(report) if is_refined else _unrefined(report)
 
 
@@ -247,7 +249,7 @@ def _refine_and_certify(report: _Report) -> Recovery:
         return replace(stopped, detail="Interrupted; " + stopped.detail)
     if answer.outcome is Outcome.RECOVERED or report.normal.passed:
         return _with_alternatives(_with_reach(report, answer))
-    return _refusal(report, answer.evidence)
+    return _refusal(problem, report.options, report.normal, (*report.evidence()[1:], *answer.evidence))
 
 
 def _with_reach(report: _Report, answer: Recovery) -> Recovery:
@@ -258,7 +260,7 @@ def _with_reach(report: _Report, answer: Recovery) -> Recovery:
         approximation = report.approximate()
         evidence = (*evidence, *approximation.evidence())
         detail += (
-            f" {report.start.n_visible} unit(s) and a linear part predict the outputs with a squared error of at most "
+            f" {len(report.start.units.W)} unit(s) and a linear part predict the outputs with a squared error of at most "
             f"{approximation.bound:.2g} output variances (95 %)."
         )
     return replace(answer, evidence=evidence, detail=detail)
@@ -301,8 +303,6 @@ def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
 def _unrefined(report: _Report) -> Recovery:
     """Return the moments' own answer: Algorithm 6 where the signs are known, Algorithm 5 otherwise."""
     start, problem = report.start, report.problem
-    if not report.normal.passed:
-        return _refusal(report, ())
     if not len(start.units.W):
         text = f"No unit stands out of the sampling error of {problem.n_samples} samples."
         return without_network(
@@ -347,18 +347,19 @@ def _signed_network(report: _Report) -> TwoLayerNetwork:
     return TwoLayerNetwork(units.W, units.b, units.A, offset)
 
 
-def _refusal(report: _Report, evidence: tuple[Evidence, ...]) -> Recovery:
-    normal = report.normal
+def _refusal(
+    problem: Problem, options: dict[str, Any], normal: Evidence, evidence: tuple[Evidence, ...] = ()
+) -> Recovery:
     text = (
         f"{normal.name}: {normal.measured:.2g}, needed {normal.comparison} {normal.required:.0e} ({normal.equation}). "
         "Hermite tensors mean nothing for other laws, and no refined network was certified."
     )
     return without_network(
-        report.problem,
+        problem,
         REQUIRES,
-        report.options,
+        options,
         outcome=Outcome.ASSUMPTION_FAILED,
-        evidence=(*report.evidence(), *evidence),
+        evidence=(normal, *evidence),
         detail=text,
     )
 

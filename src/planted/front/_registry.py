@@ -22,6 +22,7 @@ _MODULES = {
     "restarts": ("planted.algorithms.expand", "recover_restarts"),
     "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
     "hermite": ("planted.algorithms.hermite", "recover_hermite"),
+    "landscape": ("planted.algorithms.landscape", "recover_landscape"),
     "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),

@@ -24,7 +24,7 @@ from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.moments import RowBlocks, joint_moments, sample_rows
 from planted.networks import TwoLayerNetwork, unit_order
-from planted.outcomes import Guarantee, Outcome
+from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable
 
 __all__ = ["Problem", "Scaling", "prepare_problem", "without_network"]
@@ -309,7 +309,12 @@ def prepare_problem(
     sampling, rng = solver_streams(random_state, 2)
     earlier = blocks.passes.count
     moments = joint_moments(blocks)
-    d = blocks.widths()[0]
+    try:
+        d = blocks.widths()[0]
+    except BadInputError as error:
+        raise BadInputError(
+            "the rows could be read only once; `open` must return a fresh iterable every time"
+        ) from error
     spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
     scaling = _scaling(moments.mean, spread, d) if centre else _plain_scaling(moments.mean, spread, d)
     standardised = blocks.map(scaling.apply)

@@ -13,9 +13,8 @@ from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted.io import Table
-    from planted.moments import RowBlocks
 
-__all__ = ["is_too_large", "read_inputs", "read_samples", "stream_samples", "write_page"]
+__all__ = ["is_too_large", "read_inputs", "read_samples", "write_page"]
 
 
 def read_samples(path: Path, *, targets: list[str] | None, features: list[str] | None) -> Table:
@@ -30,15 +29,6 @@ def read_samples(path: Path, *, targets: list[str] | None, features: list[str] |
         if split == given:
             raise
         return read_table(path, targets=split[0], features=split[1])
-
-
-def stream_samples(path: Path, *, targets: list[str] | None, features: list[str] | None) -> RowBlocks:
-    """Return the rows of a file as blocks that are read anew for every pass; nothing is loaded whole."""
-    from planted.io import iter_table
-    from planted.moments import RowBlocks
-
-    chosen = split_names(targets), split_names(features)
-    return RowBlocks(lambda: iter_table(path, targets=chosen[0], features=chosen[1]))
 
 
 def is_too_large(path: Path) -> bool:

@@ -26,6 +26,7 @@ from planted.cli._queries import export, identify, simplify
 from planted.cli._recover import recover
 from planted.cli._reproduce import reproduce
 from planted.cli._simulate import simulate
+from planted.cli._sums import sums
 from planted.outcomes import PlantedError, RecoveryError
 
 __all__ = ["app", "main"]
@@ -72,7 +73,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     recover: (
         "planted recover samples.csv --targets y1 y2 --out net.safetensors --report report.html",
         "planted recover samples.parquet --targets y --hidden 5 --seed 1 --json",
+        "planted recover folder_of_parquet --targets y --cluster tcp://127.0.0.1:8786 --checkpoint run --resume",
+        "planted recover --sums a.sums b.sums",
     ),
+    sums: ("planted sums part1.parquet --targets y1 y2 --out a.sums",),
     diagnose: (
         "planted diagnose samples.csv --targets y1 y2",
         "planted diagnose samples.npz --report page.html",
@@ -101,7 +105,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     doctor: ("planted doctor", "planted doctor --json"),
     bench: ("planted bench --quick", "planted bench --only queries", "planted bench --collect --json"),
 }
-VARIADIC = {recover, diagnose, predict, memorize}
+VARIADIC = {recover, sums, diagnose, predict, memorize}
 for command, examples in EXAMPLES.items():
     kind = VariadicCommand if command in VARIADIC else TyperCommand
     lines = "\n\n".join(("Examples:", *(f"$ {line}" for line in examples)))

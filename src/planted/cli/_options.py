@@ -23,7 +23,7 @@ __all__ = [
     "split_names",
 ]
 
-VARIADIC = ("--targets", "--features")
+VARIADIC = ("--targets", "--features", "--sums")
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file.")
@@ -56,7 +56,8 @@ class VariadicCommand(TyperCommand):
         takes_value = {
             name for option in self.params for name in option.opts if name[:1] == "-" and not _is_flag(option)
         }
-        n_arguments = sum(option.param_type_name == "argument" for option in self.params)
+        # Sums stand in the place of DATA: no value of a variadic option is meant as an argument.
+        n_arguments = sum(option.param_type_name == "argument" for option in self.params) - ("--sums" in args)
         return list(super().parse_args(ctx, _expand(args, takes_value, n_arguments)))
 
 

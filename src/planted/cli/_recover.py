@@ -19,17 +19,17 @@ from planted.cli._console import (
     progress_bar,
     spoken_warnings,
 )
-from planted.cli._files import is_too_large, read_samples, stream_samples, write_page
+from planted.cli._files import is_too_large, read_samples, write_page
 from planted.cli._options import (
     ActivationOption,
-    DataArgument,
     FeaturesOption,
     SeedOption,
     TargetsOption,
     check_folder,
     parse_hidden,
 )
-from planted.outcomes import Outcome
+from planted.cli._runs import LongRun, noticed_interrupts, open_run
+from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:
     from planted.reporting import Report
@@ -38,11 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["print_verdict", "recover"]
 
 PREVIEW_ROWS = 2000
+EXIT_INTERRUPTED = 130
 TONES = {"good": "bold green", "caution": "bold yellow", "bad": "bold red"}
 
 
 def recover(
-    data: DataArgument,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file, or a folder of them."
+        ),
+    ] = None,
     targets: TargetsOption = None,
     features: FeaturesOption = None,
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
@@ -59,23 +65,42 @@ def recover(
     stream: Annotated[
         bool, typer.Option("--stream", help="Read the file in blocks, never whole (large files always are).")
     ] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Sum on the Dask cluster at tcp://HOST:PORT.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep what was summed, to resume from.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the checkpoint (DATA.checkpoint if no folder is given)."),
+    ] = False,
+    sums: Annotated[
+        list[Path] | None,
+        typer.Option("--sums", metavar="FILE...", help="Merged sums of `planted sums` instead of DATA."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Find the two-layer network that made the targets from the inputs.
 
-    Exit code 0: this is the network. 1: it could not be recovered, and the reason is printed.
+    Exit code 0: this is the network. 1: it could not be recovered, and the reason is printed. 130: interrupted.
     """
     check_folder(out)
     check_folder(report)
     n_hidden = parse_hidden(hidden)
-    with progress_bar(f"reading {data}") as progress, spoken_warnings():
-        samples = _open_samples(data, targets, features, stream=stream or is_too_large(data))
-        options: dict[str, Any] = {"method": method, "activation": activation, "random_state": seed}
-        options |= {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
+    large = _Large(stream, cluster, checkpoint, resume)
+    given: dict[str, Any] = {"method": method, "activation": activation}
+    with (
+        progress_bar(f"reading {data or 'sums'}") as progress,
+        spoken_warnings(),
+        noticed_interrupts() as noticed,
+    ):
+        samples = _open_samples(
+            data, (targets, features), large, sums=sums, seed=seed, given={**given, "hidden": hidden}
+        )
+        options = given | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
         with few_threads(samples.n_values):
-            import planted
-
-            record = planted.recover(*samples.data, **options)
+            record = samples.recover(random_state=samples.run.seed if samples.run else seed, **options)
     from planted.reporting import summarise
 
     preview = samples.preview() if report is not None else None
@@ -85,17 +110,47 @@ def recover(
     else:
         print_verdict(out_console(), summary)
     _write_results(record, summary, out=out, report=report)
+    if noticed.seen:
+        print_note("Interrupted: this is the best so far. Run again with --resume to go on where it stopped.")
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if samples.run is not None:
+        samples.run.finish()
     if record.outcome is not Outcome.RECOVERED:
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True, slots=True)
+class _Large:
+    """What was asked for data larger than memory."""
+
+    stream: bool
+    cluster: str | None
+    checkpoint: Path | None
+    resume: bool
+
+    def is_wanted(self, data: Path) -> bool:
+        """Return whether the rows are to be read in blocks."""
+        asked = self.stream or self.cluster is not None or self.checkpoint is not None or self.resume
+        return asked or data.is_dir() or is_too_large(data)
+
+
+@dataclass(frozen=True, slots=True)
 class _Samples:
-    """Samples in memory or in blocks, with what the report needs of them."""
+    """Samples in memory, in blocks or as sums, with what the report needs of them."""
 
     data: tuple[Any, ...]
     names: dict[str, Any]
     n_values: int
+    run: LongRun | None = None
+
+    def recover(self, **options: Any) -> Recovery:
+        """Recover by the door that these samples need."""
+        import planted
+        from planted.moments import RowSummary
+
+        if isinstance(self.data[0], RowSummary):
+            return planted.recover_from_sums(*self.data, **options)
+        return planted.recover(*self.data, **options)
 
     def preview(self) -> tuple[Any, Any]:
         """Rows to draw: all that are in memory, or a sample of the blocks."""
@@ -103,17 +158,44 @@ class _Samples:
             return self.data[0], self.data[1]
         import numpy as np
 
-        from planted.moments import sample_rows
+        from planted.moments import RowBlocks, RowSummary, sample_rows
 
-        return sample_rows(self.data[0], PREVIEW_ROWS, np.random.default_rng(0))
+        if isinstance(self.data[0], RowSummary):
+            return self.data[0].X, self.data[0].Y
+        rows = RowBlocks(self.data[0].open, self.data[0].entry)  # a pass that no checkpoint need remember
+        return sample_rows(rows, PREVIEW_ROWS, np.random.default_rng(0))
 
 
 def _open_samples(
-    path: Path, targets: list[str] | None, features: list[str] | None, *, stream: bool
+    data: Path | None,
+    columns: tuple[list[str] | None, list[str] | None],
+    large: _Large,
+    *,
+    sums: list[Path] | None,
+    seed: int | None,
+    given: dict[str, Any],
 ) -> _Samples:
-    if stream:
-        return _Samples((stream_samples(path, targets=targets, features=features),), {}, path.stat().st_size)
-    table = read_samples(path, targets=targets, features=features)
+    """Open what was given: sums, a file in blocks, or a file that fits into memory."""
+    if (data is None) == (not sums):
+        raise BadInputError("give DATA or --sums FILE..., one of them.")
+    if data is None:
+        from planted.io import read_sums
+
+        summary = read_sums(sums or [])
+        return _Samples((summary,), {}, summary.X.size + summary.Y.size)
+    if large.is_wanted(data):
+        run = open_run(
+            data,
+            columns,
+            cluster=large.cluster,
+            folder=large.checkpoint,
+            resume=large.resume,
+            seed=seed,
+            parameters=given,
+        )
+        # One thread: the bits of a sum must not depend on how many share a product.
+        return _Samples((run.blocks,), {}, 0, run)
+    table = read_samples(data, targets=columns[0], features=columns[1])
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
     return _Samples((table.X, table.Y), names, table.X.size + table.Y.size)
 

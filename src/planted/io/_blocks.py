@@ -2,7 +2,7 @@
 
 One file, several, or a folder of them are one table, their rows one after the other in the order of their names. Rows are
 cut into blocks across files and row groups, so that results do not depend on how the table was split. Parquet is entered at
-its row groups and `.npy` at any row: workers read their own parts. `.csv`, `.feather` and `.npz` are read from the beginning.
+its row groups and `.npy` at any row: workers read their own parts. `.csv`, `.feather` and `.npz` are read from their start.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""Long runs from the command line: files in blocks, on a cluster, with a checkpoint that Ctrl-C leaves behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from planted.cli._console import print_note
+from planted.cli._options import split_names
+
+if TYPE_CHECKING:
+    from planted.moments import RowBlocks
+
+__all__ = ["LongRun", "noticed_interrupts", "open_run"]
+
+
+@dataclass(slots=True)
+class LongRun:
+    """Rows in blocks, the seed of the solver, and the checkpoint of the run."""
+
+    blocks: RowBlocks
+    seed: int | None
+    folder: Path | None
+
+    def finish(self) -> None:
+        """Delete the checkpoint of a run that came to its end."""
+        from planted.io import Checkpoint
+
+        if self.folder is not None:
+            Checkpoint(self.folder).remove()
+
+
+@dataclass(slots=True)
+class Interrupts:
+    """Whether Ctrl-C was pressed."""
+
+    seen: bool = field(default=False)
+
+
+def open_run(
+    data: Path,
+    columns: tuple[list[str] | None, list[str] | None],
+    *,
+    cluster: str | None,
+    folder: Path | None,
+    resume: bool,
+    seed: int | None,
+    parameters: Mapping[str, Any],
+) -> LongRun:
+    """Open files as blocks, connect them to a cluster, and find or begin the checkpoint."""
+    from planted.io import open_blocks
+
+    targets, features = (split_names(names) for names in columns)
+    blocks = open_blocks(data, targets=targets, features=features)
+    if cluster is not None:
+        from planted.distributed import on_cluster
+
+        blocks = on_cluster(blocks, cluster)
+    if folder is None and not resume:
+        return LongRun(blocks, seed, None)
+    from planted.io import Checkpoint, checkpointed
+
+    folder = folder or Path(f"{data.name}.checkpoint")
+    found = Checkpoint(folder).manifest() if resume else None
+    if resume and found is None:
+        print_note(f"There is no checkpoint in {folder}; the run starts from the beginning.")
+    if seed is None:
+        seed = found["parameters"]["seed"] if found is not None else _fresh_seed()
+    blocks = checkpointed(blocks, folder, resume=resume, parameters={**parameters, "seed": seed})
+    return LongRun(blocks, seed, folder)
+
+
+def _fresh_seed() -> int:
+    """Draw a seed that fits into a file: a resumed run must draw what the first one drew."""
+    import numpy as np
+
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
+@contextmanager
+def noticed_interrupts() -> Iterator[Interrupts]:
+    """Remember the first Ctrl-C, which methods may answer with the best so far; a second one ends at once."""
+    noticed = Interrupts()
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        if noticed.seen:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        noticed.seen = True
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, answer)
+    except ValueError:  # not the main thread: whoever runs us answers Ctrl-C
+        yield noticed
+        return
+    try:
+        yield noticed
+    finally:
+        signal.signal(signal.SIGINT, before)

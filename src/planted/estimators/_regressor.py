@@ -13,10 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
 from planted._validation import check_features, check_rows
-from planted.front import recover
+from planted.front import recover, recover_from_sums
+from planted.moments import RowBlocks, summarise_rows
 from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
+from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]
+
+KEPT_ROWS = 20_000
+"""Rows that `partial_fit` keeps; as many as the search of `planted.recover` looks at."""
 
 
 class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,26 +102,77 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
         data = _checked(X, y)
         validate_data(self, X, skip_check_array=True)
-        recovery = recover(
-            data.X,
-            data.Y,
-            self.n_hidden,
-            method=self.method,
-            activation=self.activation,
-            random_state=_seed_of(self.random_state),
-            budget_seconds=self.budget_seconds,
+        self._forget()
+        self._vector_target = data.y_was_1d
+        if (
+            len(data.X) <= KEPT_ROWS
+        ):  # in the order of their hashes: the order of the rows is not part of the data
+            summary = summarise_rows(RowBlocks.from_arrays(data.X, data.Y), KEPT_ROWS)
+            return self._accept(recover_from_sums(summary, self.n_hidden, **self._settings()))
+        return self._accept(recover(data.X, data.Y, self.n_hidden, **self._settings()))
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Add rows to those seen by earlier calls, and recover the network from all of them.
+
+        Moments of all rows and a sample of 20,000 are kept, chosen by a hash of the rows, so that neither the order of the
+        calls nor that of the rows matters. While there are no more rows than that, the result is that of one `fit`; beyond,
+        it is that of the sample: the same network without noise, larger standard errors with it.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Further inputs.
+        y : array_like of shape (n,) or (n, m)
+            Further outputs.
+
+        Returns
+        -------
+        TwoLayerRegressor
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import planted
+        >>> data = planted.simulate.dataset(80, n_features=6, n_hidden=3, n_outputs=4, law="exponential",
+        ...                                 activity=(0.3, 0.7), random_state=0)
+        >>> model = TwoLayerRegressor(random_state=0).partial_fit(data.X[40:], data.Y[40:])
+        >>> model.partial_fit(data.X[:40], data.Y[:40]).recovery_.outcome.name
+        'RECOVERED'
+        """
+        data = _checked(X, y)
+        earlier = getattr(self, "_summary", None)
+        validate_data(self, X, reset=earlier is None, skip_check_array=True)
+        part = summarise_rows(RowBlocks.from_arrays(data.X, data.Y), KEPT_ROWS)
+        self._summary = part if earlier is None else earlier.merge(part)
+        self._vector_target = data.y_was_1d
+        return self._accept(recover_from_sums(self._summary, self.n_hidden, **self._settings()))
+
+    def _forget(self) -> None:
+        """Drop what earlier calls of `partial_fit` have kept."""
+        if hasattr(self, "_summary"):
+            del self._summary
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the options of `planted.recover`."""
+        return {
+            "method": self.method,
+            "activation": self.activation,
+            "random_state": _seed_of(self.random_state),
+            "budget_seconds": self.budget_seconds,
             **(self.options or {}),
-        )
+        }
+
+    def _accept(self, recovery: Recovery) -> Self:
+        """Store a network, or say why there is none."""
         if recovery.network is None:
             raise RecoveryError(recovery.outcome, recovery.detail)
         if recovery.outcome is not Outcome.RECOVERED:
             if self.on_insufficient_data == "raise":
                 raise RecoveryError(recovery.outcome, recovery.detail)
             text = f"{recovery.outcome.name}: {recovery.detail} {recovery.outcome.advice}"
-            warnings.warn(text, RecoveryWarning, stacklevel=2)
+            warnings.warn(text, RecoveryWarning, stacklevel=3)
         self.network_ = recovery.network
         self.recovery_ = recovery
-        self._vector_target = data.y_was_1d
         return self
 
     def predict(self, X: Any) -> Array:

@@ -137,6 +137,17 @@ def test_options_need_a_named_method_that_knows_them() -> None:
         planted.recover(EXACT.X, EXACT.Y, method="complementarity", activation="quadratic")
 
 
+def test_where_every_sample_is_reproduced_no_table_fit_is_tried() -> None:
+    """A unit that is always on: reproduced exactly, not identifiable, and nothing that a small network could add."""
+    b = EXACT.network.b.copy()
+    b[0] = 1 - (EXACT.X @ EXACT.network.W[0]).min()
+    network = planted.TwoLayerNetwork(EXACT.network.W, b, EXACT.network.A)
+    answer = planted.recover(EXACT.X, network(EXACT.X), random_state=0)
+    assert answer.outcome is Outcome.NOT_IDENTIFIABLE
+    lines = {line["method"]: line for line in answer.trace if "method" in line}
+    assert lines["small-network"]["detail"] == "every sample is already reproduced to rounding"
+
+
 def test_no_time_is_an_outcome_not_a_crash() -> None:
     answer = planted.recover(EXACT.X, EXACT.Y, random_state=0, budget_seconds=0.0)
     assert answer.outcome is Outcome.STOPPED_EARLY

@@ -113,11 +113,15 @@ def _plan(
     """Yield the methods to try, in order; those passed over are recorded with the reason.
 
     A method that bears noise and ends with a mere fit has met a residual: methods for noiseless data are then passed over.
+    Where every sample is already reproduced, a method that promises nothing has nothing to add.
     """
     known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
     for name, card in methods().items():
         if activation.partition(":")[0] not in card.activations:
             trace.append(_passed_over(name, f"does not handle the activation {activation!r}"))
+            continue
+        if card.guarantee is Guarantee.NONE and any(map(_reproduces_all, answers)):
+            trace.append(_passed_over(name, "every sample is already reproduced to rounding"))
             continue
         is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
         check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)

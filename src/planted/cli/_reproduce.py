@@ -43,7 +43,7 @@ def reproduce(
     for name in [figure] if figure else list(studies().get(paper, ("",))):
         study_of = find_study(paper, name)
         with progress_bar(f"{paper}, figure {name}") as progress:
-            extra = {"rows": rows} | ({} if data is None else {"data": data})
+            extra = {"rows": rows, "out": out} | ({} if data is None else {"data": data})
             study = study_of(StudyOptions(quick=quick, seed=seed or 0, progress=progress, extra=extra))
         if not as_json:
             _print_claims(study)

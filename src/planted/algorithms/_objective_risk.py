@@ -16,8 +16,9 @@ References  [GLM18]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -29,6 +30,7 @@ from planted.moments import RowBlocks
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
 
 ORDER = 100
+NEGLIGIBLE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,13 @@ class PopulationRisk:
     activation: ScalarActivation
     name: str = "l2"
     trains_outputs: bool = True
+    target: _Rows = field(init=False, repr=False, compare=False)
+    energy: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        target = _rows_of(self.W, self.activation)
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "energy", float(self.a @ target.kernel(target) @ self.a))
 
     @property
     def has_unit_rows(self) -> bool:
@@ -71,10 +80,9 @@ class PopulationRisk:
         tuple
             Value, gradient of shape (k, d), gradient of shape (k,).
         """
-        kind = _RectifiedRows if self.activation.name == "relu" else _SeriesRows
-        own, target = kind(W, self.activation), kind(self.W, self.activation)
-        inner, across, truth = own.kernel(own), own.kernel(target), target.kernel(target)
-        value = a @ inner @ a - 2 * a @ across @ self.a + self.a @ truth @ self.a
+        own, target = _rows_of(W, self.activation), self.target
+        inner, across = own.kernel(own), own.kernel(target)
+        value = a @ inner @ a - 2 * a @ across @ self.a + self.energy
         slope = 2 * (inner @ a - across @ self.a)
         gradient = 2 * (own.pull(own, a) - own.pull(target, self.a)) * a[:, None]
         return float(value), gradient, slope
@@ -151,10 +159,21 @@ def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, An
     return error @ error, 2 * (slopes * error[:, None] * a).T @ X, 2 * error @ H
 
 
+class _Rows(Protocol):
+    """Rows that know the kernel of an activation."""
+
+    def kernel(self, other: Any) -> Array: ...
+    def pull(self, other: Any, a: Array) -> Array: ...
+
+
+def _rows_of(W: Array, activation: ScalarActivation) -> _Rows:
+    return _RectifiedRows(W) if activation.name == "relu" else _SeriesRows(W, activation)
+
+
 class _RectifiedRows:
     """Rows with the arc-cosine kernel: `planted.moments.population.relu_products`, contracted before it is stored."""
 
-    def __init__(self, W: Array, activation: ScalarActivation) -> None:
+    def __init__(self, W: Array) -> None:
         self.W = W
         self.norms = np.linalg.norm(W, axis=1)
         self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
@@ -181,19 +200,20 @@ class _SeriesRows:
     """Rows with their coefficients c_j and the derivatives of these in the norm."""
 
     def __init__(self, W: Array, activation: ScalarActivation) -> None:
-        t, weights = quadrature_nodes()
+        t, polynomials = _weighted_polynomials()
         self.norms = np.linalg.norm(W, axis=1)
         self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
-        polynomials = hermite_polynomials(t, ORDER) * weights
         at = self.norms[:, None] * t
-        self.c = activation.function(at) @ polynomials.T
-        self.dc = (activation.derivative(at) * t) @ polynomials.T
+        self.c = activation.function(at) @ polynomials
+        self.dc = (activation.derivative(at) * t) @ polynomials
+        sizes = np.maximum(np.abs(self.c), np.abs(self.dc)).max(axis=0)
+        self.order = int(np.flatnonzero(sizes > NEGLIGIBLE).max(initial=0))
 
     def kernel(self, other: _SeriesRows) -> Array:
         """Return K of (1) for all pairs of rows."""
         cosines = self.directions @ other.directions.T
         total = np.zeros_like(cosines)
-        for j in range(ORDER, -1, -1):  # Horner
+        for j in range(min(self.order, other.order), -1, -1):  # Horner
             total = total * cosines + np.outer(self.c[:, j], other.c[:, j])
         return total
 
@@ -201,7 +221,7 @@ class _SeriesRows:
         """Return the gradient in each own row of Σ_l a_l K(w, u_l)."""
         cosines = self.directions @ other.directions.T
         turn, grow = np.zeros_like(cosines), np.zeros_like(cosines)
-        for j in range(ORDER, -1, -1):
+        for j in range(min(self.order, other.order), -1, -1):
             if j:
                 turn = turn * cosines + j * np.outer(self.c[:, j], other.c[:, j])
             grow = grow * cosines + np.outer(self.dc[:, j], other.c[:, j])
@@ -209,3 +229,10 @@ class _SeriesRows:
         along = (turn @ other.directions) - (turn * cosines).sum(axis=1)[:, None] * self.directions
         safe = np.where(self.norms > 0, self.norms, 1.0)[:, None]
         return np.asarray(along / safe + grow[:, None] * self.directions)
+
+
+@lru_cache(maxsize=1)
+def _weighted_polynomials() -> tuple[Array, Array]:
+    """Return the nodes, and Hermite polynomials times the weights of the quadrature."""
+    t, weights = quadrature_nodes()
+    return t, np.ascontiguousarray((hermite_polynomials(t, ORDER) * weights).T)

@@ -40,11 +40,13 @@ from planted.outcomes import BadInputError
 
 __all__ = [
     "OBJECTIVES",
+    "ConstrainedDesign",
     "GeneralDesign",
     "Objective",
     "OrthogonalDesign",
     "PairPotential",
     "TensorFit",
+    "designed_objective",
     "THEOREM_C",
     "hermite_coefficients",
     "population_objective",
@@ -244,6 +246,49 @@ class GeneralDesign:
         return value, dW, np.zeros_like(a)
 
 
+@dataclass(frozen=True, slots=True)
+class ConstrainedDesign:
+    """F with its regulariser as a constraint: rows w = R'v of unit v, so that w'T₂w = 1 always.
+
+    On samples F itself is not bounded from below; this is its limit of large λ, and it is. In the coordinates v the truth is
+    orthonormal with output weights 1/a* (Theorem C.2).
+
+    Parameters
+    ----------
+    target : Target
+        The tensors of the truth.
+    mu : float
+        Weight of the single terms.
+    R : ndarray of shape (k, d)
+        Rows with R T₂ R' = I.
+    """
+
+    target: Target
+    mu: float
+    R: Array
+    name: str = "F"
+    trains_outputs: bool = False
+    has_unit_rows: bool = True
+
+    def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in the unit rows and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, k)
+            Unit rows v.
+        a : ndarray of shape (k,)
+            Not used.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, k), zeros of shape (k,).
+        """
+        value, dW = _quartic_part(self.target, W @ self.R, self.mu)
+        return value, dW @ self.R.T, np.zeros_like(a)
+
+
 def _quartic_part(target: Target, W: Array, mu: float) -> tuple[float, Array]:
     """Return the first two terms of G with their gradient."""
     scale = np.sqrt(24.0) * abs(target.hermite[1])
@@ -295,7 +340,8 @@ def population_objective(
         raise BadInputError(f"objective {name!r} needs unit rows of the truth; normalise them and scale a")
     coefficients = sigma.coefficients(4)
     target = PopulationTarget(W, a, (float(coefficients[2]), float(coefficients[4])))
-    return _designed(name, target, sigma, float(np.abs(a).max()), float(np.abs(a).min()), options)
+    sizes = np.abs(a)
+    return designed_objective(name, target, largest=float(sizes.max()), smallest=float(sizes.min()), **options)
 
 
 def sample_objective(
@@ -342,7 +388,8 @@ def sample_objective(
         return SampleRisk(rows, sigma)
     if degree not in (0, 1, 2):
         raise BadInputError(f"degree={degree}; expected 0, 1 or 2")
-    return _designed(name, sample_target(rows, sigma, degree=degree), sigma, scale, scale, options)
+    target = sample_target(rows, sigma, degree=degree)
+    return designed_objective(name, target, largest=scale, smallest=scale, **options)
 
 
 def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float) -> tuple[float, float]:
@@ -376,10 +423,27 @@ def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float
     return mu, 4.0 * float(max(mu * alpha / 12.0, alpha))
 
 
-def _designed(
-    name: str, target: Target, sigma: ScalarActivation, largest: float, smallest: float, options: dict[str, Any]
+def designed_objective(
+    name: str, target: Target, *, largest: float = 1.0, smallest: float = 1.0, **options: Any
 ) -> Objective:
-    """Return one of the designed objectives; refuse activations that do not show in the tensors."""
+    """Return one of the designed objectives for given tensors; activations that do not show in them are refused.
+
+    Parameters
+    ----------
+    name : {"f'", "P'", "G", "F"}
+        Which objective.
+    target : Target
+        The tensors of the truth.
+    largest, smallest : float
+        Extreme output weights, for the defaults of μ and λ.
+    **options
+        As in `population_objective`.
+
+    Returns
+    -------
+    Objective
+        Called with (W, a) it returns value and gradients.
+    """
     if name not in OBJECTIVES:
         raise BadInputError(f"objective={name!r}; expected one of {', '.join(map(repr, OBJECTIVES))}")
     second, fourth = target.hermite
@@ -387,7 +451,7 @@ def _designed(
     for order, value in needed.items():
         if value == 0.0:
             raise BadInputError(
-                f"the Hermite coefficient of {order} of {sigma.name!r} is zero, so objective {name!r} sees nothing of the "
+                f"the Hermite coefficient of {order} of the activation is zero, so objective {name!r} sees nothing of the "
                 "network; use objective='l2', or an activation with an even part"
             )
     try:

@@ -1,0 +1,119 @@
+r"""Recover a network without biases from normal inputs by descending an objective without bad minima.
+
+Problem     y = Σ a_i σ(w_i'x) + ξ, x ~ N(0, Σ), one output, k ≤ d, no biases. Sought: W and a.
+Idea        1. Whiten: x = L z with z ~ N(0, I); a row w becomes L'w.
+            2. Fit y by a polynomial of degree two in z: its quadratic part is T₂ = Σ a_i w_i w_i', whose rank is k and whose
+               signature is that of a; the residual carries T₄ (`_objective_targets`).
+            3. Descend f′, G or F (`objectives`) from random rows.
+            4. Read rows, signs and output weights off the minimum (`_landscape_read`).
+            5. Refine on the rows in memory (`refine`); if they are not reproduced, start again, up to ``n_restarts`` times,
+               the best on all rows last.
+            6. Certify (`certificate`).
+Guarantee   Theorem 2.3 of [GLM18]_ (G, orthogonal rows, a > 0) and C.4 (F, full rank, a > 0): the landscape in the limit of many
+            samples has no bad minimum; nothing is proved for f′. What is claimed of an answer is its certificate's word
+            alone. Kind: exact when noiseless, asymptotic with noise.
+            Not promised: biases; inputs that are not normal; negative output weights with G and F, which are refused when
+            T₂ shows them.
+Notation    paper: B*, a*, m, d; ours ``W``, ``A``, k, d.
+Departures  f′ is the default: it needs the fewest samples and allows negative a. Rows of G stay on the unit sphere, which
+            bounds G from below on samples; for the same reason F's rows keep w'T₂w = 1 exactly, in the span of T₂'s k leading
+            eigenvectors, which takes the place of F_δ for k < d. Random restarts, chosen by what they leave after
+            refinement.
+Cost        A few hundred passes of O(n d k); refinement O(rows (k d)²) per step on about 6 rows per unknown.
+References  [GLM18]_
+"""
+
+from __future__ import annotations
+
+from planted._typing import Progress, Seed
+from planted.algorithms._landscape_descent import OPTIMISERS
+from planted.algorithms._landscape_search import LandscapeSearch
+from planted.algorithms._problem import prepare_problem
+from planted.moments import RowBlocks
+from planted.outcomes import BadInputError, Guarantee
+from planted.results import Recovery, Requirements
+
+__all__ = ["REQUIRES", "recover_landscape"]
+
+REQUIRES = Requirements(
+    method="landscape",
+    summary="an objective without bad minima, for normal inputs, one output, k <= d and no biases",
+    input_law="gaussian",
+    n_outputs="m = 1",
+    activations=("relu", "leaky-relu", "absolute"),
+    biases=False,
+    noise="mean-zero",
+    samples="about 30 d² for f', more for G and F",
+    guarantee=Guarantee.EXACT,
+    reference="GLM18",
+    samples_needed=lambda d, k, m, is_noisy: 30.0 * d * d,
+)
+
+CHOICES = ("f'", "G", "F")
+
+
+def recover_landscape(
+    blocks: RowBlocks,
+    n_hidden: int | str = "auto",
+    *,
+    objective: str = "f'",
+    weights: tuple[float, float] | None = None,
+    degree: int = 2,
+    optimiser: str = "l-bfgs",
+    n_restarts: int = 6,
+    activation: str = "relu",
+    random_state: Seed = None,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Recover a network by landscape design.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    n_hidden : int or "auto"
+        Number of units; the rank of T₂ if "auto".
+    objective : {"f'", "G", "F"}
+        What is descended. G is for orthogonal rows; G and F need positive output weights.
+    weights : tuple of float, optional
+        Weights of f₂ and f₄ in f′; the squared Hermite coefficients if omitted.
+    degree : {0, 1, 2}
+        Degree of the fit that is taken from y; 0 is the paper's choice, for comparison.
+    optimiser : {"l-bfgs", "trust-region"}
+        How the objective is descended.
+    n_restarts : int
+        Largest number of random starts.
+    activation : str
+        ``"relu"``, ``"leaky-relu:SLOPE"`` or ``"absolute"``.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
+    """
+    for name, value, known in (("objective", objective, CHOICES), ("optimiser", optimiser, OPTIMISERS)):
+        if value not in known:
+            raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
+    options = {
+        "n_hidden": n_hidden,
+        "objective": objective,
+        "weights": weights,
+        "degree": degree,
+        "optimiser": optimiser,
+        "n_restarts": n_restarts,
+        "activation": activation,
+    }
+    problem = prepare_problem(blocks, random_state=random_state, progress=progress, centre=False)
+    search = LandscapeSearch(problem, options, REQUIRES)
+    try:
+        failure = search.check_inputs() or search.prepare_objective()
+        if failure is not None:
+            return search.refusal(failure)
+        search.run()
+        return search.finish()
+    except KeyboardInterrupt:
+        return search.interrupted()

@@ -47,6 +47,7 @@ REQUIRES = Requirements(
     guarantee=Guarantee.EXACT,
     reference="GLM18",
     samples_needed=lambda d, k, m, is_noisy: 30.0 * d * d,
+    tries_anyway=False,
 )
 
 CHOICES = ("f'", "G", "F")

@@ -288,6 +288,8 @@ def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: b
         reason = "needs as many outputs as units; with one output that is a single unit"
     elif card.n_outputs == "m >= 2" and m < 2:
         reason = "needs at least two outputs, but there is one"
+    elif card.n_outputs == "m = 1" and m > 1:
+        reason = f"needs a single output, but there are {m}"
     elif card.noise == "none" and is_noisy:
         reason = f"needs noiseless outputs, but the noise is {facts.noise.relative_std:.2g} of their spread"
     elif law is not None and not law.passed:

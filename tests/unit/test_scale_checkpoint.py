@@ -111,7 +111,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     accumulate(checkpointed(source(), tmp_path), Counting())
     file = tmp_path / "pass-00001.npz"
     file.write_bytes(file.read_bytes()[:-30])
-    with pytest.raises(FileFormatError, match="pass-00001.npz is damaged"):
+    with pytest.raises(FileFormatError, match=r"pass-00001\.npz is damaged"):
         accumulate(checkpointed(source(), tmp_path, resume=True), Counting())
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(FileFormatError, match="not the manifest of a checkpoint"):

@@ -62,7 +62,7 @@ def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
     >>> from distributed import Client
     >>> from planted.moments import joint_moments
     >>> blocks = RowBlocks.from_arrays(np.arange(6.0)[:, None], np.ones((6, 1)), block_rows=2)
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
     ...     joint_moments(on_cluster(blocks, client)).mean
     array([2.5, 1. ])
     """

@@ -1,0 +1,234 @@
+"""A real cluster on this machine: same bits as one process; killed workers, poison blocks and lost schedulers."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from pyarrow import parquet, table
+
+import planted
+from planted import RowBlocks, checkpointed, on_cluster, open_blocks
+from planted.moments import PART_BLOCKS, RowMoments, accumulate, joint_moments
+from planted.outcomes import BadInputError, ClusterError
+
+BLOCK = 64
+PART = BLOCK * PART_BLOCKS
+DATA = planted.simulate.dataset(
+    20 * PART + 77,
+    n_features=4,
+    n_hidden=2,
+    n_outputs=3,
+    law="exponential",
+    activity=(0.3, 0.7),
+    random_state=1,
+)
+NAMES = [f"x{j}" for j in range(4)] + [f"y{j}" for j in range(3)]
+OPTIONS = {"n_hidden": 2, "method": "complementarity", "random_state": 0}
+
+
+def in_memory():
+    return RowBlocks.from_arrays(DATA.X, DATA.Y, block_rows=BLOCK)
+
+
+def network_bits(recovery):
+    return b"".join(getattr(recovery.network, name).tobytes() for name in "WbAc")
+
+
+@pytest.fixture(scope="module")
+def expected():
+    recovery = planted.recover(in_memory(), **OPTIONS)
+    assert recovery.outcome is planted.Outcome.RECOVERED
+    assert planted.parameter_error(recovery.network, DATA.network) < 1e-12
+    return recovery
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("rows")
+    values = np.hstack([DATA.X, DATA.Y])
+    for place, part in enumerate(np.array_split(values, [3000, 9 * PART])):
+        columns = dict(zip(NAMES, part.T, strict=True))
+        parquet.write_table(table(columns), where / f"part-{place}.parquet", row_group_size=1700)
+    return where
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes; a task that has ended one worker is not tried a third time."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+        ) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def slow_sums(marker, pause=0.01):
+    """A summand that takes its time and leaves a mark once it has begun; made here so that it travels by value."""
+
+    def summand(first_row, X, Y):
+        if first_row == 4 * PART:
+            Path(marker).touch()
+        time.sleep(pause)
+        return RowMoments.of(np.hstack([X, Y]))
+
+    return summand
+
+
+def wait_for(path):
+    for _ in range(3000):
+        if Path(path).exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} never came")
+
+
+def test_processes_threads_and_one_process_give_the_same_bits(client, expected, folder):
+    rows = open_blocks(folder, targets=NAMES[4:], block_rows=BLOCK)
+    assert network_bits(planted.recover(rows, **OPTIONS)) == network_bits(expected)
+    recovery = planted.recover(on_cluster(rows, client), **OPTIONS)
+    assert network_bits(recovery) == network_bits(expected)
+    assert recovery.stats["passes"] == expected.stats["passes"]
+    assert network_bits(planted.recover(on_cluster(in_memory(), client), **OPTIONS)) == network_bits(expected)
+    with Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address="127.0.0.1:0",
+        set_as_default=False,
+    ) as threads:
+        assert network_bits(planted.recover(on_cluster(rows, threads), **OPTIONS)) == network_bits(expected)
+
+
+def test_dask_collections_are_summed_where_they_are(client, expected, folder):
+    X, Y = (da.from_array(part, chunks=(PART, -1)) for part in (DATA.X, DATA.Y))
+    mapped = joint_moments(planted.front._blocks.blocks_of(X, Y))
+    whole = joint_moments(RowBlocks.from_arrays(DATA.X, DATA.Y))  # the same partitions, in one block each
+    np.testing.assert_allclose(mapped.scatter, whole.scatter, rtol=1e-12)
+    frame = dd.read_parquet(folder)
+    recovery = planted.recover(frame[NAMES[:4]], frame[NAMES[4:]], **OPTIONS)
+    assert planted.parameter_error(recovery.network, expected.network) < 1e-12
+    assert recovery.provenance.shape == (len(DATA.X), 4, 3)
+
+
+def test_a_killed_worker_costs_time_and_no_bit(client, tmp_path):
+    alone = accumulate(in_memory(), slow_sums(tmp_path / "unused", pause=0.0))
+    pids = client.run(os.getpid)
+    blocks = on_cluster(in_memory(), client)
+    marker = tmp_path / "begun"
+    killer = subprocess.Popen(
+        [sys.executable, "-c", KILL_WHEN_MARKED, str(marker), str(next(iter(pids.values())))]
+    )
+    together = accumulate(blocks, slow_sums(marker))
+    assert killer.wait(60) == 0
+    assert not set(client.run(os.getpid).values()) >= set(pids.values())  # one of them is another process now
+    np.testing.assert_array_equal(together.scatter, alone.scatter)
+    np.testing.assert_array_equal(together.mean, alone.mean)
+
+
+KILL_WHEN_MARKED = """
+import os, pathlib, signal, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.005)
+os.kill(int(sys.argv[2]), signal.SIGKILL)
+"""
+
+
+def test_a_poison_block_is_named(client, folder, tmp_path):
+    X = DATA.X.copy()
+    X[5 * PART + 130, 2] = np.nan
+    with pytest.raises(BadInputError, match=f"block {5 * PART_BLOCKS + 2} contains NaN"):
+        joint_moments(on_cluster(RowBlocks.from_arrays(X, DATA.Y, block_rows=BLOCK), client))
+
+    def deadly(first_row, X, Y):
+        if first_row == 9 * PART:
+            os._exit(1)
+        return RowMoments.of(X)
+
+    with pytest.raises(ClusterError, match="parts 9 to 9 ended 2 workers one after the other"):
+        accumulate(on_cluster(in_memory(), client), deadly)
+
+    def faulty(first_row, X, Y):
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(ClusterError, match="parts 0 to 0 failed on a worker: ZeroDivisionError"):
+        accumulate(on_cluster(in_memory(), client), faulty)
+
+
+def start(command, log):
+    dask_command = str(Path(sys.executable).parent / "dask")
+    with open(log, "w") as file:
+        return subprocess.Popen([dask_command, *command], stdout=file, stderr=subprocess.STDOUT)
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    """A scheduler and two workers, started as the documentation says; ended by their own ids."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = start(
+        ["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], tmp_path / "s.log"
+    )
+    workers = [
+        start(
+            ["worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard",
+             "--local-directory", str(tmp_path)],
+            tmp_path / f"w{i}.log",
+        )
+        for i in range(2)
+    ]  # fmt: skip
+    yield address, scheduler
+    for process in (*workers, scheduler):
+        process.kill()
+        process.wait()
+
+
+def test_started_by_hand_and_the_scheduler_lost(by_hand, expected, folder, tmp_path):
+    address, scheduler = by_hand
+    with Client(address, timeout="60s", set_as_default=False) as connected:
+        connected.wait_for_workers(2, timeout=60)
+        out = tmp_path / "net.safetensors"
+        command = [
+            str(Path(sys.executable).parent / "planted"), "recover", str(folder), "--targets", *NAMES[4:],
+            "--hidden", "2", "--method", "complementarity", "--seed", "0", "--cluster", address, "--out", str(out),
+        ]  # fmt: skip
+        run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert run.returncode == 0, run.stdout + run.stderr
+        # The command cuts larger blocks than this test: the same network, other roundings.
+        assert planted.parameter_error(planted.load_network(out), expected.network) < 1e-12
+
+        marker, kept = tmp_path / "begun", tmp_path / "kept"
+        alone = accumulate(in_memory(), slow_sums(marker, pause=0.0))
+        marker.unlink()
+        killer = subprocess.Popen([sys.executable, "-c", KILL_WHEN_MARKED, str(marker), str(scheduler.pid)])
+        with pytest.raises(ClusterError, match=r"connection to the scheduler .* was lost .* resume"):
+            accumulate(checkpointed(on_cluster(in_memory(), connected), kept), slow_sums(marker))
+        assert killer.wait(60) == 0
+    assert (kept / "open-pass.npz").exists()
+    resumed = accumulate(checkpointed(in_memory(), kept, resume=True), slow_sums(marker))
+    np.testing.assert_array_equal(resumed.scatter, alone.scatter)
+
+
+def test_no_scheduler_is_said_so():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address}.* dask scheduler"):
+        on_cluster(in_memory(), address)

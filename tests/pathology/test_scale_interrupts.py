@@ -1,0 +1,75 @@
+"""`planted recover` ended by SIGINT and SIGKILL at ten random moments, then resumed: the same bytes."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import planted
+
+COMMAND = Path(sys.executable).parent / "planted"
+DATA = planted.simulate.dataset(
+    150_000, n_features=6, n_hidden=3, n_outputs=4, law="exponential", activity=(0.3, 0.7), random_state=1
+)
+TARGETS = ["6", "7", "8", "9"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("interrupts")
+    np.save(where / "rows.npy", np.hstack([DATA.X, DATA.Y]))
+    return where
+
+
+def begin(folder, out, *extra):
+    arguments = [
+        "recover", "rows.npy", "--targets", *TARGETS, "--hidden", "3", "--method", "complementarity", "--stream",
+        "--out", out, *extra,
+    ]  # fmt: skip
+    return subprocess.Popen(
+        [COMMAND, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_ten_interruptions_cost_time_and_no_byte(folder):
+    began = time.monotonic()
+    whole = begin(folder, "whole.safetensors", "--seed", "5")
+    whole.communicate()
+    took = time.monotonic() - began
+    codes = []
+    moments = np.random.default_rng(8)
+    for number in range(10):
+        extra = ["--resume"] if number else ["--checkpoint", "rows.npy.checkpoint"]
+        run = begin(folder, "parts.safetensors", *extra, *(["--seed", "5"] if not number else []))
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(took * moments.uniform(0.3, 0.8))
+        run.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
+        run.communicate()
+        codes.append(run.returncode)
+        assert not (folder / "parts.safetensors").exists() or run.returncode in (0, 1)
+    last = begin(folder, "parts.safetensors", "--resume")
+    text = "".join(last.communicate())
+    assert last.returncode == whole.returncode, text
+    assert (folder / "parts.safetensors").read_bytes() == (folder / "whole.safetensors").read_bytes()
+    assert not (folder / "rows.npy.checkpoint").exists()  # a run that came to its end leaves none
+    assert {-signal.SIGKILL, 130} & set(codes), codes
+
+
+def test_the_first_interrupt_leaves_a_checkpoint_and_exits_130(folder):
+    run = begin(folder, "never.safetensors", "--checkpoint", "kept", "--seed", "5")
+    for _ in range(3000):  # until the first pass is complete
+        if list((folder / "kept").glob("pass-*.npz")) or run.poll() is not None:
+            break
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate()
+    assert run.returncode == 130, errors
+    assert (folder / "kept" / "manifest.json").exists()
+    other = begin(folder, "never.safetensors", "--checkpoint", "kept", "--resume", "--seed", "6")
+    assert "of other parameters (seed was 5 and is 6)" in other.communicate()[1].replace("\n", " ")
+    assert other.returncode == 2

@@ -78,7 +78,9 @@ class CheckedData:
     notices: tuple[str, ...]
 
 
-def check_rows(X: Any, Y: Any, *, x_name: str = "X", y_name: str = "Y") -> CheckedData:
+def check_rows(
+    X: Any, Y: Any, *, x_name: str = "X", y_name: str = "Y", may_miss: bool = False
+) -> CheckedData:
     """Check inputs and targets and return them as float64 matrices.
 
     Parameters
@@ -89,6 +91,8 @@ def check_rows(X: Any, Y: Any, *, x_name: str = "X", y_name: str = "Y") -> Check
         Targets.
     x_name, y_name : str
         How messages call the two.
+    may_miss : bool
+        Whether targets may be NaN, a missing label.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def check_rows(X: Any, Y: Any, *, x_name: str = "X", y_name: str = "Y") -> Check
         )
     notices: list[str] = []
     constant_features = check_finite(X_clean, x_name, names=feature_names)
-    constant_targets = check_finite(Y_clean, y_name, names=target_names)
+    constant_targets = check_finite(Y_clean, y_name, names=target_names, may_miss=may_miss)
     for label, names, constant in (
         (x_name, feature_names, constant_features),
         (y_name, target_names, constant_targets),
@@ -248,7 +252,12 @@ def check_n_hidden(value: Any) -> int | Literal["auto"]:
 
 
 def check_finite(
-    values: Array, label: str, *, names: Sequence[str] | None = None, first_row: int = 0
+    values: Array,
+    label: str,
+    *,
+    names: Sequence[str] | None = None,
+    first_row: int = 0,
+    may_miss: bool = False,
 ) -> tuple[int, ...]:
     """Refuse NaN and infinity, and find the constant columns in the same pass.
 
@@ -262,6 +271,8 @@ def check_finite(
         Column names.
     first_row : int
         Row number of the first row, where `values` is a part of a larger table.
+    may_miss : bool
+        Whether NaN is let through.
 
     Returns
     -------
@@ -281,10 +292,10 @@ def check_finite(
         # One reduction decides the usual case: minimum and maximum carry NaN and infinity along.
         block_low, block_high = block.min(axis=0), block.max(axis=0)
         if not (np.isfinite(block_low).all() and np.isfinite(block_high).all()):
-            bad = ~np.isfinite(block)
-            nan_here = int(np.isnan(block).sum())
+            bad = np.isinf(block) if may_miss else ~np.isfinite(block)
+            nan_here = 0 if may_miss else int(np.isnan(block).sum())
             n_nan, n_infinite = n_nan + nan_here, n_infinite + int(bad.sum()) - nan_here
-            if first is None:
+            if first is None and bad.any():
                 row, column = np.unravel_index(int(bad.argmax()), bad.shape)
                 first = (start + int(row), int(column))
         low, high = np.minimum(low, block_low), np.maximum(high, block_high)

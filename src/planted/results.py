@@ -129,7 +129,7 @@ class Requirements:
     biases : bool
         Whether hidden biases are allowed.
     noise : str
-        ``"none"``, ``"mean-zero"`` or ``"any"``.
+        ``"none"``, ``"mean-zero"``, ``"sparse"`` (gross errors in some entries) or ``"any"``.
     samples : str
         How many samples it needs, as a formula.
     guarantee : Guarantee

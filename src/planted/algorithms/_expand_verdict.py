@@ -18,7 +18,8 @@ from planted.algorithms._expand_run import Run
 from planted.algorithms._expand_search import EXACT_RMS, POLISH_ITER, POLISH_TOL, Attempt, SearchRows
 from planted.algorithms._orient_units import orient_exactly, orient_noisily
 from planted.algorithms._robust_loss import refine_with_loss
-from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
+from planted.algorithms._robust_verdict import certify_with_loss
+from planted.algorithms.certificate import Verdict, certify_noiseless
 from planted.algorithms.refine import Refinement, refine
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -162,10 +163,9 @@ def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
     """
     problem = run.problem
     oriented = orient_noisily(attempt.fit)
-    fit, has_offset, weights = refine_with_loss(
-        problem, oriented.network, run.offset, loss=run.loss, omega=run.omega
-    )
-    if run.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
+    robust = refine_with_loss(problem, oriented.network, run.offset, loss=run.loss, omega=run.omega)
+    fit, has_offset = robust.fit, robust.has_offset
+    if robust.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
         return _certify_exactly(run, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
     active = count_missed_rows(problem, fit.network)[1]
     gap = Evidence(
@@ -175,24 +175,17 @@ def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
         ">=",
     )
     further = (gap, *few_outputs_evidence(problem, fit.network, active))
-    verdict = certify_noisy(problem, fit, offset=has_offset, weights=weights, further=further)
-    return run.record(fit.network, _cautious(run, verdict, fit))
+    verdict = certify_with_loss(problem, robust, further=further, asked=run.loss)
+    return run.record(fit.network, _cautious(verdict))
 
 
-def _cautious(run: Run, verdict: Verdict, fit: Refinement) -> Verdict:
-    """Doubt an unfinished refinement and a loss without a residual test; do not blame the data for a local minimum.
+def _cautious(verdict: Verdict) -> Verdict:
+    """Do not blame the data for a local minimum.
 
     Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not known then.
     """
     if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
         return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)
-    if verdict.outcome is not Outcome.RECOVERED:
-        return verdict
-    if not fit.converged:
-        return replace(verdict, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
-    if run.loss != "squared":
-        text = f"Fitted with the {run.loss} loss; the test of the residual is made for least squares."
-        return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
     return verdict
 
 

@@ -10,9 +10,9 @@ Idea        Exact fits: all solutions of (1) by `planted.networks._orientations`
             in no linear dependence, meeting in the middle for the others). Several solutions are the ambiguity of
             Claim 4.8 of [ATV21]_; the one with the smallest offset is returned and their number reported. No
             solution: the linear part needs units of its own, added by `TwoLayerNetwork.simplify`.
-            Noisy fits: the least-squares rounding of (1), or for dependent units the nearest points of two sets of half
-            sums, in the metric of the residual; then units are turned one by one while the residual of the ReLU form,
-            known from the products of the regressors, falls.
+            Noisy fits: the signs of `direction_signs` and the least-squares rounding of (1), for dependent units the
+            nearest points of two sets of half sums too, in the metric of the residual; then units are turned one by one
+            while the residual of the ReLU form, known from the products of the regressors, falls.
 References  [ATV21]_
 """
 
@@ -26,6 +26,7 @@ from scipy import linalg
 from planted._typing import Array, BoolArray
 from planted.algorithms._absolute_form import KinkFit
 from planted.algorithms._normal_algebra import solve_symmetric
+from planted.algorithms.direction_signs import rises_of_columns
 from planted.networks import TwoLayerNetwork
 from planted.networks._orientations import enumerate_flips
 
@@ -144,9 +145,24 @@ def _nearest_patterns(fit: KinkFit) -> list[BoolArray]:
     columns, target = _in_residual_metric(fit)
     k = fit.n_units
     rounded = np.asarray(linalg.lstsq(columns, target, check_finite=False)[0] < 0)
+    told = _signs_by_rises(fit)
+    first = [rounded] if told is None else [told, rounded]
     if k <= columns.shape[0] or k > LARGEST_TREE:
-        return [rounded]
-    return [rounded, *_closest_half_sums(columns, target)]
+        return first
+    return [*first, *_closest_half_sums(columns, target)]
+
+
+def _signs_by_rises(fit: KinkFit) -> BoolArray | None:
+    """Units to be turned according to `direction_signs`, or None where their two columns are dependent."""
+    k, p = fit.V.shape
+    basis = np.zeros((k + p, 2 * k + 1))  # f(t), f(-t) and one in terms of [|t|, x̃]
+    basis[:k, :k] = basis[:k, k : 2 * k] = np.eye(k) / 2
+    basis[k:, :k], basis[k:, k : 2 * k] = fit.V.T / 2, -fit.V.T / 2
+    basis[-1, -1] = 1.0
+    products = fit.GG @ basis
+    inner = basis.T @ products
+    rises = rises_of_columns(inner, solve_symmetric(inner, products.T @ fit.coefficients.T))
+    return np.asarray(rises[:k] < rises[k : 2 * k]) if rises.any() else None
 
 
 def _in_residual_metric(fit: KinkFit) -> tuple[Array, Array]:

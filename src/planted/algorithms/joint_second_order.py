@@ -8,8 +8,9 @@ Idea        For whitened x and He_q the Hermite tensor of degree q, Stein's iden
 
             For q = 2 these are m matrices W' diag(A_l) W, diagonalised together by one congruence, which gives the
             w_i up to sign and scale (`tensors.joint_diagonalisation`). For q = 3, 4 contract with random vectors
-            first. Each direction, with both signs, ranks the samples; the null space on the lowest of them is the
-            unit, exactly, and exists for the right sign only (Algorithm 5, `quantile_null_space`).
+            first. Each direction, with the sign that `direction_signs` prefers and else with both, ranks the samples;
+            the null space on the lowest of them is the unit, exactly, and exists for the right sign only (Algorithm 5,
+            `quantile_null_space`).
 Guarantee   Theorem 7 of [BJW18]_: exact with high probability from polynomially many samples. Kind: exact, once
             certified.
 Notation    paper: A (ours Y'), U (A), V (W), S_3 (He_3), v_i (a direction before its sign is known).
@@ -40,6 +41,7 @@ from planted.algorithms._exact_network import (
     finish_search,
     give_up,
 )
+from planted.algorithms.direction_signs import signs_of_preactivations
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.moments import RowBlocks, augment
@@ -138,9 +140,12 @@ def recover_joint_diagonalisation(
         if refusal is not None:
             return refusal
         scores = _scores_of_moments(search, ORDERS[variant])
-    units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)
-    search.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(units.W)})
     as_printed = variant == "paper-third-order" or rule == "threshold"
+    likely = scores if as_printed or warm_start is not None else _likely_signs(search, scores)
+    units = units_from_scores(search.X, search.Q, likely, search.activation, rule=rule)
+    if len(units.W) < search.n_hidden and likely is not scores:
+        units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)
+    search.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(units.W)})
     W = units.W if as_printed else complete_units(search, units.W, max_starts=max_starts)
     return finish_search(search, W)
 
@@ -210,6 +215,13 @@ def _scores_of_moments(search: ExactSearch, order: int) -> Array:
     )
     forward = search.X @ W.T
     return np.hstack([forward, -forward])
+
+
+def _likely_signs(search: ExactSearch, scores: Array) -> Array:
+    """Keep the sign of every direction that `direction_signs` prefers; all of them where it cannot tell."""
+    forward = scores[:, : scores.shape[1] // 2]
+    signs = signs_of_preactivations(forward, search.problem.Y[: len(forward)], activation=search.activation)
+    return scores if signs is None else np.asarray(forward * signs)
 
 
 def hermite_directions(

@@ -7,7 +7,8 @@ Idea        1. k = number of output directions in which x explains more than noi
                mean squared residual on rows held out. Stop as soon as two starts end at the same best score: a global
                minimum is reached from many starts, local ones differ.
             3. The best is refined on all rows, without the offset c when it does not earn its place (an F-test), and
-               certified; if x still shows in the residual, one more unit is tried while m allows.
+               certified, with outputs whitened where their noise is correlated or unequal (`output_covariance`); if x still
+               shows in the residual, one more unit is tried while m allows.
 Guarantee   None that the global minimum is found; the certificate decides. Given the right basin, the answer is the
             maximum-likelihood estimate for Gaussian noise, efficient up to O(1/n).
 Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
@@ -15,7 +16,8 @@ Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,14 @@ from planted._typing import Array
 from planted.algorithms._problem import Problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noisy
 from planted.algorithms.instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
+from planted.algorithms.output_covariance import certify_whitened
 from planted.algorithms.refine import Refinement, refine
 from planted.moments import RowBlocks, RowWeights, augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
 from planted.results import Evidence, Recovery, Requirements
 
-__all__ = ["recover_from_noise", "refine_on_all_rows"]
+__all__ = ["best_candidate", "recover_from_noise", "refine_on_all_rows"]
 
 CANDIDATE_ROWS = 4000
 ROWS_PER_UNKNOWN = 6  # equations per unknown of the rows on which candidates are compared
@@ -79,9 +82,12 @@ def recover_from_noise(
         return _too_few(problem, k, requires, options)
     trace: list[dict[str, Any]] = []
     while True:
-        best = _best_candidate(problem, k, offset is not False, n_restarts, stage, trace)
+        best = best_candidate(
+            problem, k, offset=offset is not False, n_restarts=n_restarts, stage=stage, trace=trace
+        )
         fit, has_offset = refine_on_all_rows(problem, best, offset)
         verdict = certify_noisy(problem, fit, offset=has_offset)
+        network, verdict = certify_whitened(problem, fit, verdict, offset=has_offset)
         if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
             break
         k += 1
@@ -92,7 +98,7 @@ def recover_from_noise(
         signal_spectrum=[float(v) for v in stage.signal],
     )
     return Recovery(
-        network=problem.scaling.restore(fit.network),
+        network=problem.scaling.restore(network),
         outcome=_outcome(verdict, fit),
         guarantee=verdict.guarantee,
         evidence=(spectrum, *verdict.evidence),
@@ -104,14 +110,44 @@ def recover_from_noise(
     )
 
 
-def _best_candidate(
-    problem: Problem, k: int, offset: bool, n_restarts: int, stage: FirstStage, trace: list[dict[str, Any]]
+def best_candidate(
+    problem: Problem,
+    k: int,
+    *,
+    offset: bool,
+    n_restarts: int,
+    stage: FirstStage,
+    trace: list[dict[str, Any]],
+    given: Sequence[tuple[str, Array]] = (),
 ) -> TwoLayerNetwork:
-    """Refine candidates on some rows, score them on others, return the best (step 2)."""
+    """Refine candidates on some rows, score them on others, return the best (step 2).
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    k : int
+        Number of units.
+    offset : bool
+        Whether c is free.
+    n_restarts : int
+        Random starts beside the others.
+    stage : FirstStage
+        Regression of the outputs on functions of x.
+    trace : list of dict
+        What was tried is added here.
+    given : sequence of (str, ndarray of shape (k, d + 1))
+        Named starts to try first.
+
+    Returns
+    -------
+    TwoLayerNetwork
+        The best candidate.
+    """
     train, test = _split(problem, k)
     scores: list[float] = []
     best, best_score = None, np.inf
-    for name, V in _starts(problem, k, n_restarts, stage):
+    for name, V in chain(given, _starts(problem, k, n_restarts, stage)):
         fit = refine(train, _with_outputs(train, V, offset), offset=offset, max_iter=60)
         score = _mean_square(test, fit.network)
         trace.append(

@@ -64,6 +64,7 @@ def information(
     offset: bool,
     biases: bool = True,
     units: Scaling | None = None,
+    mixing: Array | None = None,
 ) -> Information:
     """Measure how well the rows determine a network.
 
@@ -79,6 +80,8 @@ def information(
         Whether b is a parameter; it is known to be zero otherwise.
     units : Scaling, optional
         The user's units, in which variances are expressed; those of the network itself if omitted.
+    mixing : ndarray of shape (m, m), optional
+        Maps the network's outputs to those of the units, where they were whitened; the identity if omitted.
 
     Returns
     -------
@@ -89,7 +92,7 @@ def information(
     T = tangent_basis(network, biases=biases)
     units = units or identity_scaling(network.n_features, network.n_outputs)
     if not T.shape[1]:  # one input and no bias: a unit is its sign, and nothing of it can move
-        return Information(1.0, 0, _variances(T, sums, network, offset, units))
+        return Information(1.0, 0, _variances(T, sums, network, offset, units, mixing))
     N = T.T @ reduced_normal_matrix(sums, network, offset=offset) @ T
     lengths = np.sqrt(np.maximum(_column_squares(sums, network, T), 0.0))  # rounding may leave -1e-17
     if not (lengths > 0).all():
@@ -101,7 +104,7 @@ def information(
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Information(conditioning, weakest, None)
     root = (T / lengths) @ (vectors / np.sqrt(values))
-    return Information(conditioning, weakest, _variances(root, sums, network, offset, units))
+    return Information(conditioning, weakest, _variances(root, sums, network, offset, units, mixing))
 
 
 def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
@@ -143,7 +146,12 @@ def _column_squares(sums: NormalSums, network: TwoLayerNetwork, T: Array) -> Arr
 
 
 def _variances(
-    root: Array, sums: NormalSums, network: TwoLayerNetwork, offset: bool, units: Scaling
+    root: Array,
+    sums: NormalSums,
+    network: TwoLayerNetwork,
+    offset: bool,
+    units: Scaling,
+    mixing: Array | None,
 ) -> dict[str, Array]:
     """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
@@ -152,9 +160,17 @@ def _variances(
     inverse = linalg.pinvh(sums.GG[:size, :size])
     stretch = np.append(hidden.rho**network.activation.degree, 1.0)[:size]
     outputs = np.zeros((m, k + 1))
+    own = np.ones(m) if mixing is None else (mixing**2).sum(axis=1)
+    mixed = np.zeros((m, size, root.shape[1])) if mixing is not None else None
     for index, row in enumerate(network.A):
         dB = hidden.output_changes(-inverse @ (sums.GZ[:size] * np.repeat(row, p)) @ root, row, network)
-        outputs[index, :size] = np.diag(inverse) * stretch**2 + (dB**2).sum(axis=1)
+        if mixing is not None and mixed is not None:
+            mixed += mixing[:, index, None, None] * dB
+        else:
+            outputs[index, :size] = (dB**2).sum(axis=1)
+    if mixed is not None:
+        outputs[:, :size] = (mixed**2).sum(axis=2)
+    outputs[:, :size] += own[:, None] * (np.diag(inverse) * stretch**2)
     outputs *= units.y_scale**2
     variances = {"W": (hidden.dW**2).sum(axis=2), "b": (hidden.db**2).sum(axis=1)}
     return variances | {"A": outputs[:, :k], "c": outputs[:, k]}

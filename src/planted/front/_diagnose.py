@@ -35,6 +35,8 @@ __all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]
 LEVEL = 0.05
 COLLINEAR = 1e-9  # relative singular value of the standardised inputs
 EXACT_NOISE = 1e-9
+WILD = ("any", "sparse")  # noises that only methods made for them bear
+WILD_RATIO = 0.6  # t with five degrees of freedom gives 0.56
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ class Facts:
         self.problem = problem
         self.n_hidden = n_hidden
         # Streams of their own: a diagnosis does not change what a method draws.
-        self._streams = solver_streams(problem.seed, 3)
+        self._streams = solver_streams(problem.seed, 4)
 
     @cached_property
     def symmetric(self) -> Evidence:
@@ -244,6 +246,16 @@ class Facts:
     def gaussian(self) -> Evidence:
         """The p-value of the test of Gaussianity."""
         return gaussianity_test(self.problem.X, self._streams[0], level=LEVEL)
+
+    @cached_property
+    def wild(self) -> Evidence:
+        """How wild the labels are about a regression on functions of x: a small median for their spread."""
+        stage = first_stage(self.problem.X, self.problem.Y, self._streams[3])
+        sizes = np.abs(self.problem.Y - stage.fitted)
+        level = np.sqrt((sizes**2).mean(axis=0))
+        ratio = float((np.median(sizes, axis=0) / np.where(level > 0, level, 1.0)).mean())
+        name = "median absolute residual of a regression over its standard deviation"
+        return Evidence(name, ratio, WILD_RATIO, "<=", "0.67 for normal noise")
 
     @cached_property
     def noise(self) -> NoiseEstimate:
@@ -286,6 +298,12 @@ def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: b
         reason = f"needs as many outputs as units, but there are {m} outputs and {k} units"
     elif card.n_outputs == "m >= k" and m == 1 and facts.n_hidden == "auto":
         reason = "needs as many outputs as units; with one output that is a single unit"
+    elif card.n_outputs == "m > k" and m <= (k if facts.n_hidden != "auto" else 1):
+        reason = f"needs more outputs than units, but there are {m} outputs and {k} units"
+    elif card.noise in WILD and not facts.wild.passed:
+        reason = (
+            f"is for gross errors and heavy tails, but the {facts.wild.name} is {facts.wild.measured:.2g}"
+        )
     elif card.n_outputs == "m >= 2" and m < 2:
         reason = "needs at least two outputs, but there is one"
     elif card.n_outputs == "m = 1" and m > 1:

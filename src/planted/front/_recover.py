@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from planted._clock import OutOfTime, time_budget
@@ -10,6 +11,7 @@ from planted._validation import check_n_hidden
 from planted.front._auto import nothing_found, recover_automatically
 from planted.front._blocks import blocks_of
 from planted.front._cost import require_room
+from planted.front._missing import masked_blocks, recover_despite_missing
 from planted.front._registry import find_method
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
@@ -28,6 +30,7 @@ def recover(
     random_state: Seed = None,
     progress: Progress | None = None,
     budget_seconds: float | None = None,
+    missing_labels: str = "refuse",
     **options: Any,
 ) -> Recovery:
     """Recover the two-layer network that generated the data.
@@ -51,6 +54,8 @@ def recover(
         Called as ``progress(what, fraction)`` while working.
     budget_seconds : float, optional
         Time limit; the best network so far is then returned as ``STOPPED_EARLY``.
+    missing_labels : {"refuse", "mask"}
+        What to do about labels that are NaN: refuse them, or leave these entries out and use all others.
     **options
         Options of the method.
 
@@ -69,6 +74,20 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
+    if missing_labels == "mask":
+        again = partial(recover, n_hidden=k, method=method, activation=activation, random_state=random_state)
+        with time_budget(budget_seconds):
+            return recover_despite_missing(
+                masked_blocks(X, Y),
+                k,
+                method=method,
+                run=partial(again, progress=progress, **options),
+                random_state=random_state,
+                progress=progress,
+                options=options,
+            )
+    if missing_labels != "refuse":
+        raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     blocks = blocks_of(X, Y)
     require_room(blocks, k)
     name = parse_activation(activation).name

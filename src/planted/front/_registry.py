@@ -27,6 +27,8 @@ _MODULES = {
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),
     "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),
+    "gross-errors": ("planted.algorithms.gross_errors", "recover_gross_errors"),
+    "half-spaces": ("planted.algorithms.half_spaces", "recover_half_spaces"),
     "small-network": ("planted.algorithms.small_network", "recover_small_network"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})

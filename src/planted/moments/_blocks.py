@@ -141,35 +141,44 @@ class RowBlocks:
         """The rows by parts; a plain stream is read from its beginning to reach a part."""
         return self.entry if self.entry is not None else _Stream(self.open)
 
-    def map(self, transform: Callable[[Array, Array], tuple[Array, Array]]) -> RowBlocks:
+    def map(
+        self, transform: Callable[[Array, Array], tuple[Array, Array]], *, may_miss: bool = False
+    ) -> RowBlocks:
         """Apply a function to every block as it is read.
 
         Parameters
         ----------
         transform : callable
             Takes and returns a pair of arrays with the same number of rows.
+        may_miss : bool
+            Whether the outputs it returns may be NaN, a missing label; so may then those of further functions.
 
         Returns
         -------
         RowBlocks
             The transformed source.
         """
-        return self.map_numbered(partial(_without_number, transform))
+        return self.map_numbered(partial(_without_number, transform), may_miss=may_miss)
 
-    def map_numbered(self, transform: Callable[[int, Array, Array], tuple[Array, Array]]) -> RowBlocks:
+    def map_numbered(
+        self, transform: Callable[[int, Array, Array], tuple[Array, Array]], *, may_miss: bool = False
+    ) -> RowBlocks:
         """Apply a function of a block and of the number of its first row.
 
         Parameters
         ----------
         transform : callable
             Called as ``transform(first_row, X, Y)``; may leave out rows.
+        may_miss : bool
+            As in `map`.
 
         Returns
         -------
         RowBlocks
             The transformed source, executed as this one is.
         """
-        source = _Mapped(self.source, transform)
+        inner = self.source
+        source = _Mapped(inner, transform, may_miss or (isinstance(inner, _Mapped) and inner.may_miss))
         return RowBlocks(partial(_pairs, source), source, self.passes)
 
     def executed(self, *, engine: Engine | None = None, journal: Journal | None = None) -> RowBlocks:
@@ -305,6 +314,7 @@ class _Mapped:
 
     inner: RowSource
     transform: Callable[[int, Array, Array], tuple[Array, Array]]
+    may_miss: bool = False  # whether outputs may be NaN: a missing label
 
     @property
     def n_parts(self) -> int | None:
@@ -313,7 +323,8 @@ class _Mapped:
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         shape: tuple[int, int] | None = None
         for block in self.inner.blocks(first, last):
-            X, Y = checked_pair(block.number, *self.transform(block.first_row, block.X, block.Y), shape)
+            pair = self.transform(block.first_row, block.X, block.Y)
+            X, Y = checked_pair(block.number, *pair, shape, may_miss=self.may_miss)
             shape = X.shape[1], Y.shape[1]
             yield block._replace(X=X, Y=Y)
 
@@ -349,11 +360,18 @@ def with_root(source: RowSource, root: RowSource) -> RowSource:
     RowSource
         The functions of the new rows.
     """
-    return _Mapped(with_root(source.inner, root), source.transform) if isinstance(source, _Mapped) else root
+    if not isinstance(source, _Mapped):
+        return root
+    return _Mapped(with_root(source.inner, root), source.transform, source.may_miss)
 
 
 def checked_pair(
-    number: int, X: npt.NDArray[Any], Y: npt.NDArray[Any], shape: tuple[int, int] | None
+    number: int,
+    X: npt.NDArray[Any],
+    Y: npt.NDArray[Any],
+    shape: tuple[int, int] | None,
+    *,
+    may_miss: bool = False,
 ) -> tuple[Array, Array]:
     """Return a block as float64 arrays of the right shapes, or refuse it by its number.
 
@@ -367,6 +385,8 @@ def checked_pair(
         Outputs.
     shape : tuple of int or None
         Widths of the blocks before it.
+    may_miss : bool
+        Whether outputs may be NaN.
 
     Returns
     -------
@@ -384,7 +404,8 @@ def checked_pair(
     if shape is not None and (inputs.shape[1], outputs.shape[1]) != shape:
         here = f"{inputs.shape[1]} inputs and {outputs.shape[1]} outputs"
         raise BadInputError(f"block {number} has {here}; the first had {shape[0]} and {shape[1]}")
-    if not (np.isfinite(inputs).all() and np.isfinite(outputs).all()):
+    is_bad = np.isinf(outputs) if may_miss else ~np.isfinite(outputs)
+    if not np.isfinite(inputs).all() or is_bad.any():
         raise BadInputError(f"block {number} contains NaN or infinity")
     return inputs, outputs
 

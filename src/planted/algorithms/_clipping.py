@@ -1,0 +1,81 @@
+"""Outputs with wild values: robust units for the problem, and a clipped copy that has moments.
+
+Means and variances of outputs with gross errors or heavy tails are theirs, not the network's. Units are therefore taken from
+outputs clipped at a few robust standard deviations; the outputs themselves are then expressed in these units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planted._streams import solver_streams
+from planted._typing import Array, Progress, Seed
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.moments import RowBlocks, sample_rows
+
+__all__ = ["clip_outputs", "prepare_clipped"]
+
+CLIP = 3.0  # robust standard deviations
+LIMIT_ROWS = 20_000
+NORMAL_RANGE = 3.29  # from the 5 % to the 95 % quantile, in standard deviations of a normal law
+
+
+def prepare_clipped(
+    blocks: RowBlocks, *, random_state: Seed, progress: Progress | None
+) -> tuple[Problem, Problem]:
+    """Standardise data by their clipped outputs.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The user's data.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver's stream.
+    progress : callable or None
+        Told what is being done.
+
+    Returns
+    -------
+    clipped : Problem
+        The problem with clipped outputs.
+    plain : Problem
+        The problem with the outputs themselves, in the same units.
+    """
+    seed = np.random.SeedSequence() if random_state is None else random_state
+    limits = clip_outputs(blocks, solver_streams(seed, 3)[2])
+    clipped = prepare_problem(limits, random_state=seed, progress=progress)
+    rows = blocks.map(clipped.scaling.apply)
+    X, Y = sample_rows(rows, len(clipped.X), clipped.rng)
+    return clipped, replace(clipped, blocks=rows, X=X, Y=Y)
+
+
+def clip_outputs(blocks: RowBlocks, rng: np.random.Generator) -> RowBlocks:
+    """Clip every output at a few robust standard deviations about its median, where missing labels are put.
+
+    Labels missing at random then shrink an output's mean given x towards the median: the hidden units stay what they are.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+    rng : numpy.random.Generator
+        Draws the rows from which the limits are estimated.
+
+    Returns
+    -------
+    RowBlocks
+        The same inputs with outputs of bounded range.
+    """
+    Y = sample_rows(blocks, LIMIT_ROWS, rng)[1]
+    Y = np.where(np.isfinite(Y).any(axis=0), Y, 0.0)  # an output without a label is a constant
+    centre = np.nanmedian(Y, axis=0)
+    spread = 1.4826 * np.nanmedian(np.abs(Y - centre), axis=0)
+    low, high = np.nanquantile(Y, [0.05, 0.95], axis=0)
+    reach = CLIP * np.where(spread > 0, spread, (high - low) / NORMAL_RANGE)  # mostly one value
+
+    def clip(X: Array, Y: Array) -> tuple[Array, Array]:
+        return X, np.clip(np.where(np.isnan(Y), centre, Y), centre - reach, centre + reach)
+
+    return blocks.map(clip)

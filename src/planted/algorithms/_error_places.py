@@ -1,0 +1,78 @@
+r"""Do wrong labels lie anywhere, or where x says?
+
+Problem     A network reproduces most labels of an output exactly and misses the others. These are gross errors only if they
+            have nothing to do with x: a unit that few outputs see, or a wrong output weight, also leaves most labels right
+            and is wrong exactly where that unit is on.
+Idea        Regress the indicator of a wrong label on functions of x: the inputs, their squares and products (while few),
+            the patterns of the network's own units, and half-spaces drawn at random. Under random places the explained
+            part follows an F distribution; the smallest p-value over outputs, times their number, must not be tiny.
+Guarantee   Heuristic: a unit on in hardly any sample is not excluded. Errors that do depend on x are refused too: which
+            labels to believe is then not a question of counting.
+Cost        One regression with some hundred features on the rows in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg, stats
+
+from planted._typing import Array, BoolArray
+from planted.moments import augment
+from planted.networks import TwoLayerNetwork
+from planted.results import Evidence
+from planted.tensors import svec_outer
+
+__all__ = ["errors_ignore_inputs"]
+
+LEVEL = 1e-3
+MAX_PRODUCTS = 150
+N_HALF_SPACES = 40
+ROWS_PER_FEATURE = 5
+NAME = "p-value of the test that the places of wrong labels ignore x"
+
+
+def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork) -> Evidence:
+    """Test whether the places of wrong labels depend on x.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Standardised inputs.
+    is_wrong : ndarray of bool, shape (n, m)
+        Wrong labels.
+    network : TwoLayerNetwork
+        The network that says so.
+
+    Returns
+    -------
+    Evidence
+        The smallest p-value over outputs times their number.
+    """
+    counts = is_wrong.sum(axis=0)
+    tested = is_wrong[:, (counts > 0) & (counts < len(X))].astype(np.float64)
+    if not tested.shape[1]:
+        return Evidence(NAME, 1.0, LEVEL, ">=", "no label is wrong")
+    Q = _features(X, network)
+    freedom = len(X) - Q.shape[1]
+    centred = tested - tested.mean(axis=0)
+    explained = ((Q[:, 1:].T @ centred) ** 2).sum(axis=0)
+    rest = (centred**2).sum(axis=0) - explained
+    ratio = explained / (Q.shape[1] - 1) / np.maximum(rest / max(freedom, 1), np.finfo(float).tiny)
+    p_values = stats.f.sf(ratio, Q.shape[1] - 1, max(freedom, 1))
+    return Evidence(NAME, float(min(p_values.min() * len(p_values), 1.0)), LEVEL, ">=", "F test")
+
+
+def _features(X: Array, network: TwoLayerNetwork) -> Array:
+    """Orthonormal functions of x, the constant first; no more than the rows can bear."""
+    n, d = X.shape
+    rng = np.random.default_rng(
+        0
+    )  # features of a fixed test: the verdict on given labels does not depend on a seed
+    W = rng.standard_normal((N_HALF_SPACES, d))
+    half_spaces = rng.uniform(-1, 1, N_HALF_SPACES) < X @ (W / np.linalg.norm(W, axis=1, keepdims=True)).T
+    products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2
+    patterns = network.preactivations(X) > 0
+    columns = np.hstack([augment(X)[:, ::-1], patterns, half_spaces, products])
+    columns = columns[:, : max(n // ROWS_PER_FEATURE, d + 1)]
+    Q, R = linalg.qr(columns, mode="economic", check_finite=False)[:2]
+    return np.asarray(Q[:, np.abs(np.diag(R)) > 1e-8 * np.abs(R[0, 0])])

@@ -1,0 +1,87 @@
+r"""Labels of which some entries do not count: missing ones, and those found wrong.
+
+Where entries are left out, the normal equations no longer share one matrix between outputs. With the marked rows of output l
+alone, :math:`Z_l, G_l`, the Gauss–Newton matrix of the hidden layer is
+
+.. math:: N = \sum_l (a_l a_l^\top \otimes 1) \circ
+          (Z_l^\top Z_l - Z_l^\top G_l (G_l^\top G_l)^{-1} G_l^\top Z_l) .                              \quad (1)
+
+`masked_conditioning` says from it whether the entries that count determine the network at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array, BoolArray
+from planted.algorithms._normal_algebra import solve_symmetric
+from planted.algorithms.uncertainty import tangent_basis
+from planted.moments import augment
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["fill_unlisted", "masked_conditioning"]
+
+
+def fill_unlisted(network: TwoLayerNetwork, tol: float) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """Return a map of rows that replaces labels a network does not reproduce, or that are missing, by its own.
+
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The network.
+    tol : float
+        Largest residual of a label that is kept.
+
+    Returns
+    -------
+    callable
+        Maps X and Y to X and the filled outputs.
+    """
+
+    def fill(X: Array, Y: Array) -> tuple[Array, Array]:
+        fitted = network(X)
+        return X, np.where(np.abs(Y - fitted) <= tol, Y, fitted)  # NaN compares false: filled too
+
+    return fill
+
+
+def masked_conditioning(X: Array, counts: BoolArray, network: TwoLayerNetwork, *, offset: bool) -> float:
+    """Return the smallest relative singular value of the Jacobian on the entries that count.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    counts : ndarray of bool, shape (n, m)
+        Entries that count.
+    network : TwoLayerNetwork
+        The network, rows of W of unit norm.
+    offset : bool
+        Whether c is a parameter.
+
+    Returns
+    -------
+    float
+        Zero when they do not determine the network even locally.
+    """
+    k, p = network.n_hidden, network.n_features + 1
+    t = network.preactivations(X)
+    Z = (network.activation.derivative(t)[:, :, None] * augment(X)[:, None, :]).reshape(len(X), k * p)
+    G = augment(network.activation(t)) if offset else network.activation(t)
+    T = tangent_basis(network)
+    N, squares = np.zeros((T.shape[1], T.shape[1])), np.zeros(T.shape[1])
+    for row, marked in zip(network.A, counts.T, strict=True):
+        moved = (Z[marked] * np.repeat(row, p)) @ T
+        own = G[marked]
+        cross = own.T @ moved
+        products = moved.T @ moved
+        squares += np.diag(products)
+        N += products - cross.T @ solve_symmetric(own.T @ own, cross)
+    if not (squares > 0).all():
+        return 0.0
+    lengths = np.sqrt(squares)
+    smallest = linalg.eigvalsh(N / np.outer(lengths, lengths), check_finite=False)[0]
+    return float(np.sqrt(max(smallest, 0.0)))

@@ -1,0 +1,110 @@
+r"""The verdict on a fit under a robust loss: the certificate of least squares, on the pseudo-outputs.
+
+At an M-estimate the pseudo-outputs of `_robust_loss` are a least-squares problem whose residual is the influence of each
+entry; the tests for traces of x and for a missing unit, made for least squares, apply to it. Two things are added. The
+offset c is the mean of the noise only where the noise is symmetric: an excess of one sign, among all residuals or among
+those beyond `FAR` scales, turns a claim into a fit. And the loss is named, with the variances by which it was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from planted._typing import Array
+from planted.algorithms._problem import Problem
+from planted.algorithms._robust_loss import RobustFit
+from planted.algorithms.certificate import Verdict, certify_noisy
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence
+
+__all__ = ["asymmetry_evidence", "certify_with_loss"]
+
+ASYMMETRY = 4.0  # standard errors
+FAR = 3.0  # scales
+
+
+def certify_with_loss(
+    problem: Problem, robust: RobustFit, *, further: Sequence[Evidence] = (), asked: str = "auto"
+) -> Verdict:
+    """Judge a network fitted under a loss.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem with its own outputs.
+    robust : RobustFit
+        The fit.
+    further : sequence of Evidence
+        Conditions of the method's own.
+    asked : str
+        The loss that was asked for; nothing is said about the loss when that was the squared one.
+
+    Returns
+    -------
+    Verdict
+        RECOVERED (asymptotic), FITTED, or a refusal.
+    """
+    verdict = certify_noisy(
+        robust.problem, robust.fit, offset=robust.has_offset, weights=robust.weights, further=further
+    )
+    if robust.loss != "squared":
+        verdict = _with_symmetry(verdict, asymmetry_evidence(problem.Y - robust.fit.network(problem.X)))
+    if verdict.outcome is Outcome.RECOVERED and not (robust.converged and robust.fit.converged):
+        verdict = replace(verdict, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
+    return verdict if asked == "squared" else _with_name(verdict, robust)
+
+
+def asymmetry_evidence(residual: Array) -> Evidence:
+    """Test whether residuals are as often positive as negative, the far ones too.
+
+    Parameters
+    ----------
+    residual : ndarray of shape (n, m)
+        Residuals.
+
+    Returns
+    -------
+    Evidence
+        The largest excess of one sign in an output, in standard errors.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.standard_t(2, (500, 3))
+    >>> asymmetry_evidence(noise).passed, asymmetry_evidence(np.where(noise < 5, noise, 10.0) + 0.3).passed
+    (True, False)
+    """
+    scales = np.median(np.abs(residual), axis=0) * 1.4826
+    far = np.sign(residual) * (np.abs(residual) > FAR * scales)
+    excess = [
+        np.abs(signs.sum(axis=0)) / np.sqrt(np.maximum(np.abs(signs).sum(axis=0), 1.0))
+        for signs in (np.sign(residual), far)
+    ]
+    name = "excess of one sign of the residual, in standard errors"
+    return Evidence(name, float(np.max(excess)), ASYMMETRY, "<=", "symmetric noise")
+
+
+def _with_symmetry(verdict: Verdict, line: Evidence) -> Verdict:
+    """Add the test of symmetry; a claim that fails it is a fit."""
+    verdict = replace(verdict, evidence=(*verdict.evidence, line))
+    if line.passed or verdict.outcome is not Outcome.RECOVERED:
+        return verdict
+    text = (
+        f"{line.name}: {line.measured:.3g}, needed <= {line.required:.3g}: the noise is not symmetric, and the "
+        "offset c is not its mean."
+    )
+    return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
+
+
+def _with_name(verdict: Verdict, robust: RobustFit) -> Verdict:
+    """Name the loss, with the variances by which it was chosen."""
+    lines = tuple(
+        Evidence(f"estimated variance under the {name} loss, over the smallest", value)
+        for name, value in robust.efficiencies.items()
+    )
+    how = "chosen by the tails of the residual" if lines else "as asked for"
+    text = f"{verdict.detail} Fitted with the {robust.loss} loss, {how}."
+    return replace(verdict, evidence=(*verdict.evidence, *lines), detail=text)

@@ -1,0 +1,201 @@
+r"""Which way does each direction look? Signs of hidden directions from noisy outputs (BJW18 §5).
+
+Problem     Y = f(X W' + b) A' + E with mean-zero noise. Known: the rows of W (and b) up to sign, approximately. Sought:
+            the signs, then A.
+Idea        *Printed* (Algorithm 6). Let S_i(±) hold both :math:`\sigma(\pm t_j)` of every other unit and one of
+            :math:`\sigma(\pm t_i)` of unit i, t = x'w + b. Project the outputs off its span; the sign with the smaller
+            residual wins.
+            *One solve.* The 2k projections have 2k - 1 of the columns of
+
+            .. math:: F = [\sigma(T), \sigma(-T)], \qquad \beta = (F^\top F)^{-1} F^\top Y                   \quad (1)
+
+            each; leaving out column r raises the sum of squares by
+
+            .. math:: |\beta_r|^2 / ((F^\top F)^{-1})_{rr},                                              \quad (2)
+
+            so the sign whose column costs more to leave out is kept: the same decision from one solve, and from sums over
+            rows alone. A follows by regression on the kept columns.
+Guarantee   Theorem 9 of [BJW18]_: right with high probability for noise of any variance once the directions are accurate
+            and the samples many. Kind: asymptotic. Needs k ≤ d (k ≤ d + 1 with biases): with more units the linear
+            functions σ(t) - σ(-t) of the others span that of unit i, and both signs fit alike.
+Notation    paper: V (ours W), U (A), A (Y'), v_i (a direction before its sign is known), ξ_i (its sign).
+Departures  The two forms agree to rounding (a test compares them). The rise (2) is summed over outputs; Algorithm 6 compares
+            output by output and votes by the sum as well.
+Cost        Printed: 2k projections, O(n k³). One solve: O(n k²) and O(k³).
+References  [BJW18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._typing import Array
+from planted.networks import Activation, parse_activation
+from planted.outcomes import BadInputError
+
+__all__ = ["SignedDirections", "orient_directions", "rises_of_columns", "signs_of_preactivations"]
+
+FORMS = ("one-solve", "printed")
+DEPENDENT = 1e-12  # relative eigenvalue of F'F, columns of unit length, below which signs cannot be told
+
+
+@dataclass(frozen=True, slots=True)
+class SignedDirections:
+    """Directions with their signs.
+
+    Parameters
+    ----------
+    W : ndarray of shape (k, d)
+        Hidden directions, turned to the side they look.
+    b : ndarray of shape (k,)
+        Biases, turned with them.
+    A : ndarray of shape (m, k)
+        Output weights by regression on the turned units.
+    margins : ndarray of shape (k,)
+        Difference of the residuals of the two signs, in residual variances; a z-score squared, so that some 20 are safe.
+    """
+
+    W: Array
+    b: Array
+    A: Array
+    margins: Array
+
+
+def orient_directions(
+    X: Array,
+    Y: Array,
+    W: Array,
+    *,
+    b: Array | None = None,
+    form: str = "one-solve",
+    activation: Activation | None = None,
+) -> SignedDirections:
+    """Find the signs of hidden directions, then the output weights.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Outputs, with noise of mean zero.
+    W : ndarray of shape (k, d)
+        Directions, signs unknown.
+    b : ndarray of shape (k,), optional
+        Biases that belong to the given signs; zero if omitted.
+    form : {"one-solve", "printed"}
+        Equation (2), or Algorithm 6 as printed; they decide alike.
+    activation : Activation, optional
+        A rectified activation; the ReLU if omitted.
+
+    Returns
+    -------
+    SignedDirections
+        The directions, output weights and margins.
+
+    Examples
+    --------
+    >>> import planted
+    >>> data = planted.simulate.dataset(500, n_features=4, n_hidden=3, n_outputs=3, noise=0.5, random_state=0)
+    >>> signed = orient_directions(data.X, data.Y, -data.network.W)
+    >>> bool(np.allclose(signed.W, data.network.W))
+    True
+    """
+    if form not in FORMS:
+        raise BadInputError(f"form={form!r}; expected one of {', '.join(map(repr, FORMS))}")
+    k = len(W)
+    biases = np.zeros(k) if b is None else b
+    f = activation or parse_activation("relu")
+    T = X @ W.T + biases
+    F = np.hstack([f(T), f(-T)])
+    rises = _printed_rises(F, Y) if form == "printed" else _one_solve_rises(F, Y)
+    if rises is None:
+        raise BadInputError(
+            f"the {2 * k} columns of both signs are linearly dependent on these {len(X)} samples: signs can be told for "
+            f"k <= d directions that are both on and off on more than 2k samples; here k = {k}, d = {X.shape[1]}"
+        )
+    turned = _signs(rises)
+    A = linalg.lstsq(f(T * turned), Y, check_finite=False)[0].T
+    residual = Y - F @ linalg.lstsq(F, Y, check_finite=False)[0]
+    variance = float((residual**2).sum()) / (Y.shape[1] * max(len(Y) - F.shape[1], 1))
+    margins = np.abs(rises[:k] - rises[k:]) / max(variance, np.finfo(float).tiny)
+    return SignedDirections(W * turned[:, None], biases * turned, A, margins)
+
+
+def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Array | None:
+    """Find the signs of pre-activations, by (2).
+
+    Parameters
+    ----------
+    T : ndarray of shape (n, k)
+        Pre-activations, signs unknown.
+    Y : ndarray of shape (n, m)
+        Outputs.
+    activation : Activation
+        A rectified activation.
+
+    Returns
+    -------
+    ndarray of shape (k,) or None
+        One or minus one; None where the columns of both signs are dependent, as for k > d.
+    """
+    rises = _one_solve_rises(np.hstack([activation(T), activation(-T)]), Y)
+    return None if rises is None else _signs(rises)
+
+
+def rises_of_columns(products: Array, coefficients: Array) -> Array:
+    """Return (2) for every column, from the products of the columns and their coefficients.
+
+    Parameters
+    ----------
+    products : ndarray of shape (r, r)
+        F'F.
+    coefficients : ndarray of shape (r, m)
+        β of (1).
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        Rise of the sum of squares when a column is left out; zero for all if the columns are dependent.
+
+    Examples
+    --------
+    >>> rises_of_columns(np.diag([4.0, 1.0]), np.array([[1.0], [3.0]]))
+    array([4., 9.])
+    """
+    lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    values, vectors = linalg.eigh(products / np.outer(lengths, lengths), check_finite=False)
+    if values[0] <= DEPENDENT * values[-1]:
+        return np.zeros(len(products))
+    inverse = ((vectors / values) * vectors).sum(axis=1) / lengths**2
+    return np.asarray((coefficients**2).sum(axis=1) / inverse)
+
+
+def _signs(rises: Array) -> Array:
+    """Keep the sign whose column costs more to leave out."""
+    plus, minus = rises.reshape(2, -1)
+    return np.where(plus >= minus, 1.0, -1.0)
+
+
+def _one_solve_rises(F: Array, Y: Array) -> Array | None:
+    """Return (2) for every column, or None where they are dependent."""
+    if len(F) <= F.shape[1]:
+        return None
+    rises = rises_of_columns(F.T @ F, linalg.lstsq(F, Y, check_finite=False)[0])
+    return rises if rises.any() else None
+
+
+def _printed_rises(F: Array, Y: Array) -> Array | None:
+    """Project Y off all columns but one, for every column (Algorithm 6, steps 2 and 3)."""
+    lengths = np.linalg.norm(F, axis=0)
+    if len(F) <= F.shape[1] or not lengths.all():
+        return None
+    if linalg.svdvals(F / lengths, check_finite=False)[-1] ** 2 <= DEPENDENT:
+        return None
+    residuals = []
+    for left_out in range(F.shape[1]):
+        Q = linalg.qr(np.delete(F, left_out, axis=1), mode="economic", check_finite=False)[0]
+        residuals.append(float(((Y - Q @ (Q.T @ Y)) ** 2).sum()))
+    return np.array(residuals)

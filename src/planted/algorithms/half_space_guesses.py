@@ -1,0 +1,202 @@
+r"""Algorithm 8 of BJW18, literally: guess the left inverse, smooth, read half-spaces from signs.
+
+Problem     Y = f(X W') A' + E, x normal, E any noise independent of x, k tiny. Sought: a network whose residual is not much
+            larger than E.
+Idea        1. Sketch: S is a random s × m matrix with normal entries of variance 1/k; S y = S A f(W x) + S e.
+            2. Guess M ≈ (S A)⁺, k × s, on the printed grid: every entry plus or minus
+
+               .. math:: \frac{1}{\sigma_{\min}} \left(1 + \frac{\epsilon^4}{c\, k^4}\right)^{-i}, \qquad
+                         0 \le i \le c' k^8 \kappa^8 / \epsilon^8 .                                    \quad (1)
+
+            3. Smooth: add normal noise of standard deviation η to M S y, so that E no longer decides the signs alone;
+               ‖M S E‖ is guessed in powers of two.
+            4. Labels q = sign(M S y + g); w_p = Σ q x, normalised: the maximiser of Σ q ⟨w, x⟩ over the unit ball.
+            5. Regress Y on f(X W'); keep the guess with the smallest residual.
+Guarantee   Theorem 13 of [BJW18]_ for the printed constants; none for a coarser grid. Kind: heuristic.
+Departures  The printed constants cannot be run even for k = 1: with c = c' = c₁ = 1, ε = 1/(k+1), κ = 1 and 100 k rows of
+            the sketch there are 10^241 guesses at k = 1 and 10^2490 at k = 2 (`predict_guesses`). The grid used has
+            `n_levels` sizes, a factor of two apart, and k sketch rows. (1) prints positive entries only; a left inverse has
+            negative ones, so both signs are tried. Rows of M are guessed independently: each of the (2 levels)^s rows is
+            labelled once, and step 5 goes through the sets of k rows, which are the same guesses in a cheaper order.
+            Inputs are whitened first.
+Cost        (2 levels)^s labellings of O(n d), and the sets of k of them, each a regression from k × k products.
+References  [BJW18]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import log10
+
+import numpy as np
+from scipy import linalg
+
+from planted._clock import check_time
+from planted._typing import Array
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["LARGEST_COUNT", "GuessGrid", "guess_half_spaces", "half_space_of_labels", "predict_guesses"]
+
+LARGEST_COUNT = 1e7
+SKETCH_ROWS_PER_UNIT = 100  # c₁ / δ² with δ = 1/10 and c₁ = 1
+SMOOTHINGS = (0.5, 1.0, 2.0)  # guesses of η in units of the root mean square of M S y
+
+
+@dataclass(frozen=True, slots=True)
+class GuessGrid:
+    """The grid on which left inverses are guessed.
+
+    Parameters
+    ----------
+    sketch_rows : int
+        Rows of the sketch S.
+    n_levels : int
+        Sizes of an entry, each half of the one before.
+    """
+
+    sketch_rows: int
+    n_levels: int
+
+    def count(self, k: int) -> int:
+        """Return the number of guesses.
+
+        Parameters
+        ----------
+        k : int
+            Number of units.
+
+        Returns
+        -------
+        int
+            ``(2 n_levels) ** (k sketch_rows)``.
+
+        Examples
+        --------
+        >>> GuessGrid(sketch_rows=2, n_levels=3).count(2)
+        1296
+        """
+        return int((2 * self.n_levels) ** (k * self.sketch_rows))
+
+
+def predict_guesses(k: int, *, epsilon: float | None = None, kappa: float = 1.0) -> float:
+    """Return log10 of the number of guesses on the printed grid (1), all constants taken as one.
+
+    Parameters
+    ----------
+    k : int
+        Number of units.
+    epsilon : float, optional
+        Accuracy; just below 1/k, the largest the paper allows, if omitted.
+    kappa : float
+        Condition number of A.
+
+    Returns
+    -------
+    float
+        k · 100 k · log10 of the values of an entry.
+
+    Examples
+    --------
+    >>> round(predict_guesses(1))
+    241
+    """
+    accuracy = 1.0 / (k + 1) if epsilon is None else epsilon
+    values = (k * kappa / accuracy) ** 8 + 1
+    return k * SKETCH_ROWS_PER_UNIT * k * log10(values)
+
+
+def guess_half_spaces(
+    X: Array, Y: Array, k: int, *, grid: GuessGrid, rng: np.random.Generator
+) -> tuple[TwoLayerNetwork, float]:
+    """Run Algorithm 8 on a grid.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs of full rank.
+    Y : ndarray of shape (n, m)
+        Outputs.
+    k : int
+        Number of units.
+    grid : GuessGrid
+        The guesses.
+    rng : numpy.random.Generator
+        Draws the sketch and the smoothing noise.
+
+    Returns
+    -------
+    network : TwoLayerNetwork
+        The best network, without biases.
+    residual : float
+        Its root mean square residual.
+    """
+    centred = X - X.mean(axis=0)
+    root = linalg.cholesky(centred.T @ centred / len(X), lower=True, check_finite=False)
+    white = linalg.solve_triangular(root, X.T, lower=True, check_finite=False).T
+    S = rng.standard_normal((grid.sketch_rows, Y.shape[1])) / np.sqrt(k)  # step 1
+    sketched = Y @ S.T
+    rows = _grid_rows(grid)  # step 2; the scale 1/σ_min drops out of signs, as smoothing is relative
+    directions = np.vstack(
+        [_directions(white, sketched, rows, smoothing, rng) for smoothing in SMOOTHINGS]
+    )  # steps 3 and 4
+    best = _best_set(white, Y, directions, k)  # step 5
+    W = linalg.solve_triangular(root, directions[best].T, lower=True, trans=1, check_finite=False).T
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    H = np.maximum(X @ W.T, 0.0)
+    A = linalg.lstsq(H, Y, check_finite=False)[0].T
+    return TwoLayerNetwork(W, None, A), float(np.sqrt(((Y - H @ A.T) ** 2).mean()))
+
+
+def half_space_of_labels(X: Array, labels: Array) -> Array:
+    """Return the unit vectors that maximise the sum of labels times projections (step 4).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Whitened inputs.
+    labels : ndarray of shape (n, r)
+        One or minus one.
+
+    Returns
+    -------
+    ndarray of shape (r, d)
+        Unit rows.
+    """
+    sums = labels.T @ X
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.asarray(sums / np.where(lengths > 0, lengths, 1.0))
+
+
+def _grid_rows(grid: GuessGrid) -> Array:
+    """All rows of M: signs and sizes of every entry."""
+    sizes = 0.5 ** np.arange(grid.n_levels)
+    values = np.concatenate([sizes, -sizes])
+    return np.array(list(product(values, repeat=grid.sketch_rows)))
+
+
+def _directions(X: Array, sketched: Array, rows: Array, smoothing: float, rng: np.random.Generator) -> Array:
+    found = []
+    for row in rows:
+        check_time()
+        z = sketched @ row
+        eta = smoothing * np.sqrt(np.mean(z**2))
+        found.append(np.where(z + eta * rng.standard_normal(len(z)) > 0, 1.0, -1.0))
+    return half_space_of_labels(X, np.array(found).T)
+
+
+def _best_set(X: Array, Y: Array, directions: Array, k: int) -> list[int]:
+    """Return the k directions whose units explain most of Y."""
+    H = np.maximum(X @ directions.T, 0.0)
+    products, cross = H.T @ H, H.T @ Y
+    best, most = list(range(k)), -np.inf
+    for index, chosen in enumerate(combinations(range(len(directions)), k)):
+        if index % 4096 == 0:
+            check_time()
+        own = products[np.ix_(chosen, chosen)]
+        explained = float(
+            (cross[list(chosen)] * np.linalg.pinv(own, hermitian=True).dot(cross[list(chosen)])).sum()
+        )
+        if explained > most:
+            best, most = list(chosen), explained
+    return best

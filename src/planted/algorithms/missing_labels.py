@@ -1,0 +1,122 @@
+r"""Labels missing in some outputs of some rows: gross errors at known places.
+
+Problem     Y with NaN where a label is missing. Use every label there is; claim nothing that the present ones do not show.
+Idea        A network found on the complete rows, or by `gross_errors` or `half_spaces`, which leave missing entries out
+            themselves, is compared with every label of the incomplete rows. Exact networks must reproduce all of them; noisy
+            ones are refined on all labels (ψ = 0 where there is none, `_robust_loss`) and certified there.
+Guarantee   As for the complete rows, if labels are missing independently of their noise. Kind: exact | asymptotic.
+Cost        A few passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planted._typing import Array, IntArray, Progress, Seed
+from planted.algorithms._clipping import prepare_clipped
+from planted.algorithms._robust_loss import refine_with_loss
+from planted.algorithms._robust_verdict import certify_with_loss
+from planted.algorithms.certificate import RESIDUAL_TOL
+from planted.algorithms.outlier_table import find_outliers
+from planted.moments import RowBlocks
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery
+
+__all__ = ["complete_rows", "judge_with_incomplete_rows", "label_counts"]
+
+
+def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
+    """Count rows, complete rows and missing labels.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data, outputs NaN where a label is missing.
+
+    Returns
+    -------
+    rows, complete : int
+        Rows, and rows without a missing label.
+    missing : ndarray of int, shape (m,)
+        Missing labels of every output.
+    """
+    rows = complete = 0
+    missing: IntArray | int = 0
+    for X, Y in blocks:
+        is_missing = np.isnan(Y)
+        rows += len(X)
+        complete += int((~is_missing.any(axis=1)).sum())
+        missing = missing + is_missing.sum(axis=0)
+    return rows, complete, np.asarray(missing)
+
+
+def complete_rows(blocks: RowBlocks) -> RowBlocks:
+    """Return the rows without a missing label.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data.
+
+    Returns
+    -------
+    RowBlocks
+        The complete rows.
+    """
+
+    def only(X: Array, Y: Array) -> tuple[Array, Array]:
+        kept = ~np.isnan(Y).any(axis=1)
+        return X[kept], Y[kept]
+
+    return blocks.map(only)
+
+
+def judge_with_incomplete_rows(
+    blocks: RowBlocks, recovery: Recovery, *, random_state: Seed = None, progress: Progress | None = None
+) -> Recovery:
+    """Compare a network found on complete rows with all labels, refine it on them if there is noise, and judge again.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        All rows, outputs NaN where a label is missing.
+    recovery : Recovery
+        A certified answer on the complete rows.
+    random_state : int, Generator, SeedSequence or None
+        Seed of the solver.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Recovery
+        The answer on all labels.
+    """
+    assert recovery.network is not None
+    _, problem = prepare_clipped(blocks, random_state=random_state, progress=progress)
+    network = problem.scaling.standardise(recovery.network)
+    missing = Evidence("missing labels", int(label_counts(blocks)[2].sum()))
+    if recovery.guarantee is Guarantee.EXACT:
+        limits = np.full(problem.n_outputs, RESIDUAL_TOL)
+        wrong = find_outliers(problem.blocks, network, limits=limits).n_entries
+        line = Evidence("labels, also of incomplete rows, that are not reproduced", wrong, 0, "==")
+        answer = replace(recovery, evidence=(missing, line, *recovery.evidence))
+        if line.passed:
+            return answer
+        text = f"{wrong} label(s) of incomplete rows contradict the network that the complete rows determine."
+        return replace(
+            answer, outcome=Outcome.ASSUMPTION_FAILED, guarantee=Guarantee.NONE, detail=text, network=None
+        )
+    robust = refine_with_loss(problem, network, "auto", loss="squared")
+    verdict = certify_with_loss(problem, robust, asked="squared")
+    return replace(
+        recovery,
+        network=problem.scaling.restore(robust.fit.network),
+        outcome=verdict.outcome,
+        guarantee=verdict.guarantee,
+        evidence=(missing, *verdict.evidence),
+        uncertainty=verdict.uncertainty,
+        detail=verdict.detail,
+    )

@@ -1,0 +1,186 @@
+r"""Which entries of the outputs does a network not believe? One streaming pass, one table.
+
+Problem     Given a network and n × m outputs, some of them wrong: list the entries whose residual is far beyond the others',
+            with the weight a robust loss gives them.
+Idea        An entry is an outlier when its residual exceeds a limit of its output: a number of scales where the inliers are
+            noisy, rounding where they are reproduced exactly (gross errors on exact labels). The pass keeps counts and the
+            largest residuals; every entry is kept only when the whole table is asked for.
+Cost        One pass, O(n m k); memory one block and 24 bytes per outlier kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planted._typing import Array, BoolArray, IntArray, Json
+from planted.algorithms._robust_loss import entry_weights
+from planted.moments import RowBlocks
+from planted.networks import TwoLayerNetwork
+
+__all__ = ["OutlierTable", "find_outliers"]
+
+LISTED = 50  # entries kept when counts are what is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class OutlierTable:
+    """Entries of the outputs that a network does not believe.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Samples and outputs looked at.
+    loss : str
+        The loss whose weights are listed; ``"exact"`` where inliers are reproduced to rounding.
+    limits : ndarray of shape (m,)
+        Residual of each output above which an entry is listed.
+    by_output : ndarray of int, shape (m,)
+        Number of outliers of each output.
+    n_rows : int
+        Samples with at least one outlier.
+    rows, outputs : ndarray of int, shape (entries,)
+        Where they are, largest residual first; all of them, or the largest when only some were kept.
+    residuals : ndarray of shape (entries,)
+        Output minus prediction.
+    weights : ndarray of shape (entries,)
+        Weight of the entry in the fit: zero for a gross error.
+    """
+
+    shape: tuple[int, int]
+    loss: str
+    limits: Array
+    by_output: IntArray
+    n_rows: int
+    rows: IntArray
+    outputs: IntArray
+    residuals: Array
+    weights: Array
+
+    @property
+    def n_entries(self) -> int:
+        """Number of outliers, listed or not."""
+        return int(self.by_output.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every outlier is listed."""
+        return len(self.rows) == self.n_entries
+
+    def mask(self) -> BoolArray:
+        """Return a matrix that is true where an entry is an outlier.
+
+        Returns
+        -------
+        ndarray of bool, shape (n, m)
+            The mask; the table must be complete.
+        """
+        assert self.is_complete, "a table of the largest outliers has no mask; ask for all of them"
+        marked = np.zeros(self.shape, dtype=np.bool_)
+        marked[self.rows, self.outputs] = True
+        return marked
+
+    def to_dict(self, limit: int = LISTED) -> Json:
+        """Return counts and the largest outliers as plain data.
+
+        Parameters
+        ----------
+        limit : int
+            Entries listed at most.
+
+        Returns
+        -------
+        dict
+            What reports and files hold.
+        """
+        return {
+            "entries": self.n_entries,
+            "rows": self.n_rows,
+            "share": self.n_entries / max(self.shape[0] * self.shape[1], 1),
+            "loss": self.loss,
+            "by_output": [int(count) for count in self.by_output],
+            "largest": [
+                {"row": int(row), "output": int(output), "residual": float(residual), "weight": float(weight)}
+                for row, output, residual, weight in zip(
+                    self.rows[:limit],
+                    self.outputs[:limit],
+                    self.residuals[:limit],
+                    self.weights[:limit],
+                    strict=True,
+                )
+            ],
+        }
+
+    def __str__(self) -> str:
+        n, m = self.shape
+        lines = [
+            f"{self.n_entries:,} of {n * m:,} entries in {self.n_rows:,} of {n:,} samples are outliers ({self.loss})"
+        ]
+        lines.append(f"{'sample':>10} {'output':>7} {'residual':>12} {'weight':>8}")
+        for item in self.to_dict(10)["largest"]:
+            lines.append(
+                f"{item['row']:>10} {item['output']:>7} {item['residual']:>12.4g} {item['weight']:>8.2g}"
+            )
+        return "\n".join(lines)
+
+
+def find_outliers(
+    blocks: RowBlocks,
+    network: TwoLayerNetwork,
+    *,
+    limits: Array,
+    loss: str = "exact",
+    scales: Array | None = None,
+    keep: int | None = LISTED,
+) -> OutlierTable:
+    """List the entries whose residual exceeds the limit of their output; one pass.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The data, NaN nowhere.
+    network : TwoLayerNetwork
+        The network, in the units of the data.
+    limits : ndarray of shape (m,)
+        Largest residual of an inlier of each output.
+    loss : str
+        Name of the loss whose weights are listed; "exact" for weights of zero.
+    scales : ndarray of shape (m,), optional
+        Scales of the residual, needed for the weights of a loss.
+    keep : int or None
+        Largest outliers to list; None for all.
+
+    Returns
+    -------
+    OutlierTable
+        Counts and entries.
+    """
+    by_output = np.zeros(network.n_outputs, dtype=np.int64)
+    parts: list[tuple[IntArray, Array]] = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
+    n_rows = count = 0
+    for X, Y in blocks:
+        residual = Y - network(X)
+        is_out = np.abs(residual) > limits
+        by_output += is_out.sum(axis=0)
+        n_rows += int(is_out.any(axis=1).sum())
+        flat = np.flatnonzero(is_out)
+        parts.append((flat + count * network.n_outputs, residual.ravel()[flat]))
+        count += len(X)
+        if keep is not None:
+            parts = [_largest(parts, keep)]
+    places, residuals = _largest(parts, keep)
+    rows, outputs = np.divmod(places, network.n_outputs)
+    weights = np.zeros(len(rows))
+    if scales is not None:
+        weights = entry_weights(loss, residuals / scales[outputs])
+    return OutlierTable(
+        (count, network.n_outputs), loss, limits, by_output, n_rows, rows, outputs, residuals, weights
+    )
+
+
+def _largest(parts: list[tuple[IntArray, Array]], keep: int | None) -> tuple[IntArray, Array]:
+    """Put parts together, largest residual first, at most ``keep`` of them."""
+    places, residuals = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(-np.abs(residuals), kind="stable")[:keep]
+    return places[order], residuals[order]

@@ -1,0 +1,136 @@
+r"""Generalised least squares: noise that is correlated or unequal between outputs.
+
+Problem     Least squares gives every output the same weight. Where the noise of the outputs differs or is correlated it is
+            consistent, but neither are its estimates the best nor its standard errors right.
+Idea        Estimate the covariance Σ of the residual across outputs, map the outputs by
+            :math:`T = \bar s\, \Sigma^{-1/2}`, in which noise is equal and uncorrelated, refine there and map back
+            [Aitken1936]_:
+
+            .. math:: T y = (T A) f(W x + b) + T c + T \xi, \qquad \mathrm{Cov}(T \xi) = \bar s^2 1 .        \quad (1)
+
+            Σ is estimable when there are `ROWS_PER_OUTPUT` rows for each output. It is used when it differs from a multiple
+            of the identity by more than chance (likelihood ratio, Mauchly) and its eigenvalues by a factor `RATIO`:
+            else there is nothing to gain.
+Guarantee   Asymptotic: the maximum-likelihood estimate for normal noise of unknown covariance, to first order.
+Cost        One refinement and one certificate more.
+References  [Aitken1936]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import linalg, stats
+
+from planted._typing import Array
+from planted.algorithms._problem import Problem
+from planted.algorithms.certificate import Verdict, certify_noisy, degrees_of_freedom
+from planted.algorithms.refine import Refinement, refine
+from planted.algorithms.uncertainty import information
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Unavailable, Uncertainty
+
+__all__ = ["certify_whitened", "sphericity_p_value"]
+
+ROWS_PER_OUTPUT = 20
+LEVEL = 1e-3
+RATIO = 1.25
+JUDGED = (Outcome.RECOVERED, Outcome.FITTED)  # correlated noise can fail tests that are made for equal noise
+
+
+def certify_whitened(
+    problem: Problem, fit: Refinement, verdict: Verdict, *, offset: bool
+) -> tuple[TwoLayerNetwork, Verdict]:
+    """Refine and judge again with whitened outputs, if the noise is correlated or unequal between them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    fit : Refinement
+        Its least-squares network.
+    verdict : Verdict
+        The verdict on it.
+    offset : bool
+        Whether c is free.
+
+    Returns
+    -------
+    network : TwoLayerNetwork
+        The generalised least-squares network, or the given one where there is nothing to gain.
+    verdict : Verdict
+        The verdict on it, its standard errors in the user's units.
+    """
+    n, m = problem.n_samples, problem.n_outputs
+    if verdict.outcome not in JUDGED or m == 1 or n < ROWS_PER_OUTPUT * m:
+        return fit.network, verdict
+    covariance = fit.sums.RR / n
+    values, vectors = linalg.eigh(covariance, check_finite=False)
+    ratio = float(values[-1] / max(values[0], np.finfo(float).tiny))
+    if ratio < RATIO or sphericity_p_value(covariance, n) >= LEVEL:
+        return fit.network, verdict
+    level = np.sqrt(values.mean())
+    T = (vectors * (level / np.sqrt(values))) @ vectors.T  # (1)
+    back = (vectors * (np.sqrt(values) / level)) @ vectors.T
+    whitened = replace(problem, blocks=problem.blocks.map(lambda X, Y: (X, Y @ T)), Y=problem.Y @ T)
+    refined = refine(whitened.blocks, _mixed(fit.network, T), offset=offset)
+    judged = certify_noisy(whitened, refined, offset=offset)
+    line = Evidence("largest over smallest variance of the noise across outputs", ratio)
+    judged = replace(
+        _with_earlier(judged, verdict, line), uncertainty=_errors(problem, refined, offset, back)
+    )
+    return _mixed(refined.network, back), judged
+
+
+def sphericity_p_value(covariance: Array, n_samples: int) -> float:
+    """Test that a covariance is a multiple of the identity.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (m, m)
+        Sample covariance, m at least 2.
+    n_samples : int
+        Number of rows behind it.
+
+    Returns
+    -------
+    float
+        Probability of a likelihood ratio as large by chance, for normal noise.
+
+    Examples
+    --------
+    >>> sphericity_p_value(np.eye(3), 100)
+    1.0
+    """
+    m = len(covariance)
+    values = np.maximum(linalg.eigvalsh(covariance, check_finite=False), np.finfo(float).tiny)
+    log_ratio = m * np.log(values.mean()) - np.log(values).sum()
+    factor = n_samples - 1 - (2 * m * m + m + 2) / (6 * m)
+    return float(stats.chi2.sf(max(factor * log_ratio, 0.0), m * (m + 1) // 2 - 1))
+
+
+def _mixed(network: TwoLayerNetwork, T: Array) -> TwoLayerNetwork:
+    """Map the outputs of a network."""
+    return TwoLayerNetwork(network.W, network.b, T @ network.A, T @ network.c, network.activation)
+
+
+def _with_earlier(judged: Verdict, earlier: Verdict, line: Evidence) -> Verdict:
+    """Keep lines of the first verdict that the second does not have; one of them that failed is a doubt still."""
+    names = {item.name for item in judged.evidence}
+    kept = tuple(item for item in earlier.evidence if item.name not in names)
+    judged = replace(judged, evidence=(*judged.evidence, line, *kept))
+    if judged.outcome is Outcome.RECOVERED and not all(item.passed for item in kept):
+        return replace(judged, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=earlier.detail)
+    return replace(judged, detail=f"{judged.detail} Outputs were weighed by the covariance of their noise.")
+
+
+def _errors(problem: Problem, fit: Refinement, offset: bool, back: Array) -> Uncertainty | Unavailable:
+    freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
+    info = information(fit.sums, fit.network, offset=offset, units=problem.scaling, mixing=back)
+    if info.variances is None or freedom <= 0:
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+    variance = fit.cost / freedom
+    errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
+    return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale, kind="generalised")

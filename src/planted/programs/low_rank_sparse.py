@@ -1,0 +1,314 @@
+r"""Split a matrix into a low-rank part and a sparse part.
+
+Problem     Y = L + S with L of rank r < min(n, m) and S zero in most entries, its other entries of any size. Some entries
+            of Y may be unknown. Sought: L, exactly.
+Idea        *Principal component pursuit* [CLMW11]_: minimise the convex
+
+            .. math:: \|L\|_* + \lambda \|S\|_1 \quad \text{subject to} \quad L + S = Y,                    \quad (1)
+
+            by augmented Lagrangian steps: L is a soft-thresholded singular value decomposition, S a soft-thresholded rest.
+            *Alternating projections* [NNSAJ14]_: L is the projection of Y - S on rank r, S what exceeds a threshold
+            in Y - L; the threshold falls by `DECAY` each time, from a robust size of the entries down.
+            *Polish*. Either ends near L, with most wrong entries known. With these left out, rows and columns of L
+            are least-squares problems in turn; entries beyond a falling threshold are left out. Where the split is
+            right this ends at rounding error.
+Guarantee   (1): exact with high probability for incoherent L, rank at most a constant times m / (μ log² n) and a constant
+            fraction of errors (Theorem 1.1 of [CLMW11]_). Alternating projections: a similar theorem. Exact here means
+            that more than half of the entries are reproduced to rounding: measured, not assumed. Kind: exact.
+Departures  The first threshold of the projections is a robust size of the entries, not the largest entry: without it they
+            fail at 35 % of errors a hundred times the entries' size (m = 50, r = 5, n = 2,000), with it they are exact.
+Cost        O(n m²) per step for n ≥ m, some hundred steps; polish O(n m r²) per step.
+References  [CLMW11]_, [NNSAJ14]_
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from planted._clock import check_time
+from planted._typing import Array, BoolArray
+
+__all__ = [
+    "LowRankSparse",
+    "alternating_projections",
+    "polish_low_rank",
+    "principal_component_pursuit",
+    "regress_despite_errors",
+    "tuned_weight",
+]
+
+DECAY = 0.95
+FIRST_THRESHOLD = 4.0  # robust sizes of an entry
+LAST_THRESHOLD = 0.01
+TUNED = 2.5  # times the printed weight
+EXACT = 1e-10  # residual of a reproduced entry, in robust sizes
+ROUNDING = 1e-13
+NEARLY = 1e-7  # residual, in robust sizes, of an entry that is about to be reproduced
+REWEIGHTINGS = 80
+POLISH_STEPS = 200
+PURSUIT_STEPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankSparse:
+    """A split of a matrix.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, m)
+        The low-rank part.
+    basis : ndarray of shape (m, r)
+        Orthonormal basis of its row space.
+    is_clean : ndarray of bool, shape (n, m)
+        Known entries that L reproduces to rounding.
+    is_decided : ndarray of bool, shape (n,)
+        Rows with more than r clean entries: the others have no redundancy, and their L means nothing.
+    steps : int
+        Steps taken.
+    """
+
+    L: Array
+    basis: Array
+    is_clean: BoolArray
+    is_decided: BoolArray
+    steps: int
+
+    @property
+    def clean_share(self) -> float:
+        """Share of all entries that are reproduced to rounding in decided rows."""
+        return float((self.is_clean & self.is_decided[:, None]).mean())
+
+
+def alternating_projections(Y: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
+    """Split by alternating projections and polish.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, m)
+        The matrix, finite everywhere.
+    rank : int
+        Rank r of L, below m.
+    known : ndarray of bool, shape (n, m), optional
+        Entries whose values count; all if omitted.
+
+    Returns
+    -------
+    LowRankSparse
+        The split; judge it by ``clean_share``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> L = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20))
+    >>> wrong = rng.random(L.shape) < 0.1
+    >>> split = alternating_projections(np.where(wrong, 5.0, L), 2)
+    >>> bool(np.abs(split.L - L).max() < 1e-12), bool((split.is_clean == ~wrong).all())
+    (True, True)
+    """
+    counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
+    centres, sizes = _robust_sizes(Y, counts)
+    scaled = np.where(counts, Y / sizes, 0.0)
+    threshold, steps = FIRST_THRESHOLD, 0
+    low = np.broadcast_to(centres / sizes, Y.shape)
+    kept = np.where(counts & (np.abs(scaled - low) <= threshold), scaled, low)
+    while threshold > LAST_THRESHOLD:
+        check_time()
+        P = _leading(kept, rank)
+        low = (kept @ P) @ P.T
+        kept = np.where(counts & (np.abs(scaled - low) <= threshold), scaled, low)
+        threshold *= DECAY
+        steps += 1
+    return _rescaled(_polish(scaled, low, rank, counts), sizes, steps)
+
+
+def principal_component_pursuit(
+    Y: Array, *, weight: float, known: BoolArray | None = None, tol: float = 1e-7
+) -> tuple[Array, int]:
+    """Solve (1).
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, m)
+        The matrix, finite everywhere.
+    weight : float
+        λ.
+    known : ndarray of bool, shape (n, m), optional
+        Entries whose values count; errors elsewhere cost nothing.
+    tol : float
+        Relative distance of L + S from Y at the end.
+
+    Returns
+    -------
+    L : ndarray of shape (n, m)
+        The low-rank part.
+    steps : int
+        Steps taken; `PURSUIT_STEPS` if the tolerance was not met.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> L = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 30))
+    >>> Y = L + (rng.random(L.shape) < 0.05) * 10 * rng.standard_normal(L.shape)
+    >>> found, _ = principal_component_pursuit(Y, weight=200**-0.5)
+    >>> bool(np.abs(found - L).max() < 1e-4)
+    True
+    """
+    counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
+    Y = np.where(counts, Y, 0.0)
+    norm = float(linalg.svdvals(Y, check_finite=False)[0])
+    penalty, dual = 1.25 / norm, Y / max(norm, float(np.abs(Y).max()) / weight)
+    S = np.zeros_like(Y)
+    for step in range(PURSUIT_STEPS):
+        check_time()
+        left, values, right = linalg.svd(Y - S + dual / penalty, full_matrices=False, check_finite=False)
+        L = (left * np.maximum(values - 1 / penalty, 0.0)) @ right
+        rest = Y - L + dual / penalty
+        shrunk = np.sign(rest) * np.maximum(np.abs(rest) - weight / penalty, 0.0)
+        S = np.where(counts, shrunk, rest)
+        gap = Y - L - S
+        dual = dual + penalty * gap
+        penalty = min(1.5 * penalty, 1e7 * 1.25 / norm)
+        if np.linalg.norm(gap) <= tol * np.linalg.norm(Y):
+            return L, step + 1
+    return L, PURSUIT_STEPS
+
+
+def tuned_weight(shape: tuple[int, int], *, as_printed: bool) -> float:
+    """Return λ of (1): one over the root of the longer side, or two and a half times that.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the matrix.
+    as_printed : bool
+        Whether to take the printed value.
+
+    Returns
+    -------
+    float
+        λ.
+    """
+    return (1.0 if as_printed else TUNED) / float(np.sqrt(max(shape)))
+
+
+def polish_low_rank(Y: Array, L: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
+    """Polish an approximate low-rank part to rounding error.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, m)
+        The matrix, finite everywhere.
+    L : ndarray of shape (n, m)
+        Approximate low-rank part, such as that of `principal_component_pursuit`.
+    rank : int
+        Its rank.
+    known : ndarray of bool, shape (n, m), optional
+        Entries whose values count.
+
+    Returns
+    -------
+    LowRankSparse
+        The split.
+    """
+    counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
+    sizes = _robust_sizes(Y, counts)[1]
+    return _rescaled(_polish(np.where(counts, Y / sizes, 0.0), L / sizes, rank, counts), sizes, 0)
+
+
+def regress_despite_errors(H: Array, Y: Array, *, known: BoolArray | None = None) -> Array:
+    """Regress every column of Y on H where most, not all, of its entries are exact.
+
+    Least absolute deviations by reweighting, then least squares on the entries that are reproduced.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n, q)
+        Regressors.
+    Y : ndarray of shape (n, m)
+        The matrix, finite everywhere.
+    known : ndarray of bool, shape (n, m), optional
+        Entries whose values count.
+
+    Returns
+    -------
+    ndarray of shape (q, m)
+        Coefficients.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> H = rng.standard_normal((100, 2))
+    >>> Y = H @ np.array([[1.0], [2.0]])
+    >>> Y[:30] = 50.0
+    >>> print(np.round(regress_despite_errors(H, Y), 6).ravel())
+    [1. 2.]
+    """
+    weights = (np.ones(Y.shape) if known is None else known.astype(np.float64)).T
+    size = _robust_sizes(Y, weights.T > 0)[1][:, None]
+    floor, current = size, weights
+    for _ in range(REWEIGHTINGS):
+        check_time()
+        coefficients = _masked_solve(Y.T, current, H)
+        residual = np.abs(Y.T - coefficients @ H.T)
+        floor = np.maximum(0.7 * floor, NEARLY * size)
+        current = weights * floor / np.maximum(residual, floor)
+    return _masked_solve(Y.T, weights * (residual <= 10 * NEARLY * size), H).T
+
+
+def _polish(Y: Array, low: Array, rank: int, known: BoolArray) -> LowRankSparse:
+    """Fit rows and columns in turn, leaving out entries beyond a falling threshold, down to rounding."""
+    limit, previous = LAST_THRESHOLD, np.inf
+    P = _leading(low, rank)
+    residual = np.abs(Y - low)
+    steps = 0
+    while steps < POLISH_STEPS:
+        check_time()
+        steps += 1
+        mask = known & (residual <= limit)
+        coordinates = _masked_solve(Y, mask, P)
+        P = linalg.qr(_masked_solve(Y.T, mask.T, coordinates), mode="economic", check_finite=False)[0]
+        low = _masked_solve(Y, mask, P) @ P.T
+        residual = np.abs(Y - low)
+        largest = float(residual[mask].max(initial=0.0))
+        if largest <= ROUNDING or (limit <= EXACT and largest >= previous):
+            break
+        limit, previous = max(0.5 * limit, EXACT), largest
+    is_clean = known & (residual <= EXACT)
+    return LowRankSparse(low, P, is_clean, is_clean.sum(axis=1) > rank, steps)
+
+
+def _masked_solve(Y: Array, mask: Array | BoolArray, factor: Array) -> Array:
+    """Least squares of every row of Y on the rows of a factor (m, r), marked entries only, or with weights."""
+    r = factor.shape[1]
+    weights = mask.astype(np.float64)
+    outer = (factor[:, :, None] * factor[:, None, :]).reshape(len(factor), r * r)
+    normal = (weights @ outer).reshape(len(Y), r, r)
+    ridge = 1e-15 * np.trace(normal, axis1=1, axis2=2) + np.finfo(float).tiny ** 0.5
+    normal = normal + ridge[:, None, None] * np.eye(r)  # a row without marks stays at zero
+    right = (weights * Y) @ factor
+    return np.asarray(np.linalg.solve(normal, right[:, :, None])[:, :, 0])
+
+
+def _leading(M: Array, rank: int) -> Array:
+    """Orthonormal basis of the leading row space."""
+    size = M.shape[1]
+    return np.asarray(linalg.eigh(M.T @ M, subset_by_index=[size - rank, size - 1], check_finite=False)[1])
+
+
+def _robust_sizes(Y: Array, known: BoolArray) -> tuple[Array, Array]:
+    """Median of every column and the median distance from it, as a standard deviation; that of all where it vanishes."""
+    filled = np.where(known | ~known.any(axis=0), Y, np.nan)
+    centres = np.nanmedian(filled, axis=0)
+    distances = np.abs(filled - centres)
+    sizes = 1.4826 * np.nanmedian(distances, axis=0)
+    common = 1.4826 * float(np.nanmedian(distances)) or float(np.nanmean(distances)) or 1.0
+    return centres, np.where(sizes > 1e-3 * common, sizes, common)
+
+
+def _rescaled(split: LowRankSparse, sizes: Array, steps: int) -> LowRankSparse:
+    """Undo the scaling of the columns."""
+    basis = linalg.qr(split.basis * sizes[:, None], mode="economic", check_finite=False)[0]
+    return LowRankSparse(split.L * sizes, basis, split.is_clean, split.is_decided, steps + split.steps)

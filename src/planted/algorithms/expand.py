@@ -97,8 +97,8 @@ def recover_restarts(
         Units beyond ``n_hidden`` in the expanded fit; half as many again, at least four, if "auto".
     offset : bool or "auto"
         Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
-    loss : {"squared", "huber", "cauchy"}
-        Loss of the fit; the last two forgive outliers.
+    loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
+        Loss of the fit; all but the first forgive outliers, "auto" chooses by the tails of the residual.
     sample_weight : array_like of shape (n,), optional
         Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out.
     random_state : int, Generator, SeedSequence or None

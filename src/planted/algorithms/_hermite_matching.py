@@ -42,8 +42,8 @@ __all__ = ["MatchedUnits", "leading_span", "match_moments", "misfit", "solve_eig
 INITIAL_DAMPING = 1e-3
 DAMPING_DOWN, DAMPING_UP = 0.2, 6.0
 MAX_REJECTIONS = 12
-MAX_ITER = 200
-DECREASE_TOL = 1e-8  # relative fall of (2) at which it has settled
+MAX_ITER = 60
+DECREASE_TOL = 1e-6  # relative fall of (2) at which it has settled
 ROUNDING = 1e-28  # part of the tensors' energy that rounding leaves
 BIAS_BOUND = 6.0  # φ(6) = 6e-9: beyond, a unit has no trace in any order
 

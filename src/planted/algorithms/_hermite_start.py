@@ -40,7 +40,7 @@ from planted.moments import (
 from planted.moments.population_hermite import relu_tensors
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["REDUCTIONS", "Sample", "Start", "start_as_printed", "start_efficiently"]
+__all__ = ["REDUCTIONS", "Sample", "Start", "best_of_draws", "start_as_printed", "start_efficiently"]
 
 REDUCTIONS = ("none", "linear", "quadratic", "joint")
 LARGEST_DESIGN = 1200  # columns of a joint regression of degree 4: ten inputs have 1001
@@ -48,7 +48,6 @@ LARGEST_QUADRATIC = 2600  # columns of a regression of degree 2: seventy inputs 
 ROWS_PER_COLUMN = 4  # fewer, and a regression costs more variance than it saves
 VISIBLE = 1.2  # singular values of T_2 over the edge of noise
 EIGEN_DRAWS = 10
-SWEEPS = 2  # estimates with the last network subtracted
 DRAW_STEPS = 25  # steps of moment matching by which draws are compared
 LINEAR_PART = 0.3  # share of T_1 that visible units may leave over before a linear part is assumed
 START_BIAS = 2.5  # biases of a start are clipped here; moment matching moves them on
@@ -150,7 +149,13 @@ def start_as_printed(
 
 
 def start_efficiently(
-    sample: Sample, n_hidden: int | None, *, order: int | None, reduction: str, rng: np.random.Generator
+    sample: Sample,
+    n_hidden: int | None,
+    *,
+    order: int | None,
+    reduction: str,
+    sweeps: int,
+    rng: np.random.Generator,
 ) -> Start:
     """Find units with the variance taken out of the moments.
 
@@ -164,6 +169,8 @@ def start_efficiently(
         The paper's l; chosen by the number of visible units if None.
     reduction : {"none", "linear", "quadratic", "joint"}
         How much is regressed out.
+    sweeps : int
+        Estimates with the last network subtracted, for k ≤ d and "joint".
     rng : numpy.random.Generator
         Source of randomness.
 
@@ -184,7 +191,40 @@ def start_efficiently(
     if k == 0:
         nothing = Units(np.zeros((0, d)), np.zeros(0), np.zeros((sample.shape[1], 0)), np.zeros(0), edge)
         return Start(nothing, 1, True, 0, edge)
-    return _start_full_rank(sample, k, reduction, rng, noise=edge, visible=visible, second=second)
+    return _start_full_rank(
+        sample, k, reduction, rng, sweeps=sweeps, edge=edge, visible=visible, second=second
+    )
+
+
+def best_of_draws(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_Parts, float]:
+    """Solve the eigenproblem for several draws, match moments, and keep the best units.
+
+    Parameters
+    ----------
+    tensors : HermiteTensors
+        Tensors in as many coordinates as there are units.
+    rng : numpy.random.Generator
+        Draws the contractions.
+
+    Returns
+    -------
+    units : tuple of ndarray
+        W, b and A with signs.
+    margin : float
+        Smallest margin of Algorithm 3.
+    """
+    best: MatchedUnits | None = None
+    best_margin = float("nan")
+    for _ in range(EIGEN_DRAWS):
+        W = solve_eigenproblem(tensors, rng)
+        b, A = recover_scalars(1, W, tensors)
+        signs, margin = fix_signs(W, A, tensors.first)
+        start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
+        found = match_moments(tensors, start, lowest=1, max_iter=DRAW_STEPS)
+        if best is None or found.cost < best.cost:
+            best, best_margin = found, margin
+    assert best is not None
+    return (best.W, best.b, best.A), best_margin
 
 
 def _fit(sample: Sample, reduction: str) -> PolynomialFit | None:
@@ -217,32 +257,33 @@ def _start_full_rank(
     reduction: str,
     rng: np.random.Generator,
     *,
-    noise: float,
+    sweeps: int,
+    edge: float,
     visible: int,
     second: Array,
 ) -> Start:
     """Solve the eigenproblem in the span of the units, then sweep."""
     control: TwoLayerNetwork | None = None
     lowest, margin = 1, float("nan")
-    for sweep in range(SWEEPS + 1):
+    for sweep in range(sweeps + 1):
         sample.progress(f"matching moments, sweep {sweep}", float("nan"))
         span = leading_span(second, k)[0]
         tensors = _tensors_in_span(sample, span, reduction, control)
         if control is None:
-            start, margin = _best_start(tensors, rng)
+            start, margin = best_of_draws(tensors, rng)
             lowest = 2 if _has_linear_part(tensors, start) else 1
         else:
             start = (_unit_rows(control.W @ span), control.b, control.A)
         found = match_moments(tensors, start, lowest=lowest)
         control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
-        if reduction != "joint" or sweep == SWEEPS:
+        if reduction != "joint" or sweep == sweeps:
             break
         rest = replace(sample, blocks=sample.blocks.map(_Subtract(control)))
         second = _second_order(rest, _fit(rest, "quadratic"))[0]
         second = second + relu_tensors(control.W, control.b, control.A).second
     assert control is not None
-    units = Units(control.W, control.b, control.A, np.zeros(0), noise)
-    return Start(units, 1, lowest == 1, visible, noise, margin, {"matching_cost": found.cost})
+    units = Units(control.W, control.b, control.A, np.zeros(0), edge)
+    return Start(units, 1, lowest == 1, visible, edge, margin, {"matching_cost": found.cost})
 
 
 def _tensors_in_span(
@@ -257,22 +298,6 @@ def _tensors_in_span(
     return tensors.plus(
         relu_tensors(control.W @ span, control.b, control.A)
     )  # exact, though rows are a little shorter
-
-
-def _best_start(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_Parts, float]:
-    """Solve the eigenproblem for several draws and keep the units that match best; with the margin of their signs."""
-    best: MatchedUnits | None = None
-    best_margin = float("nan")
-    for _ in range(EIGEN_DRAWS):
-        W = solve_eigenproblem(tensors, rng)
-        b, A = recover_scalars(1, W, tensors)
-        signs, margin = fix_signs(W, A, tensors.first)
-        start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
-        found = match_moments(tensors, start, lowest=1, max_iter=DRAW_STEPS)
-        if best is None or found.cost < best.cost:
-            best, best_margin = found, margin
-    assert best is not None
-    return (best.W, best.b, best.A), best_margin
 
 
 def _has_linear_part(tensors: HermiteTensors, units: _Parts) -> bool:

@@ -143,9 +143,12 @@ def recover_units(
     else:
         odd = _decompose(found.odd, found.noise[1], order, rng, n_hidden, eta)  # step 2
         even = _decompose(found.even, found.noise[2], order, rng, n_hidden, eta)  # step 3
-        odd_rows = _drop_weak(moments, odd[0], 2 * order + 1, eta.weight * found.noise[1])  # step 4
-        even_rows = _drop_weak(moments, even[0], 2 * order + 2, eta.weight * found.noise[2])
-        W = _merge_duplicates(np.vstack([odd_rows, even_rows]), eta.angle)
+        kept = [  # step 4
+            _drop_weak(moments, odd[0], 2 * order + 1, found.noise[1], eta),
+            _drop_weak(moments, even[0], 2 * order + 2, found.noise[2], eta),
+        ]
+        rows, strengths = (np.concatenate(part) for part in zip(*kept, strict=True))
+        W = _merge_duplicates(rows[np.argsort(-strengths, kind="stable")], eta.angle)[:n_hidden]
         values, noise = even[1], float(found.noise[2])
     b, A = recover_scalars(order, W, moments)  # step 5
     return Units(W, b, A, values, noise)
@@ -289,17 +292,21 @@ def _noise_edge(count: int) -> float:
     return float(1.0 + np.sqrt(count)) / 2
 
 
-def _drop_weak(moments: HermiteMoments, rows: Array, order: int, threshold: float) -> Array:
-    """Drop terms of an order whose Frobenius norm, |ζ|, is below η₂."""
+def _drop_weak(
+    moments: HermiteMoments, rows: Array, order: int, noise: float, eta: Thresholds
+) -> tuple[Array, Array]:
+    """Drop terms of an order whose Frobenius norm |ζ| is below η₂; return the others, and |ζ| over the noise."""
     if not len(rows):
-        return rows
+        return rows, np.zeros(0)
     zeta = _solve((rows @ rows.T) ** order, moments.along(rows, order)[order].T)
     sizes = np.linalg.norm(zeta, axis=1)
-    return np.asarray(rows[sizes > max(threshold, EXACT_FLOOR * sizes.max())])
+    floor = EXACT_FLOOR * float(sizes.max())
+    kept = sizes > max(eta.weight * noise, floor)
+    return rows[kept], sizes[kept] / max(noise, floor)
 
 
 def _merge_duplicates(rows: Array, angle: float) -> Array:
-    """Keep the first of rows that agree up to sign."""
+    """Keep the first, strongest, of rows that agree up to sign."""
     kept: list[Array] = []
     for row in rows:
         if all(min(np.linalg.norm(row - other), np.linalg.norm(row + other)) > angle for other in kept):

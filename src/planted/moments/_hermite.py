@@ -82,7 +82,13 @@ class Draws:
             The directions.
         """
         drawn = [rng.standard_normal((count, size)) for size in (d, d, m)]
-        return cls(*(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn))
+        theta, eta, outputs = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn)
+        return cls(theta, eta, outputs if m > 1 else np.ones((count, 1)))
+
+    @property
+    def n_plain(self) -> int:
+        """Number of different combinations of outputs: one if there is one output."""
+        return len(self.outputs) if self.outputs.shape[1] > 1 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +250,7 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class _DrawWeights:
-    """The weights g, g s, g t, g s t of every draw, g a combination of residuals."""
+    """The weights g of every draw (of the first alone if there is one output), then g s, g t, g s t of every draw."""
 
     fit: PolynomialFit | None
     draws: Draws
@@ -252,7 +258,7 @@ class _DrawWeights:
     def __call__(self, X: Array, Y: Array) -> Array:
         g = Residual(self.fit)(X, Y) @ self.draws.outputs.T
         s, t = X @ self.draws.theta.T, X @ self.draws.eta.T
-        return np.stack([g, g * s, g * t, g * s * t], axis=2).reshape(len(X), -1)
+        return np.hstack([g[:, : self.draws.n_plain], g * s, g * t, g * s * t])
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +284,8 @@ def _contract_grams(sums: WeightedGrams, order: int, draws: Draws, half: int | N
     j = 2 * order
     matrices = []
     for draw, (theta, eta) in enumerate(zip(draws.theta, draws.eta, strict=True)):
-        plain, s, t, st = range(4 * draw, 4 * draw + 4)
+        plain = draw if draws.n_plain > 1 else 0
+        s, t, st = (draws.n_plain + len(draws.theta) * part + draw for part in range(3))
         base = sums.moment(plain, j, half)
         odd = sums.moment(s, j, half) - add_slot(theta, sums.moment(plain, j - 1, half))  # (1)
         even = sums.moment(st, j, half) - add_slot(theta, sums.moment(t, j - 1, half))  # (2)

@@ -1,0 +1,256 @@
+"""The steps of the method `hermite`: decompositions, matching, regression on both signs, tests of normality."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import planted
+from planted import TwoLayerNetwork, simulate
+from planted.algorithms._hermite_matching import _normal_equations, match_moments, misfit
+from planted.algorithms._hermite_regression import _solve_in_ball, approximate_function, consolidate
+from planted.algorithms._hermite_theory import (
+    identifiability_evidence,
+    largest_visible_bias,
+    normality_evidence,
+    sign_alternatives,
+)
+from planted.algorithms._hermite_units import Units, _merge_duplicates, rows_of_terms
+from planted.moments import RowBlocks, whitening_map
+from planted.moments.population_hermite import relu_tensors
+from planted.outcomes import BadInputError
+from planted.tensors import decompose_shared_terms, khatri_rao_values, svec
+
+SOLVER = 9
+
+
+def _units(d: int, k: int, m: int, seed: int) -> tuple[Any, Any, Any]:
+    net = simulate.teacher(d, k, m, bias=(-1, 1), outputs="magnitudes", random_state=seed)
+    return net.W, net.b, net.A
+
+
+# tensors ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rank_is_read_off_the_threshold() -> None:
+    rng = np.random.default_rng(1)
+    Z = rng.standard_normal((6, 3))
+    Z /= np.linalg.norm(Z, axis=0)
+    weights = np.array([[1.0, 2.0, 1e-4], [3.0, -1.0, 2e-4], [1.0, 1.0, -1e-4]])
+    stack = np.stack([Z @ np.diag(w) @ Z.T for w in weights])
+    for threshold, rank in ((1e-2, 2), (1e-8, 3)):
+        found = decompose_shared_terms(stack, rng, threshold=threshold, largest_rank=6)
+        assert found.Z.shape == (6, rank)
+    assert np.abs(np.abs(found.Z.T @ Z).max(axis=0) - 1).max() < 1e-6
+    assert decompose_shared_terms(stack, rng, threshold=1e-8, largest_rank=1).Z.shape == (6, 1)
+    assert decompose_shared_terms(stack, rng, threshold=1e2, largest_rank=6).Z.shape == (6, 0)
+
+
+def test_khatri_rao_values_agree_with_the_explicit_power() -> None:
+    W = np.random.default_rng(2).standard_normal((5, 3))
+    power = W
+    for order in (1, 2, 3):
+        values = np.linalg.svd(power, compute_uv=False)
+        assert np.allclose(khatri_rao_values(W, order)[: len(values)], values, atol=1e-7)
+        power = np.einsum("ka,kb->kab", power, W).reshape(5, -1)
+
+
+def test_a_perturbation_makes_squares_independent() -> None:
+    """Smoothed analysis: two equal rows have no second singular value; after the perturbation of 0.1 they have."""
+    W = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    before, after = identifiability_evidence(W, 2, np.random.default_rng(3))
+    assert before.measured < 1e-12 < 1e-3 < after.measured
+
+
+def test_rows_of_terms_read_directions() -> None:
+    W = simulate.teacher(4, 3, random_state=4).W
+    squares = svec(W[:, :, None] * W[:, None, :]).T
+    for order, Z in ((1, 3.0 * W.T), (2, -2.0 * squares)):
+        rows = rows_of_terms(Z, order)
+        assert np.allclose(np.abs((rows * W).sum(axis=1)), 1.0)
+
+
+def test_duplicates_up_to_sign_are_merged() -> None:
+    rows = np.array([[1.0, 0.0], [-0.9999, 0.0141], [0.0, 1.0]])
+    assert _merge_duplicates(rows, 0.1).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert len(_merge_duplicates(rows, 0.001)) == 3
+
+
+# moment matching --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lowest", [1, 2])
+def test_gradient_and_curvature_of_the_matching_are_right(lowest: int) -> None:
+    """Against differences of the cost, and of the tensors, along random moves at right angles to the rows."""
+    W, b, A = _units(4, 3, 2, seed=5)
+    target = relu_tensors(*_units(4, 3, 2, seed=6))
+    left = target.minus(relu_tensors(W, b, A))
+    N, gradient = _normal_equations(W, b, A, left, range(lowest, 5))
+    rng, step = np.random.default_rng(7), 1e-5
+    moves = rng.standard_normal((3, 4 + 1 + 2))
+    moves[:, :4] -= (moves[:, :4] * W).sum(axis=1, keepdims=True) * W
+
+    def moved(length: float) -> tuple[Any, Any, Any]:
+        turned = W + length * moves[:, :4]
+        norms = np.linalg.norm(turned, axis=1, keepdims=True)
+        return turned / norms, b + length * moves[:, 4], A + length * moves[:, 5:].T
+
+    slope = (
+        (misfit(target, moved(step), lowest=lowest) - misfit(target, moved(-step), lowest=lowest)) / step / 2
+    )
+    assert slope == pytest.approx(-2 * float(gradient @ moves.ravel()), rel=1e-6)
+    change = relu_tensors(*moved(step)).minus(relu_tensors(*moved(-step)))
+    parts = (change.zeroth, change.first, change.second, change.third, change.fourth)
+    energy = sum((parts[j] ** 2).sum() / (1, 1, 2, 6, 24)[j] for j in range(lowest, 5)) / (2 * step) ** 2
+    assert energy == pytest.approx(float(moves.ravel() @ N @ moves.ravel()), rel=1e-6)
+
+
+def test_matching_ends_at_the_units_from_a_rough_start() -> None:
+    W, b, A = _units(6, 4, 1, seed=8)
+    rng = np.random.default_rng(9)
+    rough = W + 0.15 * rng.standard_normal(W.shape)
+    start = rough / np.linalg.norm(rough, axis=1, keepdims=True), b + 0.1, A * 1.1
+    found = match_moments(relu_tensors(W, b, A), start, lowest=1)
+    truth = TwoLayerNetwork(W, b, A)
+    assert planted.parameter_error(TwoLayerNetwork(found.W, found.b, found.A), truth) < 1e-10
+
+
+# Algorithm 5 ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_consolidation_keeps_the_function(m: int) -> None:
+    """Claim D.14: k + 2 units for one output, the same values everywhere."""
+    rng = np.random.default_rng(10)
+    W, b = rng.standard_normal((3, 4)), rng.standard_normal(3)
+    coefficients = rng.standard_normal((m, 3 + 3 + 4 + 1))
+    net = consolidate(W, b, coefficients)
+    X = rng.standard_normal((50, 4))
+    t = X @ W.T + b
+    features = np.hstack([np.maximum(t, 0), np.maximum(-t, 0), X, np.ones((50, 1))])
+    assert np.allclose(net(X), features @ coefficients.T)
+    assert net.n_hidden == 3 + 2 * m
+    assert m > 1 or not net.c.any()
+
+
+def test_consolidation_without_a_linear_rest_adds_no_units() -> None:
+    net = consolidate(np.eye(2), np.zeros(2), np.array([[1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]]))
+    assert net.n_hidden == 2
+
+
+def test_coefficients_stay_in_the_ball() -> None:
+    gram, right = np.diag([1.0, 0.01, 0.0]), np.array([[1.0], [1.0], [0.0]])
+    free = _solve_in_ball(gram, right, 1e6)[:, 0]
+    assert np.allclose(free, [1.0, 100.0, 0.0])
+    held = _solve_in_ball(gram, right, 10.0)[:, 0]
+    assert np.linalg.norm(held) == pytest.approx(10.0)
+    multiplier = 1 / held[0] - 1  # stationarity: (G + λ) β = r
+    assert held[1] == pytest.approx(1 / (0.01 + multiplier))
+
+
+def test_regression_recovers_turned_units_and_bounds_its_error() -> None:
+    net = simulate.teacher(4, 3, bias=(-1, 1), outputs="magnitudes", random_state=11)
+    X = simulate.inputs(3_000, 4, random_state=12)
+    signs = np.array([1.0, -1.0, 1.0])
+    units = Units(net.W * signs[:, None], net.b * signs, net.A, np.zeros(0), 0.0)
+    Y = net(X)
+    found = approximate_function(
+        RowBlocks.from_arrays(X[:2000], Y[:2000]), RowBlocks.from_arrays(X[2000:], Y[2000:]), units
+    )
+    assert found.error < 1e-20 and found.truncated == 0.0
+    fresh = simulate.inputs(100, 4, random_state=13)
+    assert np.abs(found.network(fresh) - net(fresh)).max() < 1e-10
+    noisy = Y + 0.5 * np.random.default_rng(14).standard_normal(Y.shape)
+    found = approximate_function(
+        RowBlocks.from_arrays(X[:2000], noisy[:2000]), RowBlocks.from_arrays(X[2000:], noisy[2000:]), units
+    )
+    assert found.error < found.bound < 1.2 * found.error  # 1000 squares of normal noise: 1.64 √(2/1000) = 7 %
+    assert found.error == pytest.approx(0.25, rel=0.2)
+
+
+# normality, visibility, signs -------------------------------------------------------------------------------------------
+
+
+def _p_value(X: Any) -> float:
+    centred = X - X.mean(axis=0)
+    white = centred @ whitening_map(centred.T @ centred / len(X))
+    rows = RowBlocks.from_arrays(white, np.zeros((len(X), 1)))
+    return normality_evidence(rows, len(X), white.shape[1]).measured
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_normal_inputs_pass_at_the_level(d: int) -> None:
+    """200 samples of 1,000 rows: at level 0.05 at most 10 + 4 √(200 × 0.05 × 0.95) = 22, and none near 1e-6."""
+    rng = np.random.default_rng(15)
+    values = np.array([_p_value(3.0 + 2.0 * rng.standard_normal((1_000, d))) for _ in range(200)])
+    assert (values < 0.05).sum() <= 22
+    assert values.min() > 1e-6
+    assert (values < 0.5).sum() >= 40  # a test that always says one would pass the lines above
+
+
+@pytest.mark.parametrize("law", ["uniform", "laplace", "exponential", "student-t", "rademacher"])
+def test_other_laws_fail(law: str) -> None:
+    assert _p_value(simulate.inputs(4_000, 5, law=law, random_state=16)) < 1e-6
+
+
+def test_one_odd_direction_among_many_is_seen() -> None:
+    X = np.random.default_rng(17).standard_normal((20_000, 10))
+    X[:, 3] = np.sign(X[:, 3]) * np.sqrt(0.9) + np.sqrt(0.1) * X[:, 4]
+    assert _p_value(X) < 1e-6
+
+
+def test_visible_biases() -> None:
+    assert largest_visible_bias(0.0) == np.inf
+    assert largest_visible_bias(1.0) == 0.0
+    b = largest_visible_bias(1e-3)
+    assert np.exp(-(b**2) / 2) / np.sqrt(2 * np.pi) == pytest.approx(1e-3)
+
+
+def test_alternatives_take_the_constant_into_the_offset() -> None:
+    net = TwoLayerNetwork(W=[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], b=[0.1, 0.2, 0.4], A=[[1.0, 1.0, 1.0]])
+    (other,) = sign_alternatives(net)
+    assert other.is_equivalent(net) and other.c[0] == pytest.approx(0.7)
+    assert sign_alternatives(simulate.teacher(4, 3, random_state=18)) == []
+
+
+# the method's door ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("variant", "practical"), ("order", 3), ("reduction", "cubic")]
+)
+def test_unknown_options_are_refused(option: str, value: Any) -> None:
+    X = simulate.inputs(50, 3, random_state=19)
+    with pytest.raises(BadInputError, match=f"{option}="):
+        planted.recover(X, X[:, 0], 1, method="hermite", **{option: value})
+
+
+def test_sums_that_do_not_fit_are_refused_before_they_are_made() -> None:
+    X = simulate.inputs(200, 90, random_state=20)
+    with pytest.raises(BadInputError, match="GB"):
+        planted.recover(X, X[:, 0], 2, order=2, method="hermite", random_state=SOLVER)
+
+
+def test_few_rows_get_a_named_outcome() -> None:
+    X = simulate.inputs(6, 5, random_state=21)
+    answer = planted.recover(X, np.abs(X[:, 0]), 1, method="hermite", random_state=SOLVER)
+    assert answer.outcome is planted.Outcome.TOO_FEW_SAMPLES and answer.network is None
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_linear_outputs_show_no_unit(refined: bool) -> None:
+    X = simulate.inputs(500, 4, random_state=22)
+    answer = planted.recover(X, X[:, 0] + 1.0, 2, method="hermite", refined=refined, random_state=SOLVER)
+    assert answer.outcome in (planted.Outcome.TOO_FEW_SAMPLES, planted.Outcome.NOT_IDENTIFIABLE)
+
+
+def test_an_offset_is_read_from_order_zero_on_request() -> None:
+    net = simulate.teacher(5, 3, bias=(-1, 1), outputs="magnitudes", random_state=23)
+    X = simulate.inputs(20_000, 5, random_state=24)
+    answer = planted.recover(
+        X, net(X) + 2.0, 3, method="hermite", refined=False, offset=True, random_state=SOLVER
+    )
+    assert answer.network is not None
+    assert answer.network.c[0] == pytest.approx(2.0, abs=0.05)

@@ -1,8 +1,8 @@
 """Write the pages of the documentation that are made from the package itself.
 
-The API page comes from ``planted.__all__``, the outcomes page from the enums, the method pages from module
-docstrings, the benchmarks from their stored results and the references from ``references.bib``: none of them can
-disagree with its source. ``conf.py`` calls `write_pages`.
+The API page comes from ``planted.__all__``, the outcomes page from the enums, the method pages from module docstrings, the
+benchmarks from their stored results, bad input from the table of its tests and the references from ``references.bib``: none
+of them can disagree with its source. ``conf.py`` calls `write_pages`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from planted.outcomes import Guarantee, Outcome
 __all__ = [
     "api_names",
     "api_page",
+    "bad_input_page",
     "benchmarks_page",
     "columns_to_rubrics",
     "examples_page",
@@ -50,6 +51,7 @@ def write_pages(folder: Path) -> None:
     pages = {
         "api.rst": api_page(),
         "examples.rst": examples_page(),
+        "bad-input.rst": bad_input_page(),
         "benchmarks.rst": benchmarks_page(),
         "choosing.rst": choosing_page(),
         "outcomes.rst": outcomes_page(),
@@ -184,6 +186,33 @@ def benchmarks_page() -> str:
             ),
         ]
     return "".join(sections)
+
+
+def bad_input_page() -> str:
+    """Return the page of what every public entry does with bad input, from the table that the tests run."""
+    matrix = load_file(ROOT / "tests" / "pathology" / "matrix.py")
+    behaviours = [
+        (case.name, *((matrix.cell(entry, case) or ("–",))[0] for entry in matrix.ENTRIES))
+        for case in matrix.CASES
+    ]
+    files = [(name, suffix, "exit code 2, the file is named") for name, (suffix, _) in matrix.FILES.items()]
+    faults = [(fault, behaviour, f"`{test}`") for fault, behaviour, test in matrix.FAULTS]
+    return "".join(
+        [
+            _heading("Bad input, entry by entry", "="),
+            _paragraph(
+                "What every public entry does with every kind of bad input. The table is the one that "
+                "``tests/pathology/test_bad_input_matrix.py`` runs, cell by cell; every error names the place or the kind. "
+                "*Same answer* means: as for the same numbers in a plain array, and the input is unchanged."
+            ),
+            _table(("", *matrix.ENTRIES), behaviours, widths=" ".join(["16"] + ["9"] * len(matrix.ENTRIES))),
+            _heading("Damaged files", "-"),
+            _paragraph("For each of the commands ``recover``, ``diagnose``, ``memorize`` and ``predict``:"),
+            _table(("file", "format", "behaviour"), files, widths="50 15 35"),
+            _heading("Faults", "-"),
+            _table(("fault", "behaviour", "test"), faults, widths="25 30 45"),
+        ]
+    )
 
 
 def load_file(path: Path) -> ModuleType:

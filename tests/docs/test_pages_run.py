@@ -1,4 +1,4 @@
-"""The Python blocks of the README and the five-minute start run, in order, as a reader would run them."""
+"""The Python blocks of the README and of every page run, in order, as a reader would run them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,19 @@ def test_blocks_are_found() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/queries.md"])
+# Every page of the documentation that shows Python, and the README.
+PAGES = ["README.md"] + [
+    f"docs/{path.name}"
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    if python_blocks(path.read_text("utf-8"))
+]
+
+
+def test_the_pages_with_code_are_found() -> None:
+    assert {"docs/start.md", "docs/faq.md", "docs/errors.md", "docs/cite.md", "docs/queries.md"} <= set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = python_blocks((ROOT / page).read_text(encoding="utf-8"))
     assert blocks, f"{page} has no Python block"

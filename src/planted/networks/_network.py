@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._conversion import as_matrix
 from planted._typing import Array, BoolArray
 from planted.networks._activations import Activation, parse_activation
 from planted.outcomes import BadInputError, BadInputTypeError
@@ -143,7 +144,10 @@ class TwoLayerNetwork:
         ndarray of shape (n, k)
             Pre-activations.
         """
-        rows = np.asarray(X, dtype=np.float64)
+        is_plain = (
+            type(X) is np.ndarray and X.dtype == np.float64
+        )  # as everywhere inside; users pass anything
+        rows = X if is_plain else as_matrix(X, "X", vector_ok=False)[0]
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
         return np.asarray(rows @ self.W.T + self.b, dtype=np.float64)

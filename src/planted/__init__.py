@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from planted.algorithms.memorize_result import Memory
     from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
-    from planted.front import Diagnosis, diagnose, methods, recover, recover_from_sums, standard_errors
+    from planted.front import (
+        Diagnosis,
+        diagnose,
+        methods,
+        outliers,
+        recover,
+        recover_from_sums,
+        standard_errors,
+    )
     from planted.io import (
         checkpointed,
         export_network,
@@ -60,6 +68,7 @@ __all__ = [
     "methods",
     "on_cluster",
     "open_blocks",
+    "outliers",
     "parameter_error",
     "recover",
     "recover_from_sums",
@@ -97,6 +106,7 @@ _HOMES = {
     "load_network": "planted.io",
     "memorize": "planted.algorithms.memorize",
     "methods": "planted.front",
+    "outliers": "planted.front",
     "parameter_error": "planted.networks",
     "recover": "planted.front",
     "standard_errors": "planted.front",

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
-from planted.algorithms._problem import prepare_problem
+from planted.algorithms._clipping import prepare_clipped
+from planted.algorithms._problem import Problem, prepare_problem
+from planted.algorithms._robust_loss import check_loss, refine_with_loss
 from planted.algorithms.certificate import degrees_of_freedom
-from planted.algorithms.refine import refine
+from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.sandwich import bootstrap_errors, sandwich_errors
 from planted.algorithms.uncertainty import information
 from planted.front._blocks import blocks_of
+from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Unavailable, Uncertainty
@@ -28,22 +31,25 @@ def standard_errors(
     Y: Any = None,
     *,
     kind: str = "sandwich",
+    loss: str = "squared",
     n_boot: int = 200,
     random_state: Seed = None,
     progress: Progress | None = None,
 ) -> Uncertainty | Unavailable:
-    """Return standard errors of a least-squares network's parameters.
+    """Return standard errors of a fitted network's parameters.
 
     Parameters
     ----------
     network : TwoLayerNetwork
-        A network fitted to these samples by least squares, as `recover` returns it.
+        A network fitted to these samples, as `recover` returns it.
     X : array_like of shape (n, d), DataFrame or RowBlocks
         Inputs, or a source that carries outputs too.
     Y : array_like of shape (n, m) or (n,), optional
         Outputs.
     kind : {"sandwich", "model", "bootstrap"}
         Noise of any shape; noise of one variance; refits on rows drawn with replacement.
+    loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
+        The loss under which it was fitted; not for the bootstrap.
     n_boot : int
         Number of refits of the bootstrap.
     random_state : int, Generator, SeedSequence or None
@@ -66,9 +72,7 @@ def standard_errors(
     """
     if kind not in KINDS:
         raise BadInputError(f"kind={kind!r}; expected one of {', '.join(KINDS)}")
-    problem = prepare_problem(blocks_of(X, Y), random_state=random_state, progress=progress)
-    offset = bool(np.any(network.c))
-    fit = refine(problem.blocks, problem.scaling.standardise(network), offset=offset, max_iter=5)
+    problem, fit, offset = _fitted(network, blocks_of(X, Y), check_loss(loss), random_state, progress)
     if kind == "sandwich":
         return sandwich_errors(problem, fit, offset=offset)
     if kind == "bootstrap":
@@ -80,3 +84,17 @@ def standard_errors(
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)
+
+
+def _fitted(
+    network: TwoLayerNetwork, blocks: RowBlocks, loss: str, random_state: Seed, progress: Progress | None
+) -> tuple[Problem, Refinement, bool]:
+    """Return the problem on which the network is a least-squares fit, and that fit."""
+    offset = bool(np.any(network.c))
+    if loss == "squared":
+        problem = prepare_problem(blocks, random_state=random_state, progress=progress)
+        start = problem.scaling.standardise(network)
+        return problem, refine(problem.blocks, start, offset=offset, max_iter=5), offset
+    _, plain = prepare_clipped(blocks, random_state=random_state, progress=progress)
+    robust = refine_with_loss(plain, plain.scaling.standardise(network), offset, loss=loss)
+    return robust.problem, robust.fit, offset

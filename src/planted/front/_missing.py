@@ -23,8 +23,8 @@ FEWEST_COMPLETE = 40
 STEP = 4096
 
 
-def masked_blocks(X: Any, Y: Any) -> RowBlocks:
-    """Return row blocks whose outputs are NaN where a label is missing; rows without any label are left out.
+def masked_blocks(X: Any, Y: Any, *, keep_empty: bool = False) -> RowBlocks:
+    """Return row blocks whose outputs are NaN where a label is missing.
 
     Parameters
     ----------
@@ -32,11 +32,13 @@ def masked_blocks(X: Any, Y: Any) -> RowBlocks:
         Inputs, or a source that carries outputs too.
     Y : array_like of shape (n, m) or (n,), or None
         Outputs with NaN.
+    keep_empty : bool
+        Whether rows without any label are kept.
 
     Returns
     -------
     RowBlocks
-        The rows that have a label.
+        The rows.
     """
     if isinstance(X, RowBlocks) and Y is None:
         pairs: Callable[[], Iterable[tuple[Any, Any]]] = X.open
@@ -44,7 +46,7 @@ def masked_blocks(X: Any, Y: Any) -> RowBlocks:
         data = check_rows(X, Y, may_miss=True)
         pairs = partial(_slices, data.X, data.Y)
     # Blocks are checked to be finite where they are read: the mask travels beside the values up to there.
-    return RowBlocks(partial(_with_mask, pairs)).map(_masked, may_miss=True)
+    return RowBlocks(partial(_with_mask, pairs, keep_empty)).map(_masked, may_miss=True)
 
 
 def recover_despite_missing(
@@ -112,12 +114,14 @@ def _slices(X: Array, Y: Array) -> Iterator[tuple[Array, Array]]:
         yield X[start : start + STEP], Y[start : start + STEP]
 
 
-def _with_mask(pairs: Callable[[], Iterable[tuple[Any, Any]]]) -> Iterator[tuple[Array, Array]]:
+def _with_mask(
+    pairs: Callable[[], Iterable[tuple[Any, Any]]], keep_empty: bool
+) -> Iterator[tuple[Array, Array]]:
     """Labels with zero where they are missing, and beside them one where they are."""
     for X, Y in pairs():
         labels = np.asarray(Y, dtype=np.float64).reshape(len(X), -1)
         is_missing = np.isnan(labels)
-        kept = ~is_missing.all(axis=1)
+        kept = ~is_missing.all(axis=1) | keep_empty
         if kept.any():
             filled = np.hstack([np.where(is_missing, 0.0, labels), is_missing])
             yield np.asarray(X, dtype=np.float64)[kept], filled[kept]

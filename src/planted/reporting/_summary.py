@@ -11,6 +11,7 @@ from planted._typing import Array
 from planted.outcomes import Outcome
 from planted.reporting._content import Code, Report, Section, Table, Verdict, format_number, to_plain
 from planted.reporting._fit import fit_section, search_section
+from planted.reporting._outliers import outlier_section
 from planted.reporting._units import network_section
 from planted.results import Evidence, Recovery
 
@@ -67,6 +68,9 @@ def summarise(
     if recovery.network is not None:
         sections.append(network_section(recovery, inputs, outputs, X=None if rows is None else rows[0]))
         sections.append(fit_section(recovery.network, rows, outputs, n_samples=n))
+    outliers = outlier_section(recovery, outputs)
+    if outliers is not None:
+        sections.append(outliers)
     sections.append(search_section(recovery))
     if recovery.network is not None:
         sections.append(_use_section(recovery))

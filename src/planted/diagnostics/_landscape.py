@@ -142,9 +142,10 @@ def landscape_slice(
         )
     resolved = _resolve(objective, truth)
     W, a = _parts(network)
-    moves = [(V - W, c - a) for V, c in (_parts(point) for point in towards)]
-    if any(dW.shape != W.shape for dW, _ in moves):
+    ends = [_parts(point) for point in towards]
+    if any(V.shape != W.shape for V, _ in ends):
         raise BadInputError("all networks of a slice need the same number of inputs and units")
+    moves = [(V - W, c - a) for V, c in ends]
     positions = np.linspace(*span, steps)
     grid = [(s,) for s in positions] if len(moves) == 1 else [(s, t) for s in positions for t in positions]
     values = np.array([_value_at(resolved, W, a, moves, weights) for weights in grid])

@@ -44,7 +44,7 @@ def theorem_study(options: StudyOptions) -> Study:
     for number, d in enumerate(sizes):
         for kappa in (1.0, 4.0):
             world = _World(d, kappa, options.seed)
-            n_starts = 10 if options.quick else 20
+            n_starts = 6 if options.quick else 20
             rows += [world.minimum(start) for start in range(n_starts)]
             rows += [row for start in range(2 * n_starts) if (row := world.saddle(start)) is not None]
             rows += [world.approximate(start) for start in range(n_starts)]

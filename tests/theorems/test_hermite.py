@@ -124,29 +124,36 @@ def test_each_unit_shows_in_one_of_two_orders() -> None:
 
 @pytest.mark.parametrize(
     ("reduction", "sizes"),
-    [("none", (40_000, 640_000)), ("quadratic", (5_000, 80_000)), ("joint", (5_000, 80_000))],
+    [("none", (50_000, 800_000)), ("quadratic", (5_000, 80_000)), ("joint", (5_000, 80_000))],
     ids=["paper", "quadratic", "joint"],
 )
 def test_unrefined_error_falls_like_one_over_root_n(reduction: str, sizes: tuple[int, int]) -> None:
-    """Slope -1/2 within three standard errors, which must be small enough to tell it from 0 and -1."""
-    slopes = []
+    """Slope -1/2 of the median error within three standard errors, which are small enough to tell it from 0 and -1.
+
+    Medians, because the paper's single random pair is sometimes nearly degenerate, whatever n; a unit is missed then.
+    """
     truth = TwoLayerNetwork(W=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]], b=[0.6, -0.5], A=[[1.0, -0.8]])
-    for seed in range(10):
-        errors = []
-        for n in sizes:
-            data = simulate.dataset(n, truth, noise=0.1, random_state=seed)
-            sample = Sample(RowBlocks.from_arrays(data.X, data.Y), n, (3, 1), lambda what, fraction: None)
-            rng = np.random.default_rng(SOLVER + seed)
-            if reduction == "none":
-                start = start_as_printed(sample, 2, order=1, reduction=reduction, rng=rng)
-            else:
-                start = start_efficiently(sample, 2, order=1, reduction=reduction, sweeps=0, rng=rng)
-            found = TwoLayerNetwork(start.units.W, start.units.b, start.units.A)
-            errors.append(planted.parameter_error(found, truth))
-        slopes.append(np.log(errors[1] / errors[0]) / np.log(sizes[1] / sizes[0]))
-    error = np.std(slopes, ddof=1) / np.sqrt(len(slopes))
+    middles, variances = [], []
+    for n in sizes:
+        errors = np.log([_start_error(truth, n, seed, reduction) for seed in range(12)])
+        middles.append(np.median(errors))
+        variances.append((1.2533 * 1.4826 * np.median(np.abs(errors - middles[-1]))) ** 2 / len(errors))
+    slope = (middles[1] - middles[0]) / np.log(sizes[1] / sizes[0])
+    error = np.sqrt(sum(variances)) / np.log(sizes[1] / sizes[0])
     assert error < 0.16
-    assert abs(np.mean(slopes) + 0.5) < 3 * error
+    assert abs(slope + 0.5) < 3 * error
+
+
+def _start_error(truth: TwoLayerNetwork, n: int, seed: int, reduction: str) -> float:
+    data = simulate.dataset(n, truth, noise=0.1, random_state=1000 * n + seed)
+    sample = Sample(RowBlocks.from_arrays(data.X, data.Y), n, (3, 1), lambda what, fraction: None)
+    rng = np.random.default_rng(SOLVER + seed)
+    if reduction == "none":
+        start = start_as_printed(sample, 2, order=1, reduction=reduction, rng=rng)
+    else:
+        start = start_efficiently(sample, 2, order=1, reduction=reduction, sweeps=0, rng=rng)
+    found = TwoLayerNetwork(start.units.W, start.units.b, start.units.A)
+    return float(planted.parameter_error(found, truth))
 
 
 def _squared_error(found: TwoLayerNetwork, truth: TwoLayerNetwork) -> float:

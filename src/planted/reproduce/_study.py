@@ -18,6 +18,7 @@ __all__ = ["Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
 
 # paper name -> module with FIGURES: dict[str, Callable[[StudyOptions], Study]]
 _MODULES: dict[str, str] = {
+    "general-relu": "planted.reproduce.general_relu",
     "landscape": "planted.reproduce.landscape",
     "memorize": "planted.reproduce.memorize",
     "rectified": "planted.reproduce.rectified",

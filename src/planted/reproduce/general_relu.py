@@ -1,0 +1,232 @@
+"""The algorithms of [ATV21]_ measured: error against n, against a bias, overcomplete layers, variance factors.
+
+The paper has no figures. ``samples`` compares its estimator (plain averages) with the same moments after low degrees were
+regressed out and with the refined answer; ``biases`` moves one unit's bias until the moments no longer show it and a linear
+part absorbs it; ``overcomplete`` counts the units that order-6 tensors show when there are more units than inputs;
+``variance`` is the table of samples saved. Errors are matched parameter errors; an answer with another number of units
+than the truth counts as `WRONG`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.front import recover
+from planted.moments import HermiteTensors, RowBlocks, SampleHermite, fit_polynomial
+from planted.moments.population_hermite import PopulationHermite
+from planted.networks import TwoLayerNetwork, parameter_error
+from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.results import Recovery
+from planted.simulate import Dataset, dataset, inputs, teacher
+
+__all__ = ["FIGURES"]
+
+METHOD = "hermite"
+SOLVER_SEED = 1_000_000  # added to the seed of the data
+WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are near 2
+SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
+Row = dict[str, Any]
+
+PAPER, REFINED = "paper: plain averages", "refined"
+ESTIMATORS: Mapping[str, dict[str, Any]] = {
+    PAPER: {"variant": "paper"},
+    "degrees up to 2 regressed out": {"reduction": "quadratic", "refined": False},
+    "degrees up to 4 regressed out, one sweep": {"refined": False},
+    REFINED: {},
+}
+
+
+def _samples(options: StudyOptions) -> Study:
+    """Median error against n at (10, 5), or (4, 3) when quick."""
+    d, k = (4, 3) if options.quick else (10, 5)
+    sizes = (1000, 4000, 16_000) if options.quick else (1000, 4000, 16_000, 64_000, 256_000)
+    trials = 3 if options.quick else 10
+    rows: list[Row] = []
+    for index, n in enumerate(sizes):
+        options.progress(f"n = {n}", index / len(sizes))
+        worlds = [_world(n, d, k, options.seed + trial) for trial in range(trials)]
+        for curve, given in ESTIMATORS.items():
+            errors = [_error(_solve(data, k, seed, **given), data) for seed, data in enumerate(worlds)]
+            missed = sum(error >= WRONG for error in errors)
+            rows.append(
+                {
+                    "curve": curve,
+                    "n": n,
+                    "error": float(np.median(errors)),
+                    "missed": missed,
+                    "trials": trials,
+                }
+            )
+    largest = {row["curve"]: row for row in rows if row["n"] == sizes[-1]}
+    claims = [
+        Claim(
+            "Polynomially many samples recover all parameters when W has full rank (Theorem 3.1)",
+            f"median error at n = {sizes[-1]:,}: "
+            + "; ".join(f"{curve} {row['error']:.2g}" for curve, row in largest.items()),
+        ),
+        Claim(
+            "Estimates are averages of y He(x) (Lemma D.3)",
+            f"they show a wrong number of units in {largest[PAPER]['missed']} of {trials} trials at that n",
+        ),
+    ]
+    panel = Axes(f"d = {d}, k = {k}, noiseless", "n", "error", "curve", log_x=True)
+    return Study("general-relu-samples", "Error against samples", rows, (panel,), claims)
+
+
+def _biases(options: StudyOptions) -> Study:
+    """L2 error, its bound and the number of visible units as one unit's bias grows."""
+    n, trials = (5000, 2) if options.quick else (50_000, 5)
+    biases = (
+        (-4.0, -2.0, 0.0, 2.0, 4.0) if options.quick else tuple(float(b) for b in np.arange(-5, 5.5, 1.0))
+    )
+    rows: list[Row] = []
+    for index, bias in enumerate(biases):
+        options.progress(f"b = {bias:g}", index / len(biases))
+        numbers = [_one_bias(bias, n, options.seed + trial) for trial in range(trials)]
+        visible, error, bound = np.median(numbers, axis=0)
+        rows.append({"curve": "squared L2 error", "bias": bias, "value": error, "visible": visible, "n": n})
+        rows.append({"curve": "its 95 % bound", "bias": bias, "value": bound, "visible": visible, "n": n})
+    hidden = [row["bias"] for row in rows if row["visible"] < 4 and row["curve"].startswith("squared")]
+    worst = max(row["value"] for row in rows if row["curve"].startswith("squared"))
+    claims = [
+        Claim(
+            "Units with |b| beyond √log(1/ε) are nearly linear or dead and a linear part absorbs them (Lemma D.13)",
+            f"not visible at b = {', '.join(f'{b:g}' for b in hidden) or 'none of these'}; largest median squared L2 error "
+            f"{worst:.2g} output variances",
+        )
+    ]
+    panel = Axes(f"d = 6, k = 4, n = {n:,}: Algorithm 5", "bias", "value", "curve")
+    title = "One unit's bias: from visible to absorbed by the linear part"
+    return Study("general-relu-biases", title, rows, (panel,), claims)
+
+
+def _one_bias(bias: float, n: int, seed: int) -> tuple[float, float, float]:
+    """Return visible units, true squared L2 error in output variances, and the bound that was reported."""
+    net = teacher(6, 4, bias=(-1, 1), outputs="magnitudes", random_state=seed)
+    truth = TwoLayerNetwork(net.W, np.append(bias, net.b[1:]), net.A)
+    data = dataset(n, truth, random_state=seed)
+    answer = _solve(data, 4, seed, refined=False)
+    fresh = inputs(20_000, 6, random_state=seed + 2 * SOLVER_SEED)
+    assert answer.network is not None
+    error = float(((answer.network(fresh) - truth(fresh)) ** 2).mean() / data.Y.var())
+    lines = {item.name: item.measured for item in answer.evidence}
+    visible = lines["units that stand out of the sampling error of the moments"]
+    return visible, error, lines["95 % upper bound on the squared L2 error, in output variances"]
+
+
+def _overcomplete(options: StudyOptions) -> Study:
+    """Units that the tensors show, and exact networks after completion, against n."""
+    d, k = (4, 6) if options.quick else (8, 12)
+    sizes = (20_000, 80_000) if options.quick else (30_000, 100_000, 300_000, 1_000_000)
+    trials = 2 if options.quick else 3
+    rows: list[Row] = []
+    for index, n in enumerate(sizes):
+        options.progress(f"n = {n}", index / len(sizes))
+        seen, averages, exact = [], [], []
+        for seed in range(trials):
+            data = _world(n, d, k, options.seed + seed)
+            answer = _solve(data, k, seed)
+            seen.append(_count_seen(answer, data))
+            exact.append(k * float(_error(answer, data) <= 1e-9))
+            averages.append(_count_seen(_solve(data, k, seed, reduction="none", refined=False), data))
+        for curve, numbers in (
+            ("seen, degrees up to 4 regressed out", seen),
+            ("seen, plain averages", averages),
+            ("exact after completion", exact),
+        ):
+            rows.append({"curve": curve, "n": n, "units": float(np.mean(numbers)), "trials": trials})
+    last = {row["curve"]: row["units"] for row in rows if row["n"] == sizes[-1]}
+    claims = [
+        Claim(
+            "Order l = 2 recovers up to about d(d+1)/2 units up to signs (Theorem D.1); signs are not in the moments (4.8)",
+            f"of {k} units at n = {sizes[-1]:,}: "
+            + "; ".join(f"{curve} {units:.3g}" for curve, units in last.items()),
+        )
+    ]
+    panel = Axes(f"d = {d}, k = {k}, noiseless", "n", "units", "curve", log_x=True, log_y=False)
+    return Study("general-relu-overcomplete", "More units than inputs", rows, (panel,), claims)
+
+
+def _variance(options: StudyOptions) -> Study:
+    """Samples saved by regressing out low degrees, for T_2, T_3 and T_4."""
+    d, n, trials = (5, 5000, 4) if options.quick else (10, 20_000, 15)
+    rows: list[Row] = []
+    for k in (d // 2, d):
+        ratios: dict[int, list[Array]] = {1: [], 2: [], 4: []}
+        for trial in range(trials):
+            options.progress(f"k = {k}, teacher {trial}", trial / trials)
+            data = _world(n, d, k, options.seed + trial)
+            blocks = RowBlocks.from_arrays(data.X, data.Y)
+            truth = PopulationHermite(data.network).tensors()
+            plain = _squared_errors(SampleHermite(blocks, (d, 1)).tensors(), truth)
+            for degree, values in ratios.items():
+                fit = fit_polynomial(blocks, degree)
+                values.append(plain / _squared_errors(SampleHermite(blocks, (d, 1), fit).tensors(), truth))
+        for degree, values in ratios.items():
+            for order, factor in zip((2, 3, 4), np.median(values, axis=0), strict=True):
+                curve = f"k = {k}, T_{order}"
+                rows.append(
+                    {
+                        "curve": curve,
+                        "degree": degree,
+                        "factor": float(factor),
+                        "k": k,
+                        "order": order,
+                        "n": n,
+                    }
+                )
+    claims = [
+        Claim(
+            "Hermite coefficients are estimated by plain averages (Lemma D.3)",
+            "samples saved by regressing out degrees up to 1, 2, 4: "
+            + "; ".join(f"k = {k}: {_factor_text(rows, k)}" for k in (d // 2, d)),
+        )
+    ]
+    panel = Axes(f"d = {d}, n = {n:,}", "degree", "factor", "curve")
+    return Study("general-relu-variance", "Variance factors", rows, (panel,), claims)
+
+
+def _factor_text(rows: Sequence[Row], k: int) -> str:
+    ranges = []
+    for degree in (1, 2, 4):
+        values = [row["factor"] for row in rows if row["k"] == k and row["degree"] == degree]
+        ranges.append(f"{min(values):.3g}-{max(values):.3g}")
+    return ", ".join(ranges)
+
+
+def _squared_errors(found: HermiteTensors, truth: HermiteTensors) -> Array:
+    left = found.minus(truth)
+    return np.array([(part**2).sum() for part in (left.second, left.third, left.fourth)])
+
+
+def _world(n: int, d: int, k: int, seed: int) -> Dataset:
+    return dataset(n, n_features=d, n_hidden=k, bias=(-1, 1), outputs="magnitudes", random_state=seed)
+
+
+def _solve(data: Dataset, k: int, seed: int, **given: Any) -> Recovery:
+    return recover(data.X, data.Y, k, method=METHOD, random_state=SOLVER_SEED + seed, **given)
+
+
+def _error(answer: Recovery, data: Dataset) -> float:
+    if answer.network is None or answer.network.n_hidden != data.network.n_hidden:
+        return WRONG
+    return min(float(parameter_error(answer.network, data.network)), WRONG)
+
+
+def _count_seen(answer: Recovery, data: Dataset) -> int:
+    """Count true units with a direction close to one that the moments showed, up to sign."""
+    W = np.array(answer.stats.get("seen", {}).get("W", [])).reshape(-1, data.network.n_features)
+    cosines = np.abs(W @ data.network.W.T).max(axis=0, initial=0.0)
+    return int((np.sqrt(np.maximum(2 - 2 * cosines, 0.0)) <= SEEN).sum())
+
+
+FIGURES: dict[str, Callable[[StudyOptions], Study]] = {
+    "samples": _samples,
+    "biases": _biases,
+    "overcomplete": _overcomplete,
+    "variance": _variance,
+}

@@ -51,7 +51,6 @@ def test_ten_interruptions_cost_time_and_no_byte(folder):
         run.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
         run.communicate()
         codes.append(run.returncode)
-        assert not (folder / "parts.safetensors").exists() or run.returncode in (0, 1)
     last = begin(folder, "parts.safetensors", "--resume")
     text = "".join(last.communicate())
     assert last.returncode == whole.returncode, text

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -39,6 +40,7 @@ BRANCHES_PER_THREAD = (
 )
 IN_FLIGHT_PER_THREAD = 2
 POLL_SECONDS = 0.5
+TRANSFER_SECONDS = 300.0  # for sums that are ready to reach the client
 
 
 def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
@@ -151,27 +153,27 @@ class DaskEngine:
         from distributed.comm import CommClosedError
 
         level, start, stop, future = waiting[0]
-        while True:
+        is_done = Event()
+        future.add_done_callback(lambda _: is_done.set())
+        while not is_done.wait(POLL_SECONDS):
             check_time()
-            try:
-                total = future.result(timeout=POLL_SECONDS)
-                break
-            except TimeoutError:
-                if self.client.status not in ("running", "connecting"):
-                    raise _lost(self.client, start, self.client.status) from None
-            except (CancelledError, CommClosedError) as error:
-                raise _lost(self.client, start, error) from error
-            except KilledWorker as error:
-                raise ClusterError(
-                    f"parts {start} to {stop - 1} ended {error.allowed_failures + 1} workers one after the other, the last "
-                    f"{error.last_worker.address}. Either these rows are poison or a worker's memory is too small."
-                ) from error
-            except PlantedError:
-                raise
-            except Exception as error:
-                raise ClusterError(
-                    f"parts {start} to {stop - 1} failed on a worker: {type(error).__name__}: {error}"
-                ) from error
+            if self.client.status not in ("running", "connecting"):
+                raise _lost(self.client, start, self.client.status)
+        try:
+            total = future.result(timeout=TRANSFER_SECONDS)
+        except (CancelledError, CommClosedError, TimeoutError) as error:
+            raise _lost(self.client, start, error) from error
+        except KilledWorker as error:
+            raise ClusterError(
+                f"parts {start} to {stop - 1} ended {error.allowed_failures + 1} workers one after the other, the last "
+                f"{error.last_worker.address}. Either these rows are poison or a worker's memory is too small."
+            ) from error
+        except PlantedError:
+            raise
+        except Exception as error:
+            raise ClusterError(
+                f"parts {start} to {stop - 1} failed on a worker: {type(error).__name__}: {error}"
+            ) from error
         waiting.popleft()
         return level, total
 

@@ -21,10 +21,10 @@ from planted.outcomes import BadInputError
 
 __all__ = ["Cost", "predict_cost", "require_room"]
 
-FLOP_RATE = 2.0e10
+FLOP_RATE = 3.0e10
 """Floating-point operations in a second of one core, building of the features included."""
 
-READ_RATE = 2.0e8
+READ_RATE = 3.0e8
 """Bytes of float64 columns in a second that one core reads from Parquet, checks and standardises."""
 
 PASSES = 12

@@ -127,7 +127,8 @@ class TableSource:
             The rows.
         """
         number, step, d = first * PART_BLOCKS, self.block_rows, len(self.inputs)
-        names = [open_source(self.paths[0]).names[j] for j in (*self.inputs, *self.outputs)]
+        all_names = open_source(self.paths[0]).names
+        names = [all_names[j] for j in (*self.inputs, *self.outputs)]
         label = self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}"
         for values in cut_evenly(self._values(number * step), step):
             if last is not None and number >= last * PART_BLOCKS:

@@ -350,7 +350,8 @@ def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
         n_whole = n_waiting // block_rows * block_rows
         for start in range(0, n_whole, block_rows):
             yield rows[start : start + block_rows]
-        waiting, n_waiting = [rows[n_whole:].copy()], n_waiting - n_whole
+        n_waiting -= n_whole
+        waiting = [rows[n_whole:].copy()] if n_waiting else []  # a whole block next time is not copied to join nothing
     if n_waiting:
         yield np.concatenate(waiting)
 

@@ -55,7 +55,7 @@ class SignedDirections:
     A : ndarray of shape (m, k)
         Output weights by regression on the turned units.
     margins : ndarray of shape (k,)
-        Difference of the residuals of the two signs, in residual variances; a z-score squared, so that some 20 are safe.
+        Difference of the residuals of the two signs, in standard errors of that difference; some five are safe.
     """
 
     W: Array
@@ -120,8 +120,9 @@ def orient_directions(
     A = linalg.lstsq(f(T * turned), Y, check_finite=False)[0].T
     residual = Y - F @ linalg.lstsq(F, Y, check_finite=False)[0]
     variance = float((residual**2).sum()) / (Y.shape[1] * max(len(Y) - F.shape[1], 1))
-    margins = np.abs(rises[:k] - rises[k:]) / max(variance, np.finfo(float).tiny)
-    return SignedDirections(W * turned[:, None], biases * turned, A, margins)
+    # A rise is a squared length; noise moves it by twice that length times its standard deviation.
+    error = 2 * np.sqrt(np.maximum(variance * (rises[:k] + rises[k:]), np.finfo(float).tiny))
+    return SignedDirections(W * turned[:, None], biases * turned, A, np.abs(rises[:k] - rises[k:]) / error)
 
 
 def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Array | None:
@@ -198,4 +199,5 @@ def _printed_rises(F: Array, Y: Array) -> Array | None:
     for left_out in range(F.shape[1]):
         Q = linalg.qr(np.delete(F, left_out, axis=1), mode="economic", check_finite=False)[0]
         residuals.append(float(((Y - Q @ (Q.T @ Y)) ** 2).sum()))
-    return np.array(residuals)
+    Q = linalg.qr(F, mode="economic", check_finite=False)[0]
+    return np.array(residuals) - float(((Y - Q @ (Q.T @ Y)) ** 2).sum())

@@ -1,0 +1,115 @@
+"""BJW18 §8: exact recovery despite gross errors, every wrong label listed, and refusals where nothing can tell them."""
+
+import numpy as np
+import pytest
+
+import planted
+from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
+from planted.simulate import SparseNoise
+
+
+def corrupted(seed, *, share=0.2, amplitude=1.0, n=800, d=6, k=3, m=15):
+    return simulate.dataset(
+        n,
+        n_features=d,
+        n_hidden=k,
+        n_outputs=m,
+        noise=SparseNoise(share, amplitude),
+        random_state=seed,
+        activity=(0.3, 0.7),
+    )
+
+
+def recover(data, k="auto", **options):
+    return planted.recover(data.X, data.Y, k, method="gross-errors", random_state=1, **options)
+
+
+@pytest.mark.parametrize(("share", "amplitude"), [(0.2, 1.0), (0.25, 100.0), (0.0, 1.0)])
+def test_exact_and_every_flag_right(share, amplitude):
+    data = corrupted(0, share=share, amplitude=amplitude)
+    recovery = recover(data)
+    assert recovery.outcome is Outcome.RECOVERED
+    assert planted.parameter_error(recovery.network, data.network) < 1e-11
+    mask = planted.outliers(recovery.network, data.X, data.Y).mask()
+    np.testing.assert_array_equal(mask, data.Y_clean != data.Y)
+    assert recovery.stats["outliers"]["entries"] == int(mask.sum())
+    assert {item.name: item.measured for item in recovery.evidence}["wrong labels"] == int(mask.sum())
+
+
+@pytest.mark.parametrize("decomposition", ["pursuit", "pursuit-printed"])
+def test_principal_component_pursuit_gives_the_same_network(decomposition):
+    data = corrupted(1, share=0.03)
+    recovery = recover(data, 3, decomposition=decomposition)
+    assert recovery.outcome is Outcome.RECOVERED
+    assert planted.parameter_error(recovery.network, data.network) < 1e-11
+
+
+def test_blocks_that_are_never_in_memory_give_the_same_network():
+    data = corrupted(2)
+    plain = recover(data, 3)
+    streamed = planted.recover(
+        RowBlocks.from_arrays(data.X, data.Y, block_rows=37), None, 3, method="gross-errors", random_state=1
+    )
+    assert planted.parameter_error(plain.network, streamed.network) < 1e-12
+    assert plain.stats["outliers"]["entries"] == streamed.stats["outliers"]["entries"]
+
+
+def test_an_offset_is_found():
+    data = corrupted(3)
+    recovery = planted.recover(data.X, data.Y + np.arange(15.0), method="gross-errors", random_state=1)
+    assert recovery.outcome is Outcome.RECOVERED
+    np.testing.assert_allclose(recovery.network.c, np.arange(15.0), atol=1e-9)
+
+
+def test_half_of_the_labels_wrong_is_refused():
+    recovery = recover(corrupted(4, share=0.55, amplitude=10.0), 3)
+    assert (recovery.outcome, recovery.network) == (Outcome.ASSUMPTION_FAILED, None)
+    assert "too many" in recovery.detail
+
+
+@pytest.mark.parametrize("k", [3, "auto"])
+def test_as_many_units_as_outputs_are_refused(k):
+    recovery = recover(corrupted(5, m=3, share=0.05, amplitude=10.0), k)
+    assert (recovery.outcome, recovery.network) == (Outcome.ASSUMPTION_FAILED, None)
+
+
+@pytest.mark.parametrize(("k", "seed"), [(3, 0), (3, 1), (2, 0), (2, 1), ("auto", 1)])
+def test_a_unit_that_one_output_alone_sees_is_refused(seed, k):
+    """Its own errors cannot be told from it, and without it its output would be wrong where it is on."""
+    net = simulate.teacher(6, 3, 15, activity=(0.3, 0.7), random_state=seed)
+    A = net.A.copy()
+    A[:, 0], A[4, 0] = 0.0, 2.0
+    net = TwoLayerNetwork(net.W, net.b, A)
+    data = simulate.dataset(1500, net, noise=SparseNoise(0.1, 5.0), random_state=seed)
+    recovery = recover(data, k, max_rank=6)
+    assert recovery.outcome in (Outcome.ASSUMPTION_FAILED, Outcome.NOT_IDENTIFIABLE)
+
+
+def test_errors_that_depend_on_x_are_refused():
+    data = corrupted(6, share=0.0)
+    Y = data.Y.copy()
+    Y[data.X[:, 0] > 0.5, 3] += 4.0
+    recovery = planted.recover(data.X, Y, 3, method="gross-errors", random_state=1)
+    assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
+    assert "ignore x" in recovery.detail
+
+
+def test_noise_on_all_labels_is_refused():
+    data = corrupted(7)
+    Y = data.Y + 0.01 * np.random.default_rng(0).standard_normal(data.Y.shape)
+    recovery = planted.recover(data.X, Y, 3, method="gross-errors", random_state=1)
+    assert (recovery.outcome, recovery.network) == (Outcome.ASSUMPTION_FAILED, None)
+
+
+def test_the_report_lists_the_wrong_labels():
+    from planted.reporting import summarise
+
+    data = corrupted(8, share=0.05, amplitude=10.0)
+    recovery = recover(data, 3)
+    report = summarise(recovery)
+    worst = recovery.stats["outliers"]["largest"][0]
+    for text in (report.text(), report.html()):
+        assert "Outliers" in text
+        assert f"{worst['row']:,}" in text
+    section = next(item for item in report.sections if item.name == "outliers")
+    assert len(section.blocks[1].rows) == 20

@@ -37,8 +37,8 @@ SIGNAL = 4.0  # sampling errors by which an eigenvalue of T₂ must stand out
 CENTRED = 1e-6  # p-value of the mean of x below which it is not zero
 FULL_RANK = 1e-10  # smallest relative eigenvalue of E[xx']
 EXACT_RESIDUAL = 1e-9  # root mean square, in root mean squares of the outputs
-ROWS_PER_UNKNOWN, LEAST_ROWS = 6, 4000  # of the refinement of candidates
-GRADIENT_TOL = 1e-5  # sampling error dwarfs what is beyond
+ROWS_PER_UNKNOWN, LEAST_ROWS = 4, 4000  # of the refinement of candidates
+GRADIENT_TOL = 1e-3  # in mean output weights; sampling error dwarfs what is beyond
 MAX_STEPS = 1500
 PRESUMED_KAPPA = 4.0  # largest over smallest output weight, for μ of G and F: nothing is known of it beforehand
 

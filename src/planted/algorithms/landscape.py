@@ -19,7 +19,7 @@ Departures  f′ is the default: it needs the fewest samples and allows negative
             bounds G from below on samples; for the same reason F's rows keep w'T₂w = 1 exactly, in the span of T₂'s k leading
             eigenvectors, which takes the place of F_δ for k < d. Random restarts, chosen by what they leave after
             refinement.
-Cost        A few hundred passes of O(n d k); refinement O(rows (k d)²) per step on about 6 rows per unknown.
+Cost        A few hundred passes of O(n d k); refinement O(rows (k d)²) per step on about 4 rows per unknown.
 References  [GLM18]_
 """
 

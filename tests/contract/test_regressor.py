@@ -28,7 +28,7 @@ def test_all_estimator_checks_pass() -> None:
     assert [item["check_name"] for item in results if item["status"] == "failed"] == []
     skipped = {item["check_name"] for item in results if item["status"] == "skipped"}
     assert skipped <= {"check_array_api_input"}
-    assert len(results) == 53
+    assert len(results) == 60
 
 
 def test_the_network_is_the_planted_one() -> None:

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
-from planted._validation import check_features, check_rows
+from planted._validation import CheckedData, check_features, check_rows, check_weights
 from planted.front import recover, recover_from_sums
 from planted.moments import RowBlocks, summarise_rows
 from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
@@ -82,7 +82,7 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Recover the network.
 
         Parameters
@@ -91,6 +91,9 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             Inputs.
         y : array_like of shape (n,) or (n, m)
             Outputs.
+        sample_weight : array_like of shape (n,), optional
+            Weights. Whole numbers count rows: 0 leaves a row out, 3 takes it three times. Others weigh the squared
+            residuals, which the method must support; "auto" then stands for "restarts".
 
         Returns
         -------
@@ -101,15 +104,22 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         if not policies.is_satisfied_by(self.on_insufficient_data):
             raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
         data = _checked(X, y)
+        weights = check_weights(sample_weight, len(data.X))
         validate_data(self, X, skip_check_array=True)
         self._forget()
         self._vector_target = data.y_was_1d
+        if weights is not None and (weights != np.round(weights)).any():
+            return self._accept(self._recover_weighted(data, weights))
+        counts = np.ones(len(data.X), dtype=int) if weights is None else weights.astype(int)
+        rows, targets = (
+            (data.X, data.Y) if (counts == 1).all() else (a.repeat(counts, 0) for a in (data.X, data.Y))
+        )
         if (
-            len(data.X) <= KEPT_ROWS
+            len(rows) <= KEPT_ROWS
         ):  # in the order of their hashes: the order of the rows is not part of the data
-            summary = summarise_rows(RowBlocks.from_arrays(data.X, data.Y), KEPT_ROWS)
+            summary = summarise_rows(RowBlocks.from_arrays(rows, targets), KEPT_ROWS)
             return self._accept(recover_from_sums(summary, self.n_hidden, **self._settings()))
-        return self._accept(recover(data.X, data.Y, self.n_hidden, **self._settings()))
+        return self._accept(recover(rows, targets, self.n_hidden, **self._settings()))
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Add rows to those seen by earlier calls, and recover the network from all of them.
@@ -146,6 +156,13 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self._summary = part if earlier is None else earlier.merge(part)
         self._vector_target = data.y_was_1d
         return self._accept(recover_from_sums(self._summary, self.n_hidden, **self._settings()))
+
+    def _recover_weighted(self, data: CheckedData, weights: Array) -> Recovery:
+        """Recover with weights that are no counts; rows of weight zero are left out."""
+        seen = weights > 0
+        method = "restarts" if self.method == "auto" else self.method
+        settings = self._settings() | {"method": method, "sample_weight": weights[seen]}
+        return recover(data.X[seen], data.Y[seen], self.n_hidden, **settings)
 
     def _forget(self) -> None:
         """Drop what earlier calls of `partial_fit` have kept."""

@@ -26,7 +26,7 @@ from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods
 from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError
+from planted.outcomes import BadInputError, Guarantee
 from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Requirements
 
@@ -300,7 +300,7 @@ def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: b
         reason = "needs as many outputs as units; with one output that is a single unit"
     elif card.n_outputs == "m > k" and m <= (k if facts.n_hidden != "auto" else 1):
         reason = f"needs more outputs than units, but there are {m} outputs and {k} units"
-    elif card.noise in WILD and not facts.wild.passed:
+    elif card.noise in WILD and card.guarantee is not Guarantee.NONE and not facts.wild.passed:
         reason = (
             f"is for gross errors and heavy tails, but the {facts.wild.name} is {facts.wild.measured:.2g}"
         )

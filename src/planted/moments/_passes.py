@@ -58,16 +58,53 @@ class Journal(Protocol):
     """What remembers passes."""
 
     def open_pass(self, number: int, summand: Summand[S]) -> SumTree[S] | S:
-        """Return the sums of a pass that is complete, else the tree to go on with."""
+        """Return the sums of a pass that is complete, else the tree to go on with.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass, from 1.
+        summand : Summand
+            What is summed.
+
+        Returns
+        -------
+        Sums or SumTree
+            What is there.
+        """
 
     def note(self, number: int, tree: SumTree[Any]) -> None:
-        """Hear of a branch more; called often, need not write."""
+        """Hear of a branch more; called often, need not write.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass.
+        tree : SumTree
+            Its open nodes.
+        """
 
     def save(self, number: int, tree: SumTree[Any]) -> None:
-        """Write the tree of an interrupted pass."""
+        """Write the tree of an interrupted pass.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass.
+        tree : SumTree
+            Its open nodes.
+        """
 
     def close_pass(self, number: int, total: Sums) -> None:
-        """Write the sums of a complete pass."""
+        """Write the sums of a complete pass.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass.
+        total : Sums
+            Its sums.
+        """
 
 
 @dataclass(slots=True)

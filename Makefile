@@ -3,6 +3,7 @@
 #   make demo     the two-minute story            make lint    style, types, layers, spelling
 #   make test     lint, then every test           make docs    the documentation, warnings are errors
 #   make bench    short benchmarks                make clean   remove what the above made (not .venv)
+#   make test-oldest   the core with the oldest libraries that are allowed
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -17,7 +18,7 @@ comma := ,
 DEMO_STAMP := $(if $(wildcard $(FULL)),$(FULL),$(DEMO))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit docs bench clean distclean
+.PHONY: help demo test test-oldest lint unit docs bench clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -38,6 +39,16 @@ lint: $(FULL)
 unit: $(FULL)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
+# What a user with the oldest libraries that pyproject.toml allows has: an environment of its own, without the heavy extras.
+OLDEST := .venv-oldest
+OLD_TESTS := tests/contract/test_front_door.py tests/contract/test_cli_commands.py tests/contract/test_estimators_in_sklearn.py \
+    tests/pathology tests/unit/test_tables.py tests/unit/test_save_load.py tests/theorems/test_complementarity.py
+test-oldest: pyproject.toml constraints-oldest.txt
+	@$(OLDEST)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
+	    -e ".[files,report]" "pytest>=8,<9.2" pytest-timeout pytest-xdist hypothesis psutil pandas polars threadpoolctl
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) $(OLD_TESTS)
+
 docs: $(FULL)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
@@ -50,7 +61,7 @@ clean:
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(OLDEST)
 
 # The stamps are removed before the installation starts and one is written after it ends: an interrupted one is done again.
 # An environment without a working pip (interrupted, or moved from another place) is made anew.

@@ -114,11 +114,9 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         rows, targets = (
             (data.X, data.Y) if (counts == 1).all() else (a.repeat(counts, 0) for a in (data.X, data.Y))
         )
-        if (
-            len(rows) <= KEPT_ROWS
-        ):  # in the order of their hashes: the order of the rows is not part of the data
+        if len(rows) <= KEPT_ROWS:  # sorted by a hash: the order of the rows is not part of the data
             summary = summarise_rows(RowBlocks.from_arrays(rows, targets), KEPT_ROWS)
-            return self._accept(recover_from_sums(summary, self.n_hidden, **self._settings()))
+            rows, targets = summary.X, summary.Y
         return self._accept(recover(rows, targets, self.n_hidden, **self._settings()))
 
     def partial_fit(self, X: Any, y: Any) -> Self:

@@ -1,7 +1,7 @@
 """Landscape design: which objectives have bad minima, what a fixed sample gives, and whether the start helps `restarts`.
 
 population   L-BFGS on exact objectives from random starts, orthonormal or random W; a hit is a direction error below 1e-3
-fixed        recover(method="landscape") on samples of orthonormal teachers, a = 1; a hit is a parameter error of at most 1e-12
+fixed        recover(method="landscape") on samples, orthonormal teachers, a = 1; a hit is an error of at most 1e-12
 signs        mixed signs: refused by G and F, attempted by f'
 degrees      what is left of the error of the unrefined minimum when y is taken as it is, or less its low degrees
 start        CPU to an exact fit: first attempts of `restarts` against a landscape start in their place
@@ -47,9 +47,7 @@ def truth_of(case: str, d: int, k: int, rng: np.random.Generator) -> tuple[np.nd
     return W, np.geomspace(1.0, kappa, k)
 
 
-def population(
-    name: str, case: str, d: int, k: int, seeds: range, **options: Any
-) -> tuple[int, Rows]:
+def population(name: str, case: str, d: int, k: int, seeds: range, **options: Any) -> tuple[int, Rows]:
     """Descend from one random start per truth."""
     rows: Rows = []
     for seed in seeds:
@@ -100,7 +98,11 @@ def population_table(seeds: range) -> tuple[list[Line], Rows]:
         hits, part = population(name, "random W, mixed signs", 20, 10, seeds, **options)
         rows += part
         label = "f2 + f4" if options else name
-        lines.append(_compared(f"{label}, random W, k = 10, mixed signs: {wanted}/8", hits, len(part), wanted / 8, part))
+        lines.append(
+            _compared(
+                f"{label}, random W, k = 10, mixed signs: {wanted}/8", hits, len(part), wanted / 8, part
+            )
+        )
     return lines, rows
 
 
@@ -121,7 +123,13 @@ def large_table(seeds: range) -> tuple[list[Line], Rows]:
         rows += part
         cpu = np.median([row["cpu"] for row in part])
         text = f"{hits}/{len(part)}, median {cpu:.2f} s CPU"
-        lines.append(Line(f"{name}, d = k = 50, a = 1: {wanted * len(part)}/{len(part)}", text, hits == wanted * len(part)))
+        lines.append(
+            Line(
+                f"{name}, d = k = 50, a = 1: {wanted * len(part)}/{len(part)}",
+                text,
+                hits == wanted * len(part),
+            )
+        )
     return lines, rows
 
 
@@ -176,22 +184,39 @@ def signs(seeds: range) -> tuple[list[Line], Rows]:
         outcomes = []
         for seed in seeds:
             data = simulate.dataset(
-                20_000, n_features=6, n_hidden=6, hidden="orthonormal", outputs="magnitudes", random_state=seed
+                20_000,
+                n_features=6,
+                n_hidden=6,
+                hidden="orthonormal",
+                outputs="magnitudes",
+                random_state=seed,
             )
             if (data.network.A > 0).all():
                 continue
             answer = planted.recover(
                 data.X, data.Y, 6, method="landscape", objective=objective, random_state=SOLVER + seed
             )
-            error = np.inf if answer.network is None else planted.parameter_error(answer.network, data.network)
+            error = (
+                np.inf if answer.network is None else planted.parameter_error(answer.network, data.network)
+            )
             outcomes.append(answer.outcome.name)
             rows.append(
-                {"part": "signs", "objective": objective, "seed": seed, "outcome": outcomes[-1], "error": float(error)}
+                {
+                    "part": "signs",
+                    "objective": objective,
+                    "seed": seed,
+                    "outcome": outcomes[-1],
+                    "error": float(error),
+                }
             )
         wanted = "RECOVERED" if objective == "f'" else "ASSUMPTION_FAILED"
         hits = outcomes.count(wanted)
         word = "recovered" if objective == "f'" else "refused"
-        lines.append(at_least(f"{objective}, mixed signs: {word}", hits, len(outcomes), 0.8 if objective == "f'" else 1.0))
+        lines.append(
+            at_least(
+                f"{objective}, mixed signs: {word}", hits, len(outcomes), 0.8 if objective == "f'" else 1.0
+            )
+        )
     return lines, rows
 
 
@@ -204,8 +229,12 @@ def degrees(seeds: range) -> tuple[list[Line], Rows]:
         for degree in (0, 1, 2):
             errors = []
             for seed in seeds:
-                data = simulate.dataset(n, planted.TwoLayerNetwork(np.eye(d), A=np.ones((1, d))), random_state=seed)
-                sample = sample_objective(objective, RowBlocks.from_arrays(data.X, data.Y), degree=degree, **options)
+                data = simulate.dataset(
+                    n, planted.TwoLayerNetwork(np.eye(d), A=np.ones((1, d))), random_state=seed
+                )
+                sample = sample_objective(
+                    objective, RowBlocks.from_arrays(data.X, data.Y), degree=degree, **options
+                )
                 end = descend(sample, np.eye(d), np.ones(d), gradient_tol=1e-4, max_iter=500)
                 errors.append(float(np.abs(np.abs(end.W) - np.eye(d)).max()))
             rows.append({"part": "degrees", "objective": objective, "degree": degree, "errors": errors})
@@ -238,7 +267,14 @@ def start(kind: str, seeds: range) -> tuple[list[Line], Rows]:
             else:
                 exact = _landscape_attempt(problem, search, k, way)
             rows.append(
-                {"part": "start", "case": kind, "way": way, "seed": seed, "hit": exact, "cpu": time.process_time() - clock}
+                {
+                    "part": "start",
+                    "case": kind,
+                    "way": way,
+                    "seed": seed,
+                    "hit": exact,
+                    "cpu": time.process_time() - clock,
+                }
             )
     texts = []
     for way in ("attempts", "f'", "F"):

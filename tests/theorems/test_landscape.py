@@ -33,7 +33,12 @@ def test_population_minima_show_the_truth(name: str) -> None:
         truth = simulate.teacher(6, 6, hidden=hidden, random_state=seed, **POSITIVE)
         W, a = truth.W, truth.A[0]
         objective = population_objective(name, W, a)
-        end = descend(objective, random_rows(6, 6, np.random.default_rng([1, seed])), np.full(6, a.mean()), max_iter=5000)
+        end = descend(
+            objective,
+            random_rows(6, 6, np.random.default_rng([1, seed])),
+            np.full(6, a.mean()),
+            max_iter=5000,
+        )
         rows = invert_rows(end.W) if name == "F" else end.W / np.linalg.norm(end.W, axis=1, keepdims=True)
         slope = a @ W / 2
         found = read_outputs(rows, slope, 0.5, is_orthonormal=name == "G", a=end.a if name == "f'" else None)
@@ -74,7 +79,9 @@ def test_error_of_the_unrefined_minimum_falls_like_the_root_of_n() -> None:
 
 @pytest.mark.parametrize("objective", ["f'", "G", "F"])
 def test_samples_give_the_network_exactly_after_refinement(objective: str) -> None:
-    data = simulate.dataset(20_000, n_features=6, n_hidden=6, hidden="orthonormal", random_state=5, **POSITIVE)
+    data = simulate.dataset(
+        20_000, n_features=6, n_hidden=6, hidden="orthonormal", random_state=5, **POSITIVE
+    )
     answer = recovered(data, 6, objective=objective)
     assert answer.outcome is Outcome.RECOVERED
     assert planted.parameter_error(answer.network, data.network) < EXACT
@@ -90,7 +97,13 @@ def test_trust_region_and_width_from_the_data() -> None:
 @pytest.mark.parametrize("activation", ["absolute", "leaky-relu:0.3"])
 def test_other_activations(activation: str) -> None:
     data = simulate.dataset(
-        20_000, n_features=5, n_hidden=4, hidden="orthonormal", activation=activation, random_state=7, **POSITIVE
+        20_000,
+        n_features=5,
+        n_hidden=4,
+        hidden="orthonormal",
+        activation=activation,
+        random_state=7,
+        **POSITIVE,
     )
     answer = recovered(data, 4, activation=activation)
     assert answer.outcome is Outcome.RECOVERED
@@ -99,7 +112,14 @@ def test_other_activations(activation: str) -> None:
 
 def test_mixed_signs_and_noise_with_f_prime() -> None:
     data = simulate.dataset(
-        10_000, n_features=4, n_hidden=3, hidden="orthonormal", outputs="magnitudes", signs="mixed", noise=0.1, random_state=8
+        10_000,
+        n_features=4,
+        n_hidden=3,
+        hidden="orthonormal",
+        outputs="magnitudes",
+        signs="mixed",
+        noise=0.1,
+        random_state=8,
     )
     assert (data.network.A < 0).any() and (data.network.A > 0).any()
     answer = recovered(data, 3)
@@ -109,7 +129,9 @@ def test_mixed_signs_and_noise_with_f_prime() -> None:
 
 
 def test_turned_inputs_and_scaled_outputs() -> None:
-    data = simulate.dataset(20_000, n_features=5, n_hidden=5, hidden="orthonormal", random_state=9, **POSITIVE)
+    data = simulate.dataset(
+        20_000, n_features=5, n_hidden=5, hidden="orthonormal", random_state=9, **POSITIVE
+    )
     Q = np.linalg.qr(np.random.default_rng(10).standard_normal((5, 5)))[0]
     stretch = np.diag([1.0, 2.0, 3.0, 0.5, 1.0])
     X = data.X @ stretch @ Q
@@ -157,7 +179,11 @@ def test_broken_assumptions_are_named() -> None:
         (simulate.dataset(5000, two, random_state=17), 3, "one; recover from each output"),
         (simulate.dataset(5000, net, random_state=17), 5, "needs k <= d"),
         (simulate.dataset(30, net, random_state=17), 3, "samples of 3 inputs show nothing"),
-        (simulate.Dataset(shifted, net(shifted), net(shifted), net, None, None), 3, "mean of the inputs is not zero"),
+        (
+            simulate.Dataset(shifted, net(shifted), net(shifted), net, None, None),
+            3,
+            "mean of the inputs is not zero",
+        ),
     ]
     for data, k, words in cases:
         answer = recovered(data, k)
@@ -181,13 +207,17 @@ def test_biases_and_other_laws_are_not_claimed() -> None:
 def test_theorem_2_3_in_numbers() -> None:
     """Minima are signed permutations, saddles curve down by at least τ₀, approximate minima are near minima."""
     rows = theorem_study(StudyOptions(quick=True, seed=1)).rows
-    parts = {name: [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")}
+    parts = {
+        name: [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")
+    }
     assert all(row["distance"] < 1e-6 for row in parts["minimum"])
     assert len(parts["saddle"]) > 20 and all(row["ratio"] >= 1.0 for row in parts["saddle"])
     assert all(row["ratio"] <= 1.0 for row in parts["approximate"])
 
 
-@pytest.mark.parametrize(("excess", "kind"), [(0.5, "spurious minimum"), (0.01, "spurious minimum"), (-0.2, "saddle")])
+@pytest.mark.parametrize(
+    ("excess", "kind"), [(0.5, "spurious minimum"), (0.01, "spurious minimum"), (-0.2, "saddle")]
+)
 def test_example_of_appendix_f(excess: float, kind: str) -> None:
     """P′ has a bad minimum of value 1 once the other output weights exceed twice the first."""
     a = np.array([1.0, 2 + excess, 2 + excess, 2 + excess])

@@ -10,7 +10,8 @@ from scipy import integrate
 
 from planted.algorithms._landscape_descent import random_rows
 from planted.algorithms._objective_hermite import hermite_polynomials, quadrature_nodes, scalar_activation
-from planted.algorithms._objective_targets import fit_low_degree, sample_target
+from planted.algorithms._objective_low_degree import fit_low_degree
+from planted.algorithms._objective_targets import sample_target
 from planted.algorithms.objectives import (
     OBJECTIVES,
     ConstrainedDesign,
@@ -46,7 +47,9 @@ def test_hermite_coefficients_agree_with_adaptive_quadrature(name: str) -> None:
             h = hermite_polynomials(np.array([t]), max(order, 1))[order, 0]
             return float(sigma.function(np.array([t]))[0] * h * np.exp(-t * t / 2) / np.sqrt(2 * np.pi))
 
-        halves = [integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-13)[0] for ends in ((-12, 0), (0, 12))]
+        halves = [
+            integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-13)[0] for ends in ((-12, 0), (0, 12))
+        ]
         assert abs(ours - sum(halves)) < 1e-11
 
 
@@ -163,7 +166,9 @@ def test_exact_risk_has_the_gradient_of_its_values(activation: str) -> None:
     rng = np.random.default_rng(4)
     move, shift, h = rng.standard_normal(V.shape), rng.standard_normal(c.shape), 1e-5
     slope = (risk(V + h * move, c + h * shift)[0] - risk(V - h * move, c - h * shift)[0]) / (2 * h)
-    assert slope == pytest.approx(float((dW * move).sum() + da @ shift), rel=1e-7)  # differences: h² and eps/h
+    assert slope == pytest.approx(
+        float((dW * move).sum() + da @ shift), rel=1e-7
+    )  # differences: h² and eps/h
 
 
 @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
@@ -191,7 +196,11 @@ def test_population_value_is_the_large_sample_mean(name: str) -> None:
         options = {} if weights is None else {"mu": weights[0], "lam": weights[1]}
         values.append(sample_objective(name, rows, degree=0, **options)(V, c)[0])
     exact = population_objective(name, W, a)
-    constant = exact.weights[0] * exact.target.energy[0] + exact.weights[1] * exact.target.energy[1] if name == "f'" else 0.0
+    constant = (
+        exact.weights[0] * exact.target.energy[0] + exact.weights[1] * exact.target.energy[1]
+        if name == "f'"
+        else 0.0
+    )
     error = np.std(values, ddof=1) / np.sqrt(len(values))
     assert abs(np.mean(values) + constant - exact(V, c)[0]) < 4 * error
     assert error < 0.1 * abs(exact(V, c)[0])  # the test would notice a factor two
@@ -217,7 +226,9 @@ def test_low_degree_fit_is_least_squares() -> None:
     pairs = np.stack([X[:, i] * X[:, j] for i in range(3) for j in range(i, 3)], axis=1)
     features = np.hstack([np.ones((len(X), 1)), X, pairs])
     wanted = features @ np.linalg.lstsq(features, y, rcond=None)[0]
-    np.testing.assert_allclose(low(X), wanted, atol=1e-7 * np.abs(y).max())  # FIT_TOL of the conjugate gradients
+    np.testing.assert_allclose(
+        low(X), wanted, atol=1e-7 * np.abs(y).max()
+    )  # FIT_TOL of the conjugate gradients
 
 
 def test_streamed_and_whole_samples_give_the_same_tensors() -> None:

@@ -98,7 +98,9 @@ def test_tangent_gradient_is_orthogonal_to_unit_rows() -> None:
 def test_both_optimisers_end_at_the_same_value() -> None:
     objective = population_objective("G", np.eye(4), np.ones(4))
     start = random_rows(4, 4, np.random.default_rng(4))
-    values = [descend(objective, start, np.ones(4), optimiser=name).value for name in ("l-bfgs", "trust-region")]
+    values = [
+        descend(objective, start, np.ones(4), optimiser=name).value for name in ("l-bfgs", "trust-region")
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
     with pytest.raises(BadInputError, match="optimiser='adam'"):
         descend(objective, start, np.ones(4), optimiser="adam")
@@ -106,7 +108,12 @@ def test_both_optimisers_end_at_the_same_value() -> None:
 
 def trained(objective: str, start: Training, degree: int, steps: int, **options: object) -> list[Training]:
     truth = FreshSamples(np.eye(4), np.ones(4), scalar_activation("relu"), degree=degree)
-    settings = {"schedule": (Stage(steps, 0.5, 0.05),), "batch_size": 2000, "record_every": 20, "seed": 6} | options
+    settings = {
+        "schedule": (Stage(steps, 0.5, 0.05),),
+        "batch_size": 2000,
+        "record_every": 20,
+        "seed": 6,
+    } | options
     return list(train_on_fresh_samples(truth, objective, start, **settings))
 
 
@@ -137,7 +144,12 @@ def test_fresh_gradients_are_unbiased() -> None:
         )(W, np.ones(3))[1]
         steps = []
         for seed in range(30):
-            options = {"schedule": (Stage(1, 1.0, 0.0),), "batch_size": 4000, "record_every": 1, "precision": "float64"}
+            options = {
+                "schedule": (Stage(1, 1.0, 0.0),),
+                "batch_size": 4000,
+                "record_every": 1,
+                "precision": "float64",
+            }
             run = train_on_fresh_samples(
                 truth, objective, Training(0, W, np.ones(3)), seed=seed, weights=weights, **options
             )

@@ -23,7 +23,15 @@ from planted._typing import Array
 from planted.algorithms.objectives import Objective
 from planted.outcomes import BadInputError
 
-__all__ = ["OPTIMISERS", "Curvature", "Descent", "descend", "random_rows", "smallest_curvature", "tangent_gradient"]
+__all__ = [
+    "OPTIMISERS",
+    "Curvature",
+    "Descent",
+    "descend",
+    "random_rows",
+    "smallest_curvature",
+    "tangent_gradient",
+]
 
 OPTIMISERS = ("l-bfgs", "trust-region")
 MEMORY = 30  # pairs kept by L-BFGS: the problems are ill-conditioned and a pair costs little
@@ -135,9 +143,18 @@ def descend(
     flat = _Flat(objective, W.shape, a)
     start = flat.join(W, a)
     if optimiser == "l-bfgs":
-        options: dict[str, Any] = {"maxiter": max_iter, "maxcor": MEMORY, "maxfun": 10 * max_iter, "ftol": 0.0}
+        options: dict[str, Any] = {
+            "maxiter": max_iter,
+            "maxcor": MEMORY,
+            "maxfun": 10 * max_iter,
+            "ftol": 0.0,
+        }
         end = optimize.minimize(
-            flat, start, jac=True, method="L-BFGS-B", options=options | {"gtol": gradient_tol / np.sqrt(start.size)}
+            flat,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options=options | {"gtol": gradient_tol / np.sqrt(start.size)},
         )
     else:
         end = optimize.minimize(

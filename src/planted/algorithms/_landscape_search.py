@@ -40,7 +40,9 @@ EXACT_RESIDUAL = 1e-9  # root mean square, in root mean squares of the outputs
 ROWS_PER_UNKNOWN, LEAST_ROWS = 4, 4000  # of the refinement of candidates
 GRADIENT_TOL = 1e-3  # in mean output weights; sampling error dwarfs what is beyond
 MAX_STEPS = 1500
-PRESUMED_KAPPA = 4.0  # largest over smallest output weight, for μ of G and F: nothing is known of it beforehand
+PRESUMED_KAPPA = (
+    4.0  # largest over smallest output weight, for μ of G and F: nothing is known of it beforehand
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,14 @@ class LandscapeSearch:
         moments = joint_moments(problem.blocks)
         mean, covariance = moments.mean[:d], moments.covariance[:d, :d]
         values, vectors = linalg.eigh(covariance + np.outer(mean, mean), check_finite=False)
-        spread = Evidence("smallest relative eigenvalue of E[xx']", values[0] / values[-1], FULL_RANK, ">=", "rank d")
+        spread = Evidence(
+            "smallest relative eigenvalue of E[xx']", values[0] / values[-1], FULL_RANK, ">=", "rank d"
+        )
         if not spread.passed:
             return Failure(
-                Outcome.ASSUMPTION_FAILED, spread, "The inputs do not vary in all directions; normal inputs do."
+                Outcome.ASSUMPTION_FAILED,
+                spread,
+                "The inputs do not vary in all directions; normal inputs do.",
             )
         chance = float(stats.chi2.sf(n * mean @ linalg.lstsq(covariance, mean, check_finite=False)[0], d))
         centred = Evidence("p-value of the mean of x being zero", chance, CENTRED, ">=", "E x = 0")
@@ -158,17 +164,24 @@ class LandscapeSearch:
         self.evidence.append(Evidence("directions of T₂ beyond sampling error", shown))
         units = Evidence("hidden units", k, 1, ">=", "rank of T₂")
         if not units.passed:
-            return Failure(Outcome.ASSUMPTION_FAILED, units, "No direction of T₂ stands out from sampling error.")
+            return Failure(
+                Outcome.ASSUMPTION_FAILED, units, "No direction of T₂ stands out from sampling error."
+            )
         inputs = Evidence("inputs", d, k, ">=", "k <= d")
         if not inputs.passed:
-            return Failure(Outcome.ASSUMPTION_FAILED, inputs, f"{k} units, but {d} inputs; this method needs k <= d.")
-        signs = Evidence("smallest eigenvalue of T₂, in sampling errors", values[0] / error, -SIGNAL, ">=", "a > 0")
+            return Failure(
+                Outcome.ASSUMPTION_FAILED, inputs, f"{k} units, but {d} inputs; this method needs k <= d."
+            )
+        signs = Evidence(
+            "smallest eigenvalue of T₂, in sampling errors", values[0] / error, -SIGNAL, ">=", "a > 0"
+        )
         if name != "f'":
             self.evidence.append(signs)
             if not signs.passed:
                 text = (
-                    f"T₂ has a negative eigenvalue ({signs.measured:.1f} sampling errors): an output weight is negative, and "
-                    f"{name} has its minima at the truth for positive ones only. Use objective=\"f'\", which allows both signs."
+                    f"T₂ has a negative eigenvalue ({signs.measured:.1f} sampling errors): an output weight is "
+                    f'negative, and {name} has its minima at the truth for positive ones only. Use objective="f\'", '
+                    "which allows both signs."
                 )
                 return Failure(Outcome.ASSUMPTION_FAILED, signs, text)
         if name == "F" and not values[-k] > 0.0:
@@ -203,7 +216,8 @@ class LandscapeSearch:
             if self.best is None or fit.cost < self.best.cost:
                 self.best = fit
             self.problem.progress(
-                f"start {number + 1}, best residual {np.sqrt(self.best.cost / size):.1e}", (number + 1) / n_restarts
+                f"start {number + 1}, best residual {np.sqrt(self.best.cost / size):.1e}",
+                (number + 1) / n_restarts,
             )
             if self.is_exact:
                 return
@@ -234,7 +248,9 @@ class LandscapeSearch:
             gradient_tol=GRADIENT_TOL * scale,
         )
         self.trace.append({"start": name, "k": k, "value": end.value, "evaluations": end.evaluations})
-        rows = invert_rows(end.W @ self.objective.R) if isinstance(self.objective, ConstrainedDesign) else end.W
+        rows = (
+            invert_rows(end.W @ self.objective.R) if isinstance(self.objective, ConstrainedDesign) else end.W
+        )
         first = float(self.activation.coefficients(1)[1])
         trained = end.a if name == "f'" else None
         if first:
@@ -283,7 +299,9 @@ class LandscapeSearch:
         verdict = certify_noisy(problem, self.best, offset=False, biases=False)
         if verdict.outcome is Outcome.RECOVERED and not self.best.converged:
             text = "The refinement on all rows did not converge."
-            verdict = Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, verdict.evidence, text, verdict.uncertainty)
+            verdict = Verdict(
+                Outcome.STOPPED_EARLY, Guarantee.NONE, verdict.evidence, text, verdict.uncertainty
+            )
         return self._record(verdict)
 
     def _record(self, verdict: Verdict) -> Recovery:

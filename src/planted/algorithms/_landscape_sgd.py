@@ -5,9 +5,9 @@ Idea        A step draws a batch, computes the gradient in closed form with the 
             `_objective_targets`, and moves (W, a); for f′ the rows of W are projected to the unit sphere. f′ is the squared
             risk of the polynomial activation σ̂_2 h_2 + σ̂_4 h_4.
 Guarantee   None for ℓ2 and f′; Corollary 2.4 of [GLM18]_ for G.
-Departures  ``degree`` takes a low-degree fit from the outputs first, which leaves the expected gradient as it is (degree 1 for
-            f′, 2 for G) and cuts its variance: see docs/theory/landscape.md. The paper does not state its step sizes and starts; ours are arguments. The batch of G is processed in parts
-            that fit the cache.
+Departures  ``degree`` takes a low-degree fit from the outputs first, which leaves the expected gradient as it is
+            (degree 1 for f′, 2 for G) and cuts its variance: see docs/theory/landscape.md. The paper does not state its
+            step sizes and starts; ours are arguments. The batch of G is processed in parts that fit the cache.
 Cost        O(batch d k) per step; needs PyTorch (``pip install 'planted[torch]'``).
 References  [GLM18]_
 """
@@ -23,8 +23,9 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted.algorithms._objective_hermite import ScalarActivation
+from planted.algorithms._objective_low_degree import fit_low_degree
 from planted.algorithms._objective_risk import risk_sums
-from planted.algorithms._objective_targets import fit_low_degree, hermite_correction, quartic_sums
+from planted.algorithms._objective_targets import hermite_correction, quartic_sums
 from planted.moments import RowBlocks
 from planted.outcomes import BadInputError
 
@@ -202,7 +203,7 @@ class _Trainer:
             raise BadInputError(f"objective={objective!r}; on fresh samples expected 'l2', \"f'\" or 'G'")
         self.torch, self.device, self.dtype = torch, device, dtype
         self.W, self.a, self.noise = self.tensor(truth.W), self.tensor(truth.a), truth.noise
-        self.is_identity = bool((truth.W == np.eye(*truth.W.shape)).all())
+        self.is_identity = np.array_equal(truth.W, np.eye(*truth.W.shape))
         self.objective = objective
         self.mu, self.lam = weights
         coefficients = truth.activation.coefficients(4)
@@ -242,7 +243,7 @@ class _Trainer:
     def _fit_first_batch(self, degree: int, generator: Any) -> tuple[float, Any, Any]:
         """Fit a polynomial of low degree to fresh samples of their own."""
         parts = [self._draw(PART, generator) for _ in range(FIRST_BATCH // PART)]
-        arrays = [tuple(np.asarray(part.cpu(), dtype=np.float64) for part in pair) for pair in parts]
+        arrays = [(np.asarray(X.cpu(), np.float64), np.asarray(y.cpu(), np.float64)) for X, y in parts]
         low = fit_low_degree(RowBlocks(lambda: iter(arrays)), degree)
         quadratic = self.tensor(low.quadratic) if degree == 2 else None
         return low.constant - float(np.trace(low.quadratic)), self.tensor(low.linear), quadratic
@@ -258,7 +259,9 @@ class _Trainer:
             if quadratic is not None:
                 y = y - ((X @ quadratic) * X).sum(1)
         if self.noise:
-            y = y + self.noise * self.torch.randn(size, generator=generator, dtype=self.dtype, device=self.device)
+            y = y + self.noise * self.torch.randn(
+                size, generator=generator, dtype=self.dtype, device=self.device
+            )
         return X, y
 
 

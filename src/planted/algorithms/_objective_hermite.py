@@ -167,7 +167,7 @@ def quadrature_nodes() -> tuple[Array, Array]:
 
 def _closed_form(name: str, order: int) -> Array | None:
     """Return (1) for the ReLU, the absolute value and leaky ReLUs; None for others."""
-    base, _, argument = name.partition(":")
+    base = name.partition(":")[0]
     if base not in ("relu", "absolute", "leaky-relu"):
         return None
     parsed = parse_activation(name)

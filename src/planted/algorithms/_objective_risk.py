@@ -5,7 +5,8 @@ Idea        With K(w, u) = E σ(w'x) σ(u'x) the risk is a'K(W,W)a - 2 a'K(W,W*)
             ReLU: K is the arc-cosine kernel (`planted.moments.population`). Other activations: Theorem 2.1 extended to
             rows of any norm,
 
-            .. math:: K(w, u) = \sum_j c_j(|w|)\, c_j(|u|)\, \cos^j\angle(w, u), \qquad c_j(s) = E[\sigma(s t) h_j(t)] \quad (1)
+            .. math:: K(w, u) = \sum_j c_j(|w|)\, c_j(|u|)\, \cos^j\angle(w, u), \quad c_j(s) = E[\sigma(st) h_j(t)]
+                      \quad (1)
 
             with c_j by quadrature, up to order `ORDER`.
 Guarantee   Exact for the ReLU; for smooth activations up to the tail of (1), below 1e-9 for sigmoid, tanh and softplus

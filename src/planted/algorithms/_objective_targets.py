@@ -7,8 +7,11 @@ Problem     The objectives of `objectives` see a network y = Σ a*_i σ(b*_i'x) 
 
 Idea        *Population*: from the rows of the truth. *Samples*: by Theorem A.5/A.6 of [GLM18]_, with s = v'x, r = w'x,
 
-            .. math:: He_4(v,v,w,w) = s^2r^2 - |w|^2s^2 - |v|^2r^2 - 4sr\langle v,w\rangle + |v|^2|w|^2 + 2\langle v,w\rangle^2,
-                      \qquad E[\sigma(u'x) He_4(v,v,w,w)] = \sqrt{24}\,\hat\sigma_4 \langle u,v\rangle^2\langle u,w\rangle^2 \quad (2)
+            .. math::
+                He_4(v,v,w,w) &= s^2r^2 - |w|^2s^2 - |v|^2r^2 - 4sr\langle v,w\rangle
+                                 + |v|^2|w|^2 + 2\langle v,w\rangle^2, \\
+                E[\sigma(u'x) He_4(v,v,w,w)] &= \sqrt{24}\,\hat\sigma_4
+                                 \langle u,v\rangle^2\langle u,w\rangle^2 \quad (2)
 
             for unit u; of the sum over samples only E[y s²r²] needs the rows, the rest is E[y] and E[y xx'].
 Guarantee   Unbiased for standard normal x. (2) was checked by quadrature; the printed constants are twice as large.
@@ -29,21 +32,17 @@ import numpy as np
 
 from planted._typing import Array
 from planted.algorithms._objective_hermite import ScalarActivation
+from planted.algorithms._objective_low_degree import every_other, fit_low_degree, row_moments, rows_in_memory
 from planted.moments import RowBlocks
 
 __all__ = [
-    "LowDegree",
     "PopulationTarget",
     "SampleTarget",
     "Target",
-    "fit_low_degree",
     "hermite_correction",
     "quartic_sums",
     "sample_target",
 ]
-
-MAX_FIT_STEPS, FIT_TOL = 30, 1e-8
-MEMORY_CELLS = 120_000_000  # rows are kept in memory up to a gigabyte of inputs
 
 
 class Target(Protocol):
@@ -281,11 +280,11 @@ def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int 
     SampleTarget
         The target.
     """
-    rows = _in_memory(rows)
-    raw = _moments(rows)
+    rows = rows_in_memory(rows)
+    raw = row_moments(rows)
     polynomial = fit_low_degree(rows, degree)
-    residual = rows if degree == 0 else _in_memory(rows.map(polynomial.subtract))
-    halves = [_moments(_every_other(residual, parity)) for parity in (0, 1)]
+    residual = rows if degree == 0 else rows_in_memory(rows.map(polynomial.subtract))
+    halves = [row_moments(every_other(residual, parity)) for parity in (0, 1)]
     count = sum(half.count for half in halves)
     mean, weighted = (
         sum(half.count * value for half, value in zip(halves, values, strict=True)) / count
@@ -295,133 +294,12 @@ def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int 
     scale = np.sqrt(2.0) * second if second else np.inf  # an odd activation shows nothing in T₂
     estimates = [(2 * polynomial.quadratic + half.centred) / scale for half in halves]
     return SampleTarget(
-        residual, estimates[0], estimates[1], count, float(mean), np.asarray(weighted), raw.slope, (second, fourth)
+        residual,
+        estimates[0],
+        estimates[1],
+        count,
+        float(mean),
+        np.asarray(weighted),
+        raw.slope,
+        (second, fourth),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LowDegree:
-    """A polynomial c + l'x + x'Qx - tr Q of degree two.
-
-    Parameters
-    ----------
-    constant : float
-        c.
-    linear : ndarray of shape (d,)
-        l.
-    quadratic : ndarray of shape (d, d)
-        Q.
-    """
-
-    constant: float
-    linear: Array
-    quadratic: Array
-
-    def __call__(self, X: Array) -> Array:
-        return np.asarray(
-            self.constant + X @ self.linear + ((X @ self.quadratic) * X).sum(axis=1) - np.trace(self.quadratic)
-        )
-
-    def subtract(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """Return the inputs and the outputs without the polynomial.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-        Y : ndarray of shape (n, 1)
-            Outputs.
-
-        Returns
-        -------
-        tuple of ndarray
-            The same inputs, and residuals.
-        """
-        return X, Y - self(X)[:, None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Moments:
-    """Means of r, r x and r xx'."""
-
-    count: int
-    mean: float
-    slope: Array
-    weighted: Array
-
-    @property
-    def centred(self) -> Array:
-        """Mean of r (xx' - I)."""
-        return np.asarray(self.weighted - self.mean * np.eye(len(self.slope)))
-
-
-def _moments(rows: RowBlocks) -> _Moments:
-    count, mean, slope, weighted = 0, 0.0, 0.0, 0.0
-    for X, r in rows:
-        count += len(X)
-        mean += float(r.sum())
-        slope = slope + r[:, 0] @ X
-        weighted = weighted + (X * r).T @ X
-    size = max(count, 1)
-    return _Moments(count, mean / size, np.asarray(slope) / size, np.asarray(weighted) / size)
-
-
-def _every_other(rows: RowBlocks, parity: int) -> RowBlocks:
-    """Return every second sample: the two halves are independent."""
-    return rows.map(lambda X, Y: (X[parity::2], Y[parity::2]))
-
-
-def _in_memory(rows: RowBlocks) -> RowBlocks:
-    """Keep the rows in memory if they fit: an objective reads them hundreds of times."""
-    kept: list[tuple[Array, Array]] = []
-    for X, Y in rows:
-        kept.append((X, Y))
-        if sum(block.size for block, _ in kept) > MEMORY_CELLS:
-            return rows
-    return RowBlocks(lambda: iter(kept))
-
-
-def fit_low_degree(rows: RowBlocks, degree: int) -> LowDegree:
-    """Fit a polynomial by conjugate gradients; its features are orthonormal for normal x, so few steps are enough.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        Whitened inputs and one output.
-    degree : {0, 1, 2}
-        Degree of the polynomial; zero stands for no polynomial at all.
-
-    Returns
-    -------
-    LowDegree
-        The least-squares fit.
-    """
-    raw = _moments(rows)
-    d = len(raw.slope)
-    keep = np.concatenate([[1.0], np.ones(d), np.full(d * d, float(degree >= 2))]) * float(degree >= 1)
-    theta = np.zeros(len(keep))
-    residual = keep * _flatten(raw)
-    direction, size = residual.copy(), residual @ residual
-    first = size
-    for _ in range(MAX_FIT_STEPS):
-        if size <= FIT_TOL**2 * first or size == 0.0:
-            break
-        image = keep * _flatten(_moments(rows.map(_values_of(_unflatten(direction, d)))))
-        step = size / (direction @ image)
-        theta += step * direction
-        residual -= step * image
-        fresh = residual @ residual
-        direction, size = residual + (fresh / size) * direction, fresh
-    return _unflatten(theta, d)
-
-
-def _values_of(polynomial: LowDegree) -> Any:
-    return lambda X, Y: (X, polynomial(X)[:, None])
-
-
-def _flatten(moments: _Moments) -> Array:
-    return np.concatenate([[moments.mean], moments.slope, moments.centred.ravel() / np.sqrt(2.0)])
-
-
-def _unflatten(theta: Array, d: int) -> LowDegree:
-    return LowDegree(float(theta[0]), theta[1 : d + 1], theta[d + 1 :].reshape(d, d) / np.sqrt(2.0))

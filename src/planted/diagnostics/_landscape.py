@@ -1,7 +1,7 @@
 r"""Look at the landscape of an objective: slices between networks, curvature, and the kind of a stationary point.
 
-Problem     A training has stopped, or two networks are at hand. Is the point a minimum, a saddle, or just a flat place? Is it
-            the best there is? What lies between?
+Problem     A training has stopped, or two networks are at hand. Is the point a minimum, a saddle, or just a flat place?
+            Is it the best there is? What lies between?
 Idea        Slices are values on the segment through two networks or the plane through three, rows put back on the
             sphere where the objective lives there. A stationary point is told by the norm of the gradient, the smallest
             eigenvalue of the whole Hessian, and its value beside the one reached from the truth. Where that eigenvalue is
@@ -56,7 +56,11 @@ class LandscapeSlice:
     @property
     def barrier(self) -> float:
         """How far the objective rises above the higher end on the way from 0 to 1 of a segment."""
-        line = self.values if self.values.ndim == 1 else self.values[:, int(np.abs(self.other_positions).argmin())]
+        line = (
+            self.values
+            if self.values.ndim == 1
+            else self.values[:, int(np.abs(self.other_positions).argmin())]
+        )
         inside = (self.positions >= 0) & (self.positions <= 1)
         ends = max(line[int(np.abs(self.positions - end).argmin())] for end in (0.0, 1.0))
         return float(max(line[inside].max() - ends, 0.0))

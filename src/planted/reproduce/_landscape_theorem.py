@@ -3,7 +3,8 @@
 1. From random starts every descent ends at a signed permutation of the truth, with the row norms of the theorem.
 2. Stationary points that are not minima are found by Newton's method on the gradient from random places; their smallest
    eigenvalue is compared with the bound -τ₀.
-3. Points around the minima with a small gradient ε and no curvature below -τ₀ lie within 3ε/β_min of a minimum, row norms aside.
+3. Points around the minima with a small gradient ε and no curvature below -τ₀ lie within 3ε/β_min of a minimum, row norms
+   aside.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from scipy import optimize
 
 from planted._typing import Array
 from planted.algorithms._landscape_descent import descend, random_rows, smallest_curvature
-from planted.algorithms.objectives import THEOREM_C, hermite_coefficients, population_objective, theorem_weights
+from planted.algorithms.objectives import (
+    THEOREM_C,
+    hermite_coefficients,
+    population_objective,
+    theorem_weights,
+)
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
 __all__ = ["theorem_study"]
@@ -50,7 +56,13 @@ def theorem_study(options: StudyOptions) -> Study:
             rows += [world.approximate(start) for start in range(n_starts)]
         options.progress(f"d = {d}", (number + 1) / len(sizes))
     panels = (
-        Axes("distance from a signed permutation at minima", "d", "distance", "series", where={"part": "minimum"}),
+        Axes(
+            "distance from a signed permutation at minima",
+            "d",
+            "distance",
+            "series",
+            where={"part": "minimum"},
+        ),
         Axes("curvature over the bound at saddles", "d", "ratio", "series", where={"part": "saddle"}),
         Axes("distance over the bound", "d", "ratio", "series", where={"part": "approximate"}),
     )
@@ -58,18 +70,22 @@ def theorem_study(options: StudyOptions) -> Study:
 
 
 def _claims(rows: list[Row]) -> list[Claim]:
-    parts = {name: [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")}
+    parts = {
+        name: [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")
+    }
     right = sum(row["distance"] <= SIGNED_PERMUTATION for row in parts["minimum"])
     steep = sum(row["ratio"] >= 1.0 for row in parts["saddle"])
     near = sum(row["ratio"] <= 1.0 for row in parts["approximate"])
     return [
         Claim(
             "local minima are signed permutations of the truth",
-            f"{right} of {len(parts['minimum'])} descents, largest distance {max(r['distance'] for r in parts['minimum']):.1e}",
+            f"{right} of {len(parts['minimum'])} descents, largest distance "
+            f"{max(r['distance'] for r in parts['minimum']):.1e}",
         ),
         Claim(
             "every saddle has curvature of at least τ₀ downwards",
-            f"{steep} of {len(parts['saddle'])} saddles, least curvature over bound {min(r['ratio'] for r in parts['saddle']):.3g}",
+            f"{steep} of {len(parts['saddle'])} saddles, least curvature over bound "
+            f"{min(r['ratio'] for r in parts['saddle']):.3g}",
         ),
         Claim(
             "approximate minima are near a minimum: within 3 ε/β_min",
@@ -94,7 +110,9 @@ class _World:
         self.beta = self.alpha / 12.0
         condition = self.alpha.max() / self.alpha.min()
         self.tau = THEOREM_C * min(  # bullet 2 of Theorem B.1
-            self.mu * self.beta.min() / (condition * d), self.mu * self.beta.min() ** 2 / self.beta.max(), self.lam
+            self.mu * self.beta.min() / (condition * d),
+            self.mu * self.beta.min() ** 2 / self.beta.max(),
+            self.lam,
         )
 
     def minimum(self, start: int) -> Row:
@@ -106,10 +124,15 @@ class _World:
         """Solve for a zero of the gradient from a random place; None when it is a minimum or not found."""
         shape = (self.d, self.d)
         found = optimize.root(
-            lambda theta: self.objective(theta.reshape(shape), self.a)[1].ravel(), self._random(start, 1).ravel(), tol=1e-13
+            lambda theta: self.objective(theta.reshape(shape), self.a)[1].ravel(),
+            self._random(start, 1).ravel(),
+            tol=1e-13,
         )
         W = found.x.reshape(shape)
-        if np.linalg.norm(self.objective(W, self.a)[1]) > STATIONARY or self._from_permutation(W) < SIGNED_PERMUTATION:
+        if (
+            np.linalg.norm(self.objective(W, self.a)[1]) > STATIONARY
+            or self._from_permutation(W) < SIGNED_PERMUTATION
+        ):
             return None
         lowest = smallest_curvature(self.objective, W, self.a).smallest
         return self._row("saddle", distance=self._from_permutation(W), ratio=-lowest / self.tau)

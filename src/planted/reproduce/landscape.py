@@ -1,10 +1,10 @@
 """Figures 1 to 4 of [GLM18]_: stochastic gradient descent on fresh samples for ℓ2, f′ and G, and Theorem 2.3 in numbers.
 
-The truth is W = I, a = 1, without noise, d = 50 (10 with ``--quick``). Every curve is drawn in the paper's metric (4.1), which a
-matrix with equal rows can satisfy, and in an honest one: the largest difference of an entry of W or a after matching units. Losses
-are exact population values above their minimum, not estimates. A run that ends elsewhere is certified: from its end the exact risk
-is descended until the gradient vanishes, and the kind of that point is told by its whole Hessian. Finished runs and the middle of
-unfinished ones are kept in the output folder, from where a second call goes on.
+The truth is W = I, a = 1, without noise, d = 50 (10 with ``--quick``). Every curve is drawn in the paper's metric (4.1),
+which a matrix with equal rows can satisfy, and in an honest one: the largest difference of an entry of W or a after matching
+units. Losses are exact population values above their minimum, not estimates. The end of a run of ℓ2 is certified: from there
+the exact risk is descended until the gradient vanishes, and the kind of that point is told by its whole Hessian. Finished
+runs and the middle of unfinished ones are kept in the output folder, from where a second call goes on.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from planted.algorithms.objectives import Objective, population_objective, theor
 from planted.diagnostics import classify_point
 from planted.io import atomic_write
 from planted.networks import glm_error
+from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
@@ -67,7 +68,11 @@ def _figure_3(options: StudyOptions) -> Study:
     """f′ converges: the paper's objective, and with the linear part of y taken out first."""
     quick = options.quick
     size, batch = (10, 2048) if quick else (50, 8192)
-    fast = (Stage(200, 1.0, 0.1), Stage(100, 0.2, 0.05)) if quick else (Stage(600, 1.0, 0.1), Stage(400, 0.2, 0.05))
+    fast = (
+        (Stage(200, 1.0, 0.1), Stage(100, 0.2, 0.05))
+        if quick
+        else (Stage(600, 1.0, 0.1), Stage(400, 0.2, 0.05))
+    )
     plain = (
         (Stage(1500, 0.1, 0.02), Stage(500, 0.02, 0.01))
         if quick
@@ -85,7 +90,11 @@ def _figure_4(options: StudyOptions) -> Study:
     """G converges once y is free of its parts of degree two; with y as it is the gradient is noise for long."""
     quick = options.quick
     size, batch = (10, 32_768) if quick else (50, 262_144)
-    fast = (Stage(150, 0.2, 0.0), Stage(50, 0.05, 0.0)) if quick else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
+    fast = (
+        (Stage(150, 0.2, 0.0), Stage(50, 0.05, 0.0))
+        if quick
+        else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
+    )
     slow = (Stage(200, 0.01, 0.0),) if quick else (Stage(150, 3e-4, 0.0),)
     plans = [
         _Plan("y as it is", "G", "relu", 0, batch, slow, 10, 1, size),
@@ -101,10 +110,13 @@ FIGURES: dict[str, Callable[[StudyOptions], Study]] = {
     "3": _figure_3,
     "4": _figure_4,
     "theorem": theorem_study,
+    "appendix": appendix_study,
 }
 
 
-def _stuck_study(options: StudyOptions, figure: str, activation: str, rate: float, rate_outputs: float) -> Study:
+def _stuck_study(
+    options: StudyOptions, figure: str, activation: str, rate: float, rate_outputs: float
+) -> Study:
     quick = options.quick
     size, first, later, stages = (10, 2000, 500, 3) if quick else (50, 40_000, 3000, 5)
     schedule = [Stage(first, rate, rate_outputs)]
@@ -134,7 +146,8 @@ def _run_plans(
                 state["rows"].append(_measure(plan, run, now, truth, exact, floor))
                 state |= {"step": now.step, "W": now.W.tolist(), "a": now.a.tolist()}
                 options.progress(
-                    f"figure {figure}: {plan.variant}, run {run + 1}, step {now.step}", (done + now.step) / total
+                    f"figure {figure}: {plan.variant}, run {run + 1}, step {now.step}",
+                    (done + now.step) / total,
                 )
                 kept.save()
             done += sum(stage.steps for stage in plan.schedule)
@@ -266,7 +279,10 @@ def _study(figure: str, title: str, rows: list[Row], plans: Sequence[_Plan], cla
     if lasts[0]["end_kind"]:
         stuck = sum(row["end_kind"] == "spurious minimum" for row in lasts)
         claims.append(
-            Claim("runs are stuck at bad minima", f"{stuck} of {len(lasts)} lead to a certified spurious minimum")
+            Claim(
+                "runs are stuck at bad minima",
+                f"{stuck} of {len(lasts)} lead to a certified spurious minimum",
+            )
         )
         claims += [
             Claim(

@@ -26,7 +26,7 @@ from planted.moments import PairMaps, RowBlocks, accumulate_normal, accumulate_p
 
 GEMM_SHARE, FLAT, SPEED_UP, MEMORY = 0.6, 1.05, 1.7, 1e9
 D, M, K = 32, 16, 16
-FILE_UNITS = 8  # of the recovery from Parquet
+FILE_UNITS = 4  # of the recovery from Parquet
 
 
 def cpu_seconds(work: Callable[[], Any], rounds: int = 3) -> float:

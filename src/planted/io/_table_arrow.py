@@ -78,12 +78,14 @@ def open_parquet(path: Path) -> Source:
         to_drop = row - int(begins[group])
         try:
             with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-                wanted = list(range(group, len(groups)))
-                for batch in file.iter_batches(block_rows, wanted, columns=chosen, use_threads=False):
-                    kept = batch.slice(to_drop)
-                    to_drop = max(to_drop - batch.num_rows, 0)
-                    if kept.num_rows:
-                        yield _to_array(kept, chosen, path)
+                for place in range(
+                    group, len(groups)
+                ):  # one by one: a reader of several groups keeps them all
+                    for batch in file.iter_batches(block_rows, [place], columns=chosen, use_threads=False):
+                        kept = batch.slice(to_drop)
+                        to_drop = max(to_drop - batch.num_rows, 0)
+                        if kept.num_rows:
+                            yield _to_array(kept, chosen, path)
         except PlantedError:
             raise
         except errors as error:

@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [--quick] [--write]
 
-Every fit has noise of its own on the same network, (d, k, m) = (4, 3, 3) with biases, n = 1,000. The network is
+Every fit has noise of its own on the same network, (d, k, m) = (4, 3, 3) with biases, n = 2,000. The network is
 refined from the truth, so that intervals are judged and not the search, and `planted.standard_errors` gives the
 intervals: estimate ± 1.96 standard errors. Coverage is the share of them, over all parameters and fits, that hold the
 true value.
@@ -18,11 +18,11 @@ from _table import Line, parse_options, report
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.algorithms._problem import prepare_problem
-from planted.algorithms._robust_loss import refine_with_loss
+from planted.algorithms._robust_loss import fit_with_loss
 from planted.algorithms.refine import refine
 from planted.simulate import GaussianNoise, HeteroscedasticNoise, Noise, StudentTNoise
 
-N_ROWS, N_FITS = 1000, 400
+N_ROWS, N_FITS = 2000, 400
 CASES: dict[str, tuple[Noise, str, str]] = {
     "normal noise": (GaussianNoise(0.3), "squared", "sandwich"),
     "normal noise, model errors": (GaussianNoise(0.3), "squared", "model"),
@@ -66,10 +66,8 @@ def fit(net: TwoLayerNetwork, data: simulate.Dataset, loss: str) -> TwoLayerNetw
     if loss == "squared":
         return refine(blocks, net, offset=False).network
     problem = prepare_problem(blocks, random_state=0)
-    robust = refine_with_loss(problem, problem.scaling.standardise(net), False, loss=loss)
-    found = problem.scaling.restore(robust.fit.network)
-    order = [int(np.argmin(np.linalg.norm(found.W - w, axis=1))) for w in net.W]
-    return TwoLayerNetwork(found.W[order], found.b[order], found.A[:, order], found.c)
+    start = problem.scaling.standardise(net)
+    return problem.scaling.restore(fit_with_loss(problem, start, offset=False, loss=loss)[0].network)
 
 
 if __name__ == "__main__":

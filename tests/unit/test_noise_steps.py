@@ -213,3 +213,15 @@ def test_missing_labels_are_refused_unless_asked_for():
     Y[0, 0] = np.inf
     with pytest.raises(BadInputError, match="1 inf"):
         planted.recover(data.X, Y, missing_labels="mask")
+
+
+def test_standard_errors_under_a_loss_keep_the_order_of_the_units():
+    data = data_of(9, n=1500, noise=simulate.StudentTNoise(3, 0.2))
+    net = data.network
+    turned = planted.TwoLayerNetwork(net.W[::-1], net.b[::-1], net.A[:, ::-1])
+    one, other = (
+        planted.standard_errors(item, data.X, data.Y, loss="huber").standard_errors for item in (net, turned)
+    )
+    np.testing.assert_allclose(one["W"], other["W"][::-1], rtol=1e-3)
+    np.testing.assert_allclose(one["A"], other["A"][:, ::-1], rtol=1e-3)
+    assert np.ptp(one["W"].mean(axis=1)) > 0.05 * one["W"].mean()  # the order shows in them

@@ -47,6 +47,7 @@ __all__ = [
     "check_loss",
     "choose_loss",
     "entry_weights",
+    "fit_with_loss",
     "output_scales",
     "refine_with_loss",
     "search_weights",
@@ -167,8 +168,10 @@ def refine_with_loss(
         The fit, with the problem on which it is a least-squares fit.
     """
     weights = None if omega is None else _fixed_weights(omega)
+    network = problem.scaling.in_order(network)
     if loss == "auto":
-        start = _iterate(problem, network, offset is not False, "huber", omega)[0].network
+        rough = fit_with_loss(problem, network, offset=offset is not False, loss="huber", omega=omega)[0]
+        start = rough.network
         loss, efficiencies = choose_loss(problem.Y - start(problem.X))
         return replace(
             refine_with_loss(problem, start, offset, loss=loss, omega=omega), efficiencies=efficiencies
@@ -177,12 +180,56 @@ def refine_with_loss(
         fit, has_offset = refine_on_all_rows(problem, network, offset, weights=weights)
         scales = output_scales(problem.Y - fit.network(problem.X))
         return RobustFit(fit, has_offset, problem, weights, loss, scales, fit.converged, {})
-    fit, converged, influenced = _iterate(problem, network, offset is not False, loss, omega)
+    fit, converged, influenced = fit_with_loss(
+        problem, network, offset=offset is not False, loss=loss, omega=omega
+    )
     final, has_offset = refine_on_all_rows(influenced, fit.network, offset, weights=weights)
     if has_offset != (offset is not False):
-        final, converged, influenced = _iterate(problem, final.network, False, loss, omega)
+        final, converged, influenced = fit_with_loss(
+            problem, final.network, offset=False, loss=loss, omega=omega
+        )
     scales = output_scales(problem.Y - final.network(problem.X))
     return RobustFit(final, has_offset, influenced, weights, loss, scales, converged, {})
+
+
+def fit_with_loss(
+    problem: Problem, network: TwoLayerNetwork, *, offset: bool, loss: str, omega: Array | None = None
+) -> tuple[Refinement, bool, Problem]:
+    """Take Newton steps (1) until they gain nothing; units keep their order.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        The start.
+    offset : bool
+        Whether c is free.
+    loss : str
+        Name of the loss, not "auto".
+    omega : ndarray of shape (n,) or None
+        The user's weights of all rows.
+
+    Returns
+    -------
+    fit : Refinement
+        The last least-squares fit.
+    converged : bool
+        Whether nothing was left to gain.
+    influenced : Problem
+        The problem with the pseudo-outputs of that fit.
+    """
+    weights = None if omega is None else _fixed_weights(omega)
+    for index in range(ROUNDS):
+        problem.progress(f"fitting with the {loss} loss", float("nan"))
+        influenced = _pseudo_problem(problem, network, loss, omega)
+        fit = refine(influenced.blocks, network, offset=offset, max_iter=STEPS, weights=weights)
+        gain = fit.costs[0] - fit.cost
+        network = fit.network
+        variance = fit.cost / (problem.n_samples * problem.n_outputs)
+        if index and gain <= DECREASE_TOL * variance:
+            return fit, True, influenced
+    return fit, False, influenced
 
 
 def choose_loss(residual: Array) -> tuple[str, dict[str, float]]:
@@ -276,24 +323,6 @@ def _influence(loss: str, u: Array) -> tuple[Array, Array]:
     else:
         slope = weights**3
     return u * weights, slope
-
-
-def _iterate(
-    problem: Problem, network: TwoLayerNetwork, offset: bool, loss: str, omega: Array | None
-) -> tuple[Refinement, bool, Problem]:
-    """Take Newton steps (1) until they gain nothing; return the last fit and its pseudo-outputs."""
-    weights = None if omega is None else _fixed_weights(omega)
-    network = problem.scaling.in_order(network)
-    for index in range(ROUNDS):
-        problem.progress(f"fitting with the {loss} loss", float("nan"))
-        influenced = _pseudo_problem(problem, network, loss, omega)
-        fit = refine(influenced.blocks, network, offset=offset, max_iter=STEPS, weights=weights)
-        gain = fit.costs[0] - fit.cost
-        network = fit.network
-        variance = fit.cost / (problem.n_samples * problem.n_outputs)
-        if index and gain <= DECREASE_TOL * variance:
-            return fit, True, influenced
-    return fit, False, influenced
 
 
 def _pseudo_problem(problem: Problem, network: TwoLayerNetwork, loss: str, omega: Array | None) -> Problem:

@@ -9,7 +9,7 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted.algorithms._clipping import prepare_clipped
 from planted.algorithms._problem import Problem, prepare_problem
-from planted.algorithms._robust_loss import check_loss, refine_with_loss
+from planted.algorithms._robust_loss import check_loss, choose_loss, fit_with_loss
 from planted.algorithms.certificate import degrees_of_freedom
 from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.sandwich import bootstrap_errors, sandwich_errors
@@ -96,5 +96,7 @@ def _fitted(
         start = problem.scaling.standardise(network)
         return problem, refine(problem.blocks, start, offset=offset, max_iter=5), offset
     _, plain = prepare_clipped(blocks, random_state=random_state, progress=progress)
-    robust = refine_with_loss(plain, plain.scaling.standardise(network), offset, loss=loss)
-    return robust.problem, robust.fit, offset
+    start = plain.scaling.standardise(network)
+    name = choose_loss(plain.Y - start(plain.X))[0] if loss == "auto" else loss
+    fit, _, influenced = fit_with_loss(plain, start, offset=offset, loss=name)
+    return influenced, fit, offset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from planted._version import __version__
 
 if TYPE_CHECKING:
-    from planted import simulate
+    from planted import diagnostics, simulate
     from planted.algorithms.memorize import memorize
     from planted.algorithms.memorize_result import Memory
     from planted.distributed import on_cluster
@@ -60,6 +60,7 @@ __all__ = [
     "checkpointed",
     "compare",
     "diagnose",
+    "diagnostics",
     "export_network",
     "identify",
     "import_network",
@@ -116,8 +117,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "simulate":
-        return import_module("planted.simulate")
+    if name in ("diagnostics", "simulate"):
+        return import_module(f"planted.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'planted' has no attribute {name!r}")

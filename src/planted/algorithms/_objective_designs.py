@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -53,9 +53,9 @@ class TensorFit:
 
     target: Target
     weights: tuple[float, float]
-    name: str = "f'"
-    trains_outputs: bool = True
-    has_unit_rows: bool = True
+    name: ClassVar[str] = "f'"
+    trains_outputs: ClassVar[bool] = True
+    has_unit_rows: ClassVar[bool] = True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in W and a.
@@ -98,9 +98,9 @@ class PairPotential:
     """
 
     target: Target
-    name: str = "P'"
-    trains_outputs: bool = False
-    has_unit_rows: bool = True
+    name: ClassVar[str] = "P'"
+    trains_outputs: ClassVar[bool] = False
+    has_unit_rows: ClassVar[bool] = True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in W and a.
@@ -139,8 +139,8 @@ class OrthogonalDesign:
     mu: float
     lam: float
     has_unit_rows: bool = False
-    name: str = "G"
-    trains_outputs: bool = False
+    name: ClassVar[str] = "G"
+    trains_outputs: ClassVar[bool] = False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in W and a.
@@ -179,9 +179,9 @@ class GeneralDesign:
     mu: float
     lam: float
     delta: float
-    name: str = "F"
-    trains_outputs: bool = False
-    has_unit_rows: bool = False
+    name: ClassVar[str] = "F"
+    trains_outputs: ClassVar[bool] = False
+    has_unit_rows: ClassVar[bool] = False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in W and a.
@@ -226,9 +226,9 @@ class ConstrainedDesign:
     target: Target
     mu: float
     R: Array
-    name: str = "F"
-    trains_outputs: bool = False
-    has_unit_rows: bool = True
+    name: ClassVar[str] = "F"
+    trains_outputs: ClassVar[bool] = False
+    has_unit_rows: ClassVar[bool] = True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in the unit rows and a.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -51,8 +51,8 @@ class PopulationRisk:
     W: Array
     a: Array
     activation: ScalarActivation
-    name: str = "l2"
-    trains_outputs: bool = True
+    name: ClassVar[str] = "l2"
+    trains_outputs: ClassVar[bool] = True
     target: _Rows = field(init=False, repr=False, compare=False)
     energy: float = field(init=False, repr=False, compare=False)
 
@@ -103,8 +103,8 @@ class SampleRisk:
 
     rows: RowBlocks
     activation: ScalarActivation
-    name: str = "l2"
-    trains_outputs: bool = True
+    name: ClassVar[str] = "l2"
+    trains_outputs: ClassVar[bool] = True
 
     @property
     def has_unit_rows(self) -> bool:

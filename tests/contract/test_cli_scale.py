@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import planted
 from planted.cli import app
+from planted.front import predict_cost
 from planted.io import write_table
 
 DATA = planted.simulate.dataset(
@@ -63,6 +64,15 @@ def test_a_folder_is_one_table(folder: Path) -> None:
     code, text = run("recover", folder / "rows", "--targets", "y0", "y1", "y2", *COMMON, "--out", out)
     assert code == 0, text
     assert planted.parameter_error(planted.load_network(out), DATA.network) < 1e-12
+
+
+def test_a_folder_is_diagnosed_with_its_cost(folder: Path) -> None:
+    code, text = run(
+        "diagnose", folder / "rows", "--targets", "y0", "y1", "y2", "--hidden", "3", "--seed", "0"
+    )
+    assert code == 0, text
+    cost = predict_cost(240, 4, 3, n_outputs=3)
+    assert f"Predicted cost of a recovery: {cost}" in " ".join(text.split())
 
 
 def test_a_finished_run_leaves_no_checkpoint(folder: Path) -> None:

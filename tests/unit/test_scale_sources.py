@@ -1,6 +1,7 @@
 """Arrays, memory maps, files and folders are one source: the same blocks, the same bits, from any part on."""
 
 import numpy as np
+import pyarrow
 import pytest
 from pyarrow import feather, parquet, table
 
@@ -74,6 +75,18 @@ def test_what_can_be_shared_between_workers_says_so(tmp_path):
     }  # fmt: skip
     with pytest.raises(BadInputError, match=r"Write them as .parquet or .npy"):
         planted.on_cluster(open_blocks(tmp_path / "rows.csv", targets=TARGETS), client=object())
+
+
+def test_parquet_holds_no_more_than_some_row_groups(tmp_path):
+    """A hundred groups of 80 kB: Arrow never holds more than five of them, however far the reading has come."""
+    rows = np.random.default_rng(3).standard_normal((200_000, 5))
+    parquet.write_table(
+        table(dict(zip(NAMES, rows.T, strict=True))), tmp_path / "long.parquet", row_group_size=2000
+    )
+    before, most = pyarrow.total_allocated_bytes(), 0
+    for _ in open_blocks(tmp_path / "long.parquet", targets=TARGETS, block_rows=2000):
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+    assert 0 < most < 5 * 2000 * 5 * 8
 
 
 def test_columns_are_chosen_by_name_and_order(tmp_path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
-from planted.cli._files import read_samples, write_page
+from planted.cli._files import is_too_large, read_samples, write_page
 from planted.cli._options import (
     DataArgument,
     FeaturesOption,
@@ -18,6 +18,7 @@ from planted.cli._options import (
     TargetsOption,
     check_folder,
     parse_hidden,
+    split_names,
 )
 
 __all__ = ["diagnose"]
@@ -37,19 +38,27 @@ def diagnose(
     Exit code 0: at least one method applies. 1: none does.
     """
     check_folder(report)
-    table = read_samples(data, targets=targets, features=features)
+    samples: tuple[Any, ...]
+    if data.is_dir() or is_too_large(data):
+        from planted.io import open_blocks
+
+        samples = (open_blocks(data, targets=split_names(targets), features=split_names(features)),)
+    else:
+        table = read_samples(data, targets=targets, features=features)
+        samples = (table.X, table.Y)
 
     import planted
     from planted.reporting import summarise_diagnosis
 
-    with progress_bar(f"diagnosing {len(table.X):,} samples"), spoken_warnings():
-        diagnosis = planted.diagnose(table.X, table.Y, parse_hidden(hidden), random_state=seed)
+    with progress_bar(f"diagnosing {data}"), spoken_warnings():
+        diagnosis = planted.diagnose(*samples, n_hidden=parse_hidden(hidden), random_state=seed)
     summary = summarise_diagnosis(diagnosis)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
         console = out_console()
         console.print(Text(f"{summary.verdict.sentence} {summary.verdict.detail}", style="bold"))
+        console.print(Text(f"Predicted cost of a recovery: {diagnosis.cost}", style="dim"))
         for section in summary.sections:
             for block in section.blocks:
                 print_table(console, block)  # type: ignore[arg-type]  # both sections hold tables only

@@ -38,11 +38,11 @@ def diagnose(
     Exit code 0: at least one method applies. 1: none does.
     """
     check_folder(report)
-    samples: tuple[Any, ...]
+    samples: tuple[Any, Any]
     if data.is_dir() or is_too_large(data):
         from planted.io import open_blocks
 
-        samples = (open_blocks(data, targets=split_names(targets), features=split_names(features)),)
+        samples = (open_blocks(data, targets=split_names(targets), features=split_names(features)), None)
     else:
         table = read_samples(data, targets=targets, features=features)
         samples = (table.X, table.Y)
@@ -51,7 +51,7 @@ def diagnose(
     from planted.reporting import summarise_diagnosis
 
     with progress_bar(f"diagnosing {data}"), spoken_warnings():
-        diagnosis = planted.diagnose(*samples, n_hidden=parse_hidden(hidden), random_state=seed)
+        diagnosis = planted.diagnose(*samples, parse_hidden(hidden), random_state=seed)
     summary = summarise_diagnosis(diagnosis)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))

@@ -38,7 +38,7 @@ def diagnose(
     Exit code 0: at least one method applies. 1: none does.
     """
     check_folder(report)
-    samples: tuple[Any, Any]
+    samples: Any
     if data.is_dir() or is_too_large(data):
         from planted.io import open_blocks
 
@@ -51,7 +51,7 @@ def diagnose(
     from planted.reporting import summarise_diagnosis
 
     with progress_bar(f"diagnosing {data}"), spoken_warnings():
-        diagnosis = planted.diagnose(*samples, parse_hidden(hidden), random_state=seed)
+        diagnosis = planted.diagnose(samples[0], samples[1], parse_hidden(hidden), random_state=seed)
     summary = summarise_diagnosis(diagnosis)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))

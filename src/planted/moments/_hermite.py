@@ -121,13 +121,45 @@ class HermiteMoments(Protocol):
         """Numbers of inputs and outputs."""
 
     def tensors(self) -> HermiteTensors:
-        """Return the orders 0 to 4."""
+        """Return the orders 0 to 4.
+
+        Returns
+        -------
+        HermiteTensors
+            The tensors.
+        """
 
     def contract(self, order: int, draws: Draws) -> Contractions:
-        """Return orders 2l, 2l+1, 2l+2 as matrices between products of l inputs, for l = 1 or 2."""
+        """Return orders 2l, 2l+1, 2l+2 as matrices between products of l inputs.
+
+        Parameters
+        ----------
+        order : {1, 2}
+            The l of the paper.
+        draws : Draws
+            Directions.
+
+        Returns
+        -------
+        Contractions
+            The matrices of every draw and their sampling error.
+        """
 
     def along(self, W: Array, top: int) -> Array:
-        """Return E[y He_j(w_i'x)] for j = 0..top, shape (top + 1, m, k)."""
+        """Return E[y He_j(w_i'x)] for j = 0..top.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Unit rows.
+        top : int
+            Largest order.
+
+        Returns
+        -------
+        ndarray of shape (top + 1, m, k)
+            The moments.
+        """
 
 
 def whitening_map(covariance: Array) -> Array:

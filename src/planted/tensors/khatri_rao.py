@@ -35,9 +35,9 @@ def khatri_rao_values(W: Array, order: int) -> Array:
     Examples
     --------
     >>> khatri_rao_values(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), 1).round(3)
-    array([1.4, 1. , 0. ])
+    array([1.414, 1.   , 0.   ])
     >>> khatri_rao_values(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), 2).round(3)
-    array([1.328, 0.963, 0.555])
+    array([1.317, 1.   , 0.515])
     """
     if order <= 2:
         rows = W if order == 1 else svec(W[:, :, None] * W[:, None, :])

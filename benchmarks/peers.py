@@ -1,0 +1,222 @@
+"""What the alternatives reach on the same data: scikit-learn, PyTorch and SciPy, tuned on other teachers, then frozen.
+
+Protocol: every peer is told k. Its settings are chosen from the grid below on teachers that are not used again (most hits,
+then least CPU; the short version takes the first). Then all peers and planted run on the same teachers, interleaved, each
+peer from several starts. A hit is a parameter error below 1e-3 on matched units; hits come with a 95 % Wilson interval
+and CPU seconds per hit. Ratios below two are noise.
+
+few   as many outputs as units, biases, only four times the information limit of samples: (10, 5, 5), n = 60
+iii   one output, biases: (10, 5), n = 20,000
+iv    one output, units of one sign, no biases: (20, 10), n = 20,000
+x1    one output, more units than inputs: (10, 15), n = 20,000
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from _table import Line, parse_options, report
+from scipy import optimize
+
+import planted
+from planted import TwoLayerNetwork, simulate
+
+HIT = 1e-3
+TUNING = 50_000  # teachers for tuning start here, and solver seeds at SOLVER: never those of the comparison
+SOLVER = 10_000
+Settings = dict[str, Any]
+TEACHER: Settings = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
+
+
+def problem(name: str, seed: int, n: int) -> tuple[simulate.Dataset, int]:
+    if name == "few":
+        shape: Settings = {"n_features": 10, "n_hidden": 5, "n_outputs": 5, "activity": (0.3, 0.7)}
+        return simulate.dataset(60, random_state=seed, **shape), 5
+    if name == "iv":
+        shape = {"n_features": 20, "n_hidden": 10, "outputs": "magnitudes", "signs": "same"}
+        return simulate.dataset(n, random_state=seed, **shape), 10
+    k = {"iii": 5, "x1": 15}[name]
+    return simulate.dataset(n, n_features=10, n_hidden=k, random_state=seed, **TEACHER), k
+
+
+def start(data: simulate.Dataset, k: int, spread: float, rng: np.random.Generator) -> list[Any]:
+    """Return hidden weights and biases, output weights and offset drawn as is usual, times `spread`."""
+    d, m = data.X.shape[1], data.Y.shape[1]
+    W = spread * rng.standard_normal((k, d)) * sqrt(2 / d)
+    return [W, spread * rng.standard_normal(k), rng.standard_normal((m, k)) * sqrt(2 / k), np.zeros(m)]
+
+
+def fit_scipy(data: simulate.Dataset, k: int, settings: Settings, seed: int) -> TwoLayerNetwork:
+    """Minimise the squared error by L-BFGS-B with exact gradients."""
+    X, Y = data.X, data.Y
+    parts = start(data, k, settings["spread"], np.random.default_rng(seed))
+    cuts = np.cumsum([part.size for part in parts])[:-1]
+    shapes = [part.shape for part in parts]
+
+    def split(theta: Any) -> list[Any]:
+        return [part.reshape(shape) for part, shape in zip(np.split(theta, cuts), shapes, strict=True)]
+
+    def loss(theta: Any) -> tuple[float, Any]:
+        W, b, A, c = split(theta)
+        T = X @ W.T + b
+        H = np.maximum(T, 0.0)
+        residual = (H @ A.T + c - Y) / len(X)
+        slope = (residual @ A) * (T > 0)
+        gradient = [slope.T @ X, slope.sum(0), residual.T @ H, residual.sum(0)]
+        return len(X) * float((residual**2).sum()) / 2, np.concatenate([part.ravel() for part in gradient])
+
+    options = {"maxcor": settings["maxcor"], "maxiter": 2000, "maxfun": 10_000, "ftol": 0, "gtol": 1e-10}
+    first = np.concatenate([part.ravel() for part in parts])
+    return TwoLayerNetwork(
+        *split(optimize.minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x)
+    )
+
+
+def fit_sklearn(data: simulate.Dataset, k: int, settings: Settings, seed: int) -> TwoLayerNetwork:
+    from sklearn.neural_network import MLPRegressor
+
+    model = MLPRegressor(hidden_layer_sizes=(k,), alpha=0.0, random_state=seed, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns when its iterations end; the table shows the result
+        model.fit(data.X, data.Y if data.Y.shape[1] > 1 else data.Y[:, 0])
+    (hidden, outputs), (biases, offset) = model.coefs_, model.intercepts_
+    return TwoLayerNetwork(hidden.T, biases, outputs.T, offset)
+
+
+def fit_torch(data: simulate.Dataset, k: int, settings: Settings, seed: int) -> TwoLayerNetwork:
+    import torch
+
+    X, Y = torch.from_numpy(np.array(data.X)), torch.from_numpy(np.array(data.Y))
+    parts = start(data, k, settings["spread"], np.random.default_rng(seed))
+    W, b, A, c = (torch.tensor(part, dtype=torch.float64, requires_grad=True) for part in parts)
+
+    def loss(rows: Any) -> Any:
+        return ((torch.relu(X[rows] @ W.T + b) @ A.T + c - Y[rows]) ** 2).mean()
+
+    if settings["solver"] == "lbfgs":
+        solver = torch.optim.LBFGS([W, b, A, c], max_iter=settings["steps"], history_size=30, tolerance_grad=1e-12,
+                                   tolerance_change=0.0, line_search_fn="strong_wolfe")  # fmt: skip
+
+        def closure() -> Any:
+            solver.zero_grad()
+            value = loss(slice(None))
+            value.backward()
+            return value
+
+        solver.step(closure)
+    else:
+        adam = torch.optim.Adam([W, b, A, c], lr=settings["lr"])
+        fall = torch.optim.lr_scheduler.CosineAnnealingLR(adam, settings["steps"])
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(settings["steps"]):
+            adam.zero_grad()
+            loss(torch.randint(len(X), (min(settings["batch"], len(X)),), generator=generator)).backward()
+            adam.step()
+            fall.step()
+    return TwoLayerNetwork(*(part.detach().numpy() for part in (W, b, A, c)))
+
+
+Fit = Callable[[simulate.Dataset, int, Settings, int], TwoLayerNetwork]
+PEERS: dict[str, tuple[Fit, list[Settings]]] = {
+    "SciPy L-BFGS": (fit_scipy, [{"spread": s, "maxcor": c} for s in (0.5, 1.0) for c in (10, 30)]),
+    "MLPRegressor lbfgs": (
+        fit_sklearn,
+        [{"solver": "lbfgs", "max_iter": n, "max_fun": 4 * n, "tol": 1e-12} for n in (1000, 4000)],
+    ),
+    "MLPRegressor adam": (
+        fit_sklearn,
+        [{"solver": "adam", "max_iter": 400, "tol": 1e-9, "n_iter_no_change": 30, "learning_rate_init": lr}
+         for lr in (1e-3, 3e-3, 1e-2)],
+    ),
+    "PyTorch L-BFGS": (fit_torch, [{"solver": "lbfgs", "spread": s, "steps": 1500} for s in (0.5, 1.0)]),
+    "PyTorch Adam": (
+        fit_torch,
+        [{"solver": "adam", "spread": 1.0, "lr": lr, "steps": 6000, "batch": b} for lr in (3e-3, 1e-2) for b in (64, 256)],
+    ),
+}  # fmt: skip
+
+
+def attempt(fit: Fit, data: simulate.Dataset, k: int, settings: Settings, seed: int) -> tuple[bool, float]:
+    """Return whether a start hit the planted network, and its CPU seconds."""
+    began = time.process_time()
+    network = fit(data, k, settings, seed)
+    cpu = time.process_time() - began
+    is_finite = all(np.isfinite(part).all() for part in (network.W, network.b, network.A, network.c))
+    return is_finite and planted.parameter_error(network, data.network) < HIT, cpu
+
+
+def tune(name: str, peer: str, n: int, sizes: tuple[int, int]) -> Settings:
+    """Choose the settings with most hits, then least CPU, on teachers that are not used again."""
+    fit, grid = PEERS[peer]
+    scores = []
+    for settings in grid:
+        tries = [
+            attempt(fit, *problem(name, TUNING + teacher, n), settings, SOLVER + first)
+            for teacher in range(sizes[0])
+            for first in range(sizes[1])
+        ]
+        scores.append((-sum(hit for hit, _ in tries), sum(cpu for _, cpu in tries)))
+    return grid[min(range(len(grid)), key=lambda i: scores[i])]
+
+
+def wilson(hits: int, tries: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share."""
+    z, share = 1.96, hits / tries
+    middle = (share + z * z / (2 * tries)) / (1 + z * z / tries)
+    half = z * sqrt(share * (1 - share) / tries + z * z / (4 * tries**2)) / (1 + z * z / tries)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def compare(name: str, n: int, teachers: range, starts: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """Run everyone on the same teachers, interleaved."""
+    tuning = (max(len(teachers) // 4, 1), max(starts // 4, 1))
+    is_short = len(teachers) == 1
+    chosen = {peer: grid[0] if is_short else tune(name, peer, n, tuning) for peer, (_, grid) in PEERS.items()}
+    totals = {peer: [0, 0, 0.0] for peer in ("planted", *PEERS)}
+    for teacher in teachers:
+        data, k = problem(name, teacher, n)
+        began = time.process_time()
+        answer = planted.recover(data.X, data.Y, k, random_state=SOLVER + teacher)
+        cpu = time.process_time() - began
+        is_hit = answer.network is not None and planted.parameter_error(answer.network, data.network) < HIT
+        totals["planted"] = [a + b for a, b in zip(totals["planted"], (int(is_hit), 1, cpu), strict=True)]
+        for first in range(starts):
+            for peer, settings in chosen.items():
+                hit, used = attempt(PEERS[peer][0], data, k, settings, SOLVER + 100 * teacher + first)
+                totals[peer] = [a + b for a, b in zip(totals[peer], (int(hit), 1, used), strict=True)]
+    lines, rows = [], []
+    for peer, (hits, tries, cpu) in totals.items():
+        low, high = wilson(int(hits), int(tries))
+        per_hit = f"{cpu / hits:.2f} s CPU per hit" if hits else f"no hit in {cpu:.1f} s CPU"
+        text = f"{hits}/{tries} hits ({low:.0%} to {high:.0%}), {per_hit}"
+        is_ours = peer == "planted"
+        lines.append(Line(f"{name}: {peer}", text, not is_ours or hits == tries))
+        rows.append({"problem": name, "peer": peer, "hits": hits, "tries": tries, "cpu": cpu,
+                     "settings": chosen.get(peer, {})})  # fmt: skip
+        print(lines[-1].target, text, flush=True)
+    return lines, rows
+
+
+def main() -> None:
+    options = parse_options(
+        __doc__ or "", only={"action": "append", "metavar": "NAME", "help": "few, iii, iv or x1"}
+    )
+    lines: list[Line] = []
+    rows: list[dict[str, Any]] = []
+    teachers = range(options.seed, options.seed + (1 if options.quick else 10))
+    for name in options.only or (("few",) if options.quick else ("few", "iii", "iv", "x1")):
+        found, measured = compare(
+            name, 2000 if options.quick else 20_000, teachers, 1 if options.quick else 10
+        )
+        lines += found
+        rows += measured
+    report("peers", lines, rows, options)
+
+
+if __name__ == "__main__":
+    main()

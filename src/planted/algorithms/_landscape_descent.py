@@ -142,33 +142,24 @@ def descend(
         raise BadInputError(f"optimiser={optimiser!r}; expected one of {', '.join(map(repr, OPTIMISERS))}")
     flat = _Flat(objective, W.shape, a)
     start = flat.join(W, a)
-    if optimiser == "l-bfgs":
-        options: dict[str, Any] = {
-            "maxiter": max_iter,
-            "maxcor": MEMORY,
-            "maxfun": 10 * max_iter,
-            "ftol": 0.0,
-        }
-        end = optimize.minimize(
-            flat,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options=options | {"gtol": gradient_tol / np.sqrt(start.size)},
-        )
-    else:
-        end = optimize.minimize(
-            flat,
-            start,
-            jac=True,
-            hessp=flat.hessian_product,
-            method="trust-krylov",
-            options={"maxiter": max_iter, "gtol": gradient_tol},
-        )
+    with np.errstate(over="ignore", invalid="ignore"):  # an objective without a lower bound: the end says so
+        end = _minimise(flat, start, optimiser, max_iter, gradient_tol)
     W_end, a_end = flat.split(end.x)
     value, dW, da = tangent_gradient(objective, W_end, a_end)
     norm = float(np.sqrt((dW**2).sum() + (da**2).sum()))
     return Descent(W_end, a_end, value, norm, int(end.nit), flat.evaluations, bool(end.success))
+
+
+def _minimise(flat: _Flat, start: Array, optimiser: str, max_iter: int, gradient_tol: float) -> Any:
+    """Run one of SciPy's optimisers."""
+    if optimiser == "l-bfgs":
+        limits: dict[str, Any] = {"maxiter": max_iter, "maxcor": MEMORY, "maxfun": 10 * max_iter, "ftol": 0.0}
+        limits["gtol"] = gradient_tol / np.sqrt(start.size)
+        return optimize.minimize(flat, start, jac=True, method="L-BFGS-B", options=limits)
+    limits = {"maxiter": max_iter, "gtol": gradient_tol}
+    return optimize.minimize(
+        flat, start, jac=True, hessp=flat.hessian_product, method="trust-krylov", options=limits
+    )
 
 
 def tangent_gradient(objective: Objective, W: Array, a: Array) -> tuple[float, Array, Array]:

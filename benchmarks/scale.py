@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import RESULTS, Line, parse_options, report
 
 import planted
 from planted.moments import PairMaps, RowBlocks, accumulate_normal, accumulate_pairs, joint_moments
@@ -251,91 +252,94 @@ class _FirstParts:
         return self.inner.blocks(first, self.n_parts if last is None else min(last, self.n_parts))
 
 
-def main() -> None:
-    options = parse_options(__doc__ or "")
-    quick = options.quick
-    lines, rows = [], []
-    shares = against_product(16_384 if quick else 65_536, options.seed)
-    for row in shares:
+def measure_products(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """T9: speed of the sums, and the rate of operations for the cost model."""
+    rows = against_product(16_384 if quick else 32_768, seed)
+    lines = []
+    for row in rows:
+        target = f"T9 {row['sums']}, {row['precision']}: speed of a bare product >= {GEMM_SHARE:.0%}"
         text = f"{row['share']:.0%} ({row['rows_per_cpu_second']:,.0f} rows per CPU second)"
-        lines.append(
-            Line(
-                f"T9 {row['sums']}, {row['precision']}: speed of a bare product >= {GEMM_SHARE:.0%}",
-                text,
-                row["share"] >= GEMM_SHARE,
-            )
-        )
+        lines.append(Line(target, text, row["share"] >= GEMM_SHARE))
+    unknowns = K * (D + 1)
+    rate = (unknowns**2 + 2 * unknowns * (K + 1 + M)) * rows[0]["rows_per_cpu_second"]
+    lines.append(Line("cost model: operations in a CPU second", f"{rate:.2g}", True))
+    return lines, [*rows, {"flop_rate": rate}]
+
+
+def measure_memory(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """T9: peak memory as the rows grow a hundredfold."""
     small, large = (30_000, 300_000) if quick else (30_000, 3_000_000)
     peaks = {n: peak_bytes(n) for n in (small, large)}
     ratio = peaks[large] / peaks[small]
-    lines.append(
-        Line(
-            f"T9 peak memory, rows x{large // small}: within 5 %",
-            f"x{ratio:.3f} ({peaks[small] / 1e6:.0f} and {peaks[large] / 1e6:.0f} MB)",
-            ratio <= FLAT,
-        )
-    )
-    network, small_network = teacher(options.seed), teacher(options.seed, k=FILE_UNITS)
-    n = 300_000 if quick else 10_000_000
+    text = f"x{ratio:.3f} ({peaks[small] / 1e6:.0f} and {peaks[large] / 1e6:.0f} MB)"
+    line = Line(f"T9 peak memory, rows x{large // small}: within 5 %", text, ratio <= FLAT)
+    return [line], [{"rows": n, "peak_bytes": peak} for n, peak in peaks.items()]
+
+
+def measure_file(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """A recovery from a Parquet file that is larger than the memory it takes."""
+    network, n = teacher(seed, k=FILE_UNITS), 300_000 if quick else 10_000_000
     with tempfile.TemporaryDirectory(dir=os.environ.get("PLANTED_SCRATCH")) as folder:
         path = Path(folder) / "rows.parquet"
-        write_parquet(path, n, small_network)
-        found = from_parquet(path, small_network)
-        path.unlink()
-        part = Path(folder) / "part.parquet"
-        n_part = 131_072 if quick else 1_048_576
-        write_parquet(part, n_part, network)
-        rate = read_rate(part, n_part * (D + M))
-        processes = scaling(part, n_part, network, 1 if quick else 3)
-    right = found["outcome"] == "RECOVERED" and found["error"] < 1e-12
+        write_parquet(path, n, network)
+        size, found = path.stat().st_size, from_parquet(path, network)
+    is_right = found["outcome"] == "RECOVERED" and found["error"] < 1e-12 and found["rows"] == n
     peak, work = (
         f"{found['peak_bytes'] / 1e6:.0f} MB",
         f"{found['passes']} passes, {found['cpu_seconds']:.0f} CPU s",
     )
     text = f"{peak}, {found['outcome']}, error {found['error']:.1e}, {work}"
-    lines.append(
-        Line(
-            f"{n:.0e} rows x ({D} in, {M} out) from Parquet: peak < 1 GB",
-            text,
-            right and found["peak_bytes"] < MEMORY,
-        )
-    )
-    pair = next(row for row in processes if row["workers"] == 2 and row["rows"] == "all rows")
-    lines.append(
-        Line(
-            f"T10 two workers against one, {n_part:,} rows: >= {SPEED_UP}",
-            f"x{pair['strong_speed_up']:.2f} (weak {pair['weak_efficiency']:.0%}, load {pair['load']:.1f})",
-            pair["strong_speed_up"] >= SPEED_UP,
-        )
-    )
-    normal = next(
-        row for row in shares if row["sums"] == "normal equations" and row["precision"] == "float64"
-    )
-    unknowns = K * (D + 1)
-    flops = unknowns**2 + 2 * unknowns * (K + 1 + M)
-    constants = {
-        "flop_rate": flops * normal["rows_per_cpu_second"],
-        "read_rate": rate,
-        "passes": found["passes"],
-    }
-    lines.append(
-        Line(
-            "constants of the cost model (one core)",
-            f"{constants['flop_rate']:.2g} flop/s, {rate:.2g} B/s read",
-            True,
-        )
-    )
-    rows += [
-        *shares,
-        {"peaks": {str(key): value for key, value in peaks.items()}},
-        found,
-        *processes,
-        constants,
+    target = f"{n:.0e} rows x ({D} in, {M} out) from {size / 1e9:.1f} GB of Parquet: peak < 1 GB"
+    return [Line(target, text, is_right and found["peak_bytes"] < MEMORY)], [found]
+
+
+def measure_processes(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """T10: two worker processes against one; and the rate of reading for the cost model."""
+    network, n = teacher(seed), 131_072 if quick else 524_288
+    with tempfile.TemporaryDirectory(dir=os.environ.get("PLANTED_SCRATCH")) as folder:
+        path = Path(folder) / "part.parquet"
+        write_parquet(path, n, network)
+        rate = read_rate(path, n * (D + M))
+        rows = scaling(path, n, network, 1 if quick else 3)
+    pair = next(row for row in rows if row["workers"] == 2 and row["rows"] == "all rows")
+    speed_up, weak = pair["strong_speed_up"], pair["weak_efficiency"]
+    text = f"x{speed_up:.2f} (weak {weak:.0%}, load {pair['load']:.1f})"
+    lines = [
+        Line(f"T10 two workers against one, {n:,} rows: >= {SPEED_UP}", text, speed_up >= SPEED_UP),
+        Line("cost model: bytes read and summed in a CPU second", f"{rate:.2g}", True),
     ]
-    rows.append(
-        {"load": os.getloadavg(), "own_peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+    return lines, [*rows, {"read_rate": rate}]
+
+
+SECTIONS = {
+    "products": measure_products,
+    "memory": measure_memory,
+    "processes": measure_processes,
+    "file": measure_file,
+}
+
+
+def main() -> None:
+    options = parse_options(
+        __doc__ or "", only={"choices": SECTIONS, "help": "one section; the others keep what is stored"}
     )
-    report("scale", lines, rows, options)
+    folder = RESULTS if options.write else options.out
+    stored = folder / "scale.json" if folder is not None else None
+    kept: dict[str, Any] = {}
+    if options.only and stored is not None and stored.exists():
+        kept = {part["section"]: part for part in json.loads(stored.read_text())["rows"]}
+    for name, measure in SECTIONS.items():
+        if options.only in (None, name):
+            lines, rows = measure(options.quick, options.seed)
+            kept[name] = {
+                "section": name,
+                "made": datetime.now(UTC).isoformat(timespec="seconds"),
+                "load": os.getloadavg()[0],
+                "targets": [asdict(line) for line in lines],
+                "rows": rows,
+            }
+    parts = [kept[name] for name in SECTIONS if name in kept]
+    report("scale", [Line(**line) for part in parts for line in part["targets"]], parts, options)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,7 +25,16 @@ import numpy as np
 from _table import RESULTS, Line, parse_options, report
 
 import planted
-from planted.moments import PairMaps, RowBlocks, accumulate_normal, accumulate_pairs, joint_moments
+from planted.moments import (
+    PairMaps,
+    RowBlocks,
+    accumulate,
+    accumulate_normal,
+    accumulate_pairs,
+    joint_moments,
+    pack_sums,
+)
+from planted.moments._normal import NormalSummand
 
 GEMM_SHARE, FLAT, SPEED_UP, MEMORY = 0.6, 1.05, 1.7, 1e9
 D, M, K = 32, 16, 16
@@ -311,7 +322,53 @@ def measure_processes(quick: bool, seed: int) -> tuple[list[Line], list[dict[str
     return lines, [*rows, {"read_rate": rate}]
 
 
+def measure_killed(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """T10: a worker ended by SIGKILL in the middle of a pass."""
+    from distributed import Client, LocalCluster
+
+    network = teacher(seed, 8, 4, 4)
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40_000, 8))
+    rows = RowBlocks.from_arrays(X, network(X) + 0.1 * rng.standard_normal((len(X), 4)), block_rows=64)
+    with tempfile.TemporaryDirectory() as folder:
+        marker = Path(folder) / "begun"
+
+        def summand(first_row: int, X: Any, Y: Any) -> Any:
+            if first_row >= 10_000:
+                marker.touch()
+            return NormalSummand(network)(first_row, X, Y)
+
+        alone = pack_sums(accumulate(rows, summand))
+        marker.unlink()
+        with (
+            LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address="127.0.0.1:0",
+                host="127.0.0.1",
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            pids = set(client.run(os.getpid).values())
+            killer = threading.Thread(target=_kill_when, args=(marker, min(pids)))
+            killer.start()
+            together = pack_sums(accumulate(planted.on_cluster(rows, client), summand))
+            killer.join()
+            is_gone = min(pids) not in client.run(os.getpid).values()
+    is_same = all(np.array_equal(alone[name], together[name]) for name in alone)
+    text = f"{'equal' if is_same else 'different'} bits, worker {'gone' if is_gone else 'still there'}"
+    return [Line("T10 sums after a worker was killed: equal bits", text, is_same and is_gone)], []
+
+
+def _kill_when(marker: Path, pid: int) -> None:
+    while not marker.exists():
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+
+
 SECTIONS = {
+    "killed": measure_killed,
     "products": measure_products,
     "memory": measure_memory,
     "processes": measure_processes,

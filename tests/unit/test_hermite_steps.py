@@ -233,6 +233,27 @@ def test_sums_that_do_not_fit_are_refused_before_they_are_made() -> None:
         planted.recover(X, X[:, 0], 2, order=2, method="hermite", random_state=SOLVER)
 
 
+@pytest.mark.parametrize(("k", "has_network"), [(3, True), (6, False)])
+def test_interrupted_work_returns_what_the_moments_show(
+    monkeypatch: pytest.MonkeyPatch, k: int, has_network: bool
+) -> None:
+    """Signs of more units than inputs are unknown then, so there is no network, but the hyperplanes are kept."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planted.algorithms.hermite.attempt_from", interrupt)
+    data = simulate.dataset(
+        20_000, n_features=4, n_hidden=k, bias=(-1, 1), outputs="magnitudes", random_state=25
+    )
+    answer = planted.recover(data.X, data.Y, k, method="hermite", random_state=SOLVER)
+    assert answer.outcome is planted.Outcome.STOPPED_EARLY
+    assert (answer.network is not None) == has_network
+    assert 1 <= len(answer.stats["seen"]["W"]) <= k
+    if answer.network is not None:
+        assert planted.parameter_error(answer.network, data.network) < 0.2
+
+
 def test_few_rows_get_a_named_outcome() -> None:
     X = simulate.inputs(6, 5, random_state=21)
     answer = planted.recover(X, np.abs(X[:, 0]), 1, method="hermite", random_state=SOLVER)

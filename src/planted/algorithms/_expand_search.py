@@ -297,7 +297,7 @@ def attempts(
         yield attempt
 
 
-def attempt_from(problem: Problem, search: SearchRows, V: Array, n_hidden: int) -> Attempt:
+def attempt_from(problem: Problem, search: SearchRows, V: Array, *, n_hidden: int) -> Attempt:
     """Make one attempt from hyperplanes that another method found.
 
     Parameters

@@ -31,6 +31,7 @@ from math import factorial
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array
 from planted.algorithms._normal_algebra import damped_step
 from planted.moments import HermiteTensors, rank_one_squares, relu_coefficients
@@ -150,6 +151,7 @@ def match_moments(
     floor = ROUNDING * _energy(tensors, orders)
     iterations = 0
     while iterations < max_iter and cost > floor:
+        check_time()
         N, gradient = _normal_equations(W, b, A, left, orders)
         moved = None
         for _ in range(MAX_REJECTIONS):

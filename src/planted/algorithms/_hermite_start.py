@@ -295,9 +295,8 @@ def _tensors_in_span(
     tensors = SampleHermite(inner.blocks, inner.shape, _fit(inner, reduction)).tensors()
     if control is None:
         return tensors
-    return tensors.plus(
-        relu_tensors(control.W @ span, control.b, control.A)
-    )  # exact, though rows are a little shorter
+    known = relu_tensors(control.W @ span, control.b, control.A)  # exact, also for rows that leave the span
+    return tensors.plus(known)
 
 
 def _has_linear_part(tensors: HermiteTensors, units: _Parts) -> bool:

@@ -20,7 +20,8 @@ References  [ATV21]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -29,13 +30,14 @@ from planted._typing import Array
 from planted.moments import RowBlocks, accumulate_grams
 from planted.networks import TwoLayerNetwork
 from planted.networks._orientations import enumerate_flips
-from planted.results import Evidence
+from planted.results import Evidence, Recovery, Uncertainty
 from planted.tensors import khatri_rao_values
 
 __all__ = [
     "identifiability_evidence",
     "largest_visible_bias",
     "normality_evidence",
+    "offer_alternatives",
     "sign_alternatives",
 ]
 
@@ -43,6 +45,8 @@ NORMALITY_LEVEL = 1e-6  # p-value below which inputs are called not normal
 TAIL_ROWS = 25  # rows for one degree of freedom in the denominator
 PERTURBATION = 0.1  # τ of the smoothed analysis
 MAX_ALTERNATIVES = 16
+ALTERNATIVE_TOL = 1e-7  # how well turned units of an exact network must cancel, relative to their sizes
+SIGN_SIGMAS, LOOSEST_SIGNS = 4.0, 0.02  # the same for noisy networks: standard errors, and the loosest
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,36 @@ def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> 
     )
 
 
+def offer_alternatives(answer: Recovery) -> Recovery:
+    """Offer the networks that differ by signs alone, in plain words (Claim 4.8).
+
+    Parameters
+    ----------
+    answer : Recovery
+        A record.
+
+    Returns
+    -------
+    Recovery
+        The record with the other networks in ``stats["alternatives"]`` and, if there are any, a sentence on them.
+    """
+    if answer.network is None:
+        return answer
+    others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
+    line = Evidence(
+        "other sign patterns of the units with the same function", len(others), equation="Claim 4.8"
+    )
+    stats = {**answer.stats, "alternatives": [_as_plain(net) for net in others]}
+    detail = answer.detail
+    if others:
+        turned = np.flatnonzero((others[0].W != answer.network.W).any(axis=1))
+        detail += (
+            f" No amount of data can tell the signs of units {', '.join(map(str, turned))}: turned round together they "
+            "give the same function. The network shown and the other(s) in stats['alternatives'] are equally right."
+        )
+    return replace(answer, evidence=(*answer.evidence, line), stats=stats, detail=detail)
+
+
 def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[TwoLayerNetwork]:
     """Return the other networks that give the same function by turning units round (Claim 4.8).
 
@@ -172,3 +206,18 @@ def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[Tw
             constant = network.c + network.A[:, flips] @ network.b[flips]
             others.append(TwoLayerNetwork(network.W * signs[:, None], network.b * signs, network.A, constant))
     return others
+
+
+def _sign_tolerance(answer: Recovery) -> float:
+    """How well turned units must cancel: to rounding, or to their standard errors."""
+    if not isinstance(answer.uncertainty, Uncertainty):
+        return ALTERNATIVE_TOL
+    errors = answer.uncertainty.standard_errors
+    assert answer.network is not None
+    sizes = np.linalg.norm(answer.network.A, axis=0)
+    relative = np.sqrt((errors["W"] ** 2).sum(axis=1)) + np.linalg.norm(errors["A"], axis=0) / sizes
+    return float(np.clip(SIGN_SIGMAS * relative.max(initial=0.0), ALTERNATIVE_TOL, LOOSEST_SIGNS))
+
+
+def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
+    return {name: getattr(network, name).tolist() for name in "WbAc"}

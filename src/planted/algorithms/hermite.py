@@ -40,7 +40,7 @@ from planted.algorithms._hermite_theory import (
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
-    sign_alternatives,
+    offer_alternatives,
 )
 from planted.algorithms._hermite_units import EFFICIENT_DRAWS
 from planted.algorithms._hermite_white import White, whiten_problem
@@ -49,7 +49,7 @@ from planted.algorithms.expand import search_from
 from planted.moments import RowBlocks, relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
+from planted.results import Evidence, Recovery, Requirements, Unavailable
 
 __all__ = ["REQUIRES", "recover_hermite"]
 
@@ -71,12 +71,8 @@ REQUIRES = Requirements(
 )
 
 VARIANTS = ("efficient", "paper")
-SWEEPS = (
-    1  # of an answer that is not refined; one lowers its error some thirtyfold at n = 20,000 without noise
-)
+SWEEPS = 1  # of an answer that is not refined; it lowers the error several times without noise
 MEMORY_LIMIT = 4e9  # bytes of the contracted sums of order 2
-ALTERNATIVE_TOL = 1e-7  # how well turned units of an exact network must cancel, relative to their sizes
-SIGN_SIGMAS, LOOSEST_SIGNS = 4.0, 0.02  # the same for noisy networks: standard errors, and the loosest
 
 
 def recover_hermite(
@@ -213,7 +209,9 @@ def _find_units(white: White, options: dict[str, Any], rng: np.random.Generator,
     sample, asked = white.sample, options["n_hidden"]
     k = asked if isinstance(asked, int) else None
     order, reduction = options["order"], options["reduction"]
-    if order == 2 or (k is not None and k > sample.shape[0]):
+    if order == "auto" and k is None and _bytes_of_order_two(sample.shape[0]) > MEMORY_LIMIT:
+        order = 1
+    elif order == 2 or (order == "auto" and k is not None and k > sample.shape[0]):
         _check_memory(sample.shape[0])
     if options["variant"] == "efficient":
         reduction = "joint" if reduction == "auto" else reduction
@@ -229,10 +227,15 @@ def _find_units(white: White, options: dict[str, Any], rng: np.random.Generator,
     return start_as_printed(sample, k, order=order, reduction=reduction, rng=rng)
 
 
+def _bytes_of_order_two(d: int) -> float:
+    """Return the size of the sums of order 2: two halves, four weights for each draw."""
+    features = 1 + d + d * (d + 1) // 2
+    return 8.0 * 2 * 4 * EFFICIENT_DRAWS * features**2
+
+
 def _check_memory(d: int) -> None:
     """Refuse sums that would not fit, with the number."""
-    features = 1 + d + d * (d + 1) // 2
-    need = 8.0 * 2 * 4 * EFFICIENT_DRAWS * features**2
+    need = _bytes_of_order_two(d)
     if need > MEMORY_LIMIT:
         raise BadInputError(
             f"order 2 with {d} inputs needs {need / 1e9:.1f} GB for its sums, more than {MEMORY_LIMIT / 1e9:.0f} GB; "
@@ -249,25 +252,43 @@ def _refine_and_certify(report: _Report) -> Recovery:
     try:
         search = split_rows(problem, loss="squared", omega=None)
         run = Run(problem, search, k, report.options["offset"], "squared", None, report.options, REQUIRES)
-        first = attempt_from(problem, search, report.white.hyperplanes(start.units.W, start.units.b), k)
+        first = attempt_from(
+            problem, search, report.white.hyperplanes(start.units.W, start.units.b), n_hidden=k
+        )
         answer = search_from(run, first, n_restarts=n_restarts if report.n_hidden else 0)
         if not report.n_hidden and n_restarts and answer.outcome is not Outcome.RECOVERED:
             answer = search_from(
                 replace(run, n_hidden="auto", scores=[], best=None), None, n_restarts=n_restarts
             )
     except KeyboardInterrupt:
-        stopped = replace(_unrefined(report), outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
-        return replace(stopped, detail="Interrupted; " + stopped.detail)
+        return _interrupted(report)
     if answer.outcome is Outcome.RECOVERED or report.normal.passed:
-        return _with_alternatives(_with_reach(report, answer))
+        return offer_alternatives(_with_reach(report, answer))
     return _refusal(problem, report.options, report.normal, (*report.evidence()[1:], *answer.evidence))
+
+
+def _interrupted(report: _Report) -> Recovery:
+    """Return the moments' own network, if its signs are known; no more rows are read."""
+    problem, has_network = report.problem, report.start.signed and len(report.start.units.W) > 0
+    network = problem.scaling.restore(report.white.restore(_signed_network(report))) if has_network else None
+    return Recovery(
+        network,
+        Outcome.STOPPED_EARLY,
+        Guarantee.NONE,
+        report.evidence(),
+        Unavailable("The search was interrupted."),
+        problem.stats(seen=report.seen()),
+        problem.provenance(REQUIRES, report.options),
+        "Interrupted after the moments were summed; what they show was not refined.",
+    )
 
 
 def _with_reach(report: _Report, answer: Recovery) -> Recovery:
     """Add this method's evidence; where the network is not certified, how far Algorithm 5's function reaches."""
     evidence = (*answer.evidence, *report.evidence())
     detail, stats = answer.detail, {**answer.stats, "seen": report.seen()}
-    if answer.outcome is not Outcome.RECOVERED and len(report.start.units.W):
+    is_open = answer.outcome not in (Outcome.RECOVERED, Outcome.STOPPED_EARLY)
+    if is_open and len(report.start.units.W):
         approximation = report.approximate()
         evidence = (*evidence, *approximation.evidence())
         detail += (
@@ -275,40 +296,6 @@ def _with_reach(report: _Report, answer: Recovery) -> Recovery:
             f"{approximation.bound:.2g} output variances (95 %)."
         )
     return replace(answer, evidence=evidence, detail=detail, stats=stats)
-
-
-def _with_alternatives(answer: Recovery) -> Recovery:
-    """Offer the networks that differ by signs alone, in plain words (Claim 4.8)."""
-    if answer.network is None:
-        return answer
-    others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
-    line = Evidence(
-        "other sign patterns of the units with the same function", len(others), equation="Claim 4.8"
-    )
-    stats = {**answer.stats, "alternatives": [_as_plain(net) for net in others]}
-    detail = answer.detail
-    if others:
-        turned = np.flatnonzero((others[0].W != answer.network.W).any(axis=1))
-        detail += (
-            f" No amount of data can tell the signs of units {', '.join(map(str, turned))}: turned round together they "
-            "give the same function. The network shown and the other(s) in stats['alternatives'] are equally right."
-        )
-    return replace(answer, evidence=(*answer.evidence, line), stats=stats, detail=detail)
-
-
-def _sign_tolerance(answer: Recovery) -> float:
-    """How well turned units must cancel: to rounding, or to their standard errors."""
-    if not isinstance(answer.uncertainty, Uncertainty):
-        return ALTERNATIVE_TOL
-    errors = answer.uncertainty.standard_errors
-    assert answer.network is not None
-    sizes = np.linalg.norm(answer.network.A, axis=0)
-    relative = np.sqrt((errors["W"] ** 2).sum(axis=1)) + np.linalg.norm(errors["A"], axis=0) / sizes
-    return float(np.clip(SIGN_SIGMAS * relative.max(initial=0.0), ALTERNATIVE_TOL, LOOSEST_SIGNS))
-
-
-def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
-    return {name: getattr(network, name).tolist() for name in "WbAc"}
 
 
 def _unrefined(report: _Report) -> Recovery:
@@ -346,7 +333,7 @@ def _unrefined(report: _Report) -> Recovery:
         problem.provenance(REQUIRES, report.options),
         text + "; it was not refined, so nothing was certified.",
     )
-    return _with_alternatives(answer)
+    return offer_alternatives(answer)
 
 
 def _signed_network(report: _Report) -> TwoLayerNetwork:

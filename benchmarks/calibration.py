@@ -200,7 +200,11 @@ def main() -> None:
     options = parse_options(__doc__)
     total = 100 if options.quick else 1000
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        rows = list(pool.map(solve, range(options.seed, options.seed + total), chunksize=4))
+        rows = []
+        for row in pool.map(solve, range(options.seed, options.seed + total), chunksize=4):
+            rows.append(row)
+            if len(rows) % 50 == 0:
+                print(f"{len(rows)} of {total}, {sum(r['false'] for r in rows)} false", flush=True)
     for kind in (maker.__name__ for maker in MIXTURE):
         mine = [row for row in rows if row["kind"] == kind]
         print(

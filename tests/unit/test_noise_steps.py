@@ -225,3 +225,12 @@ def test_standard_errors_under_a_loss_keep_the_order_of_the_units():
     np.testing.assert_allclose(one["W"], other["W"][::-1], rtol=1e-3)
     np.testing.assert_allclose(one["A"], other["A"][:, ::-1], rtol=1e-3)
     assert np.ptp(one["W"].mean(axis=1)) > 0.05 * one["W"].mean()  # the order shows in them
+
+
+def test_outputs_that_repeat_each_other_have_no_covariance_to_weigh():
+    """A residual of lower rank than the outputs: no network of any kind may come of dividing by nothing."""
+    data = data_of(3, n=200)
+    y = np.tanh(data.network.preactivations(data.X)) @ data.network.A.T
+    answer = planted.recover(data.X, np.hstack([y, y[:, :1]]), 3, method="complementarity", random_state=0)
+    assert answer.outcome in (Outcome.FITTED, Outcome.NOT_IDENTIFIABLE)
+    assert answer.network is None or np.isfinite(answer.network.A).all()

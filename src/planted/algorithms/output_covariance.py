@@ -10,7 +10,7 @@ Idea        Estimate the covariance Σ of the residual across outputs, map the o
 
             Σ is estimable when there are `ROWS_PER_OUTPUT` rows for each output. It is used when it differs from a multiple
             of the identity by more than chance (likelihood ratio, Mauchly) and its eigenvalues by a factor `RATIO`:
-            else there is nothing to gain.
+            else there is nothing to gain. A covariance that is singular, by a factor `SINGULAR`, weighs nothing.
 Guarantee   Asymptotic: the maximum-likelihood estimate for normal noise of unknown covariance, to first order.
 Cost        One refinement and one certificate more.
 References  [Aitken1936]_
@@ -37,6 +37,7 @@ __all__ = ["certify_whitened", "sphericity_p_value"]
 ROWS_PER_OUTPUT = 20
 LEVEL = 1e-3
 RATIO = 1.25
+SINGULAR = 1e8  # ratio of variances from which a combination of outputs has no noise that could be weighed
 JUDGED = (Outcome.RECOVERED, Outcome.FITTED)  # correlated noise can fail tests that are made for equal noise
 
 
@@ -69,7 +70,7 @@ def certify_whitened(
     covariance = fit.sums.RR / n
     values, vectors = linalg.eigh(covariance, check_finite=False)
     ratio = float(values[-1] / max(values[0], np.finfo(float).tiny))
-    if ratio < RATIO or sphericity_p_value(covariance, n) >= LEVEL:
+    if not RATIO <= ratio < SINGULAR or sphericity_p_value(covariance, n) >= LEVEL:
         return fit.network, verdict
     level = np.sqrt(values.mean())
     T = (vectors * (level / np.sqrt(values))) @ vectors.T  # (1)

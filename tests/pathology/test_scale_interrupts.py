@@ -44,7 +44,7 @@ def test_ten_interruptions_cost_time_and_no_byte(folder):
     codes = []
     moments = np.random.default_rng(8)
     for number in range(10):
-        extra = ["--resume"] if number else ["--checkpoint", "rows.npy.checkpoint"]
+        extra = ["--resume"] if number else []
         run = begin(folder, "parts.safetensors", *extra, *(["--seed", "5"] if not number else []))
         with suppress(subprocess.TimeoutExpired):
             run.wait(took * moments.uniform(0.3, 0.8))

@@ -69,7 +69,7 @@ def recover(
         str | None, typer.Option(metavar="ADDRESS", help="Sum on the Dask cluster at tcp://HOST:PORT.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep what was summed, to resume from.")
+        Path | None, typer.Option(metavar="FOLDER", help="Where to keep what was summed (DATA.checkpoint).")
     ] = None,
     resume: Annotated[
         bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,11 +62,15 @@ def open_run(
         from planted.distributed import on_cluster
 
         blocks = on_cluster(blocks, cluster)
-    if folder is None and not resume:
-        return LongRun(blocks, seed, None)
     from planted.io import Checkpoint, checkpointed
 
-    folder = folder or Path(f"{data.name}.checkpoint")
+    if folder is None:
+        folder = Path(f"{data.name}.checkpoint")
+        if not os.access(Path.cwd(), os.W_OK):
+            print_note(
+                f"{Path.cwd()} is read-only: there will be no checkpoint unless --checkpoint names a folder."
+            )
+            return LongRun(blocks, seed, None)
     found = Checkpoint(folder).manifest() if resume else None
     if resume and found is None:
         print_note(f"There is no checkpoint in {folder}; the run starts from the beginning.")

@@ -115,6 +115,7 @@ class Checkpoint:
     _digests: dict[int, str] = field(default_factory=dict, init=False)
     _saved_at: float = field(default_factory=monotonic, init=False)
     _is_off: bool = field(default=False, init=False)
+    _resumes: bool = field(default=False, init=False)
 
     def begin(self, manifest: Json, *, resume: bool) -> None:
         """Start anew, or check that what is there belongs to this run.
@@ -126,8 +127,9 @@ class Checkpoint:
         resume : bool
             Whether to go on.
         """
-        found = self.manifest()
-        if resume and found is not None:
+        found = self.manifest() if resume else None
+        self._resumes = found is not None
+        if found is not None:
             for name, what in _WHAT_DEFINES_A_RUN.items():
                 if found.get(name) != manifest[name]:
                     difference = _difference(found.get(name), manifest[name])
@@ -262,7 +264,7 @@ class Checkpoint:
 
     def _read(self, path: Path, number: int) -> SumTree[Any] | None:
         """Read a tree of this pass; None if the file is not there or of another pass."""
-        if not path.exists():
+        if not self._resumes or not path.exists():
             return None
         try:
             with np.load(path, allow_pickle=False) as archive:

@@ -117,7 +117,10 @@ def test_the_oldest_versions_are_those_of_the_requirements() -> None:
     lines = (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     assert {re.split(r"[>\[ ]", name)[0] for name in PROJECT["dependencies"]} <= set(pins)
+    assert set(pins) - set(least) <= {"click"}
     for name, version in pins.items():
+        if name not in least:
+            continue
         assert numbers(version) == numbers(least[name]), (
             f"{name}: {version} here, {least[name]} in pyproject.toml"
         )

@@ -38,6 +38,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "reproduce": ("no-such-paper",),
     "simplify": ("absent.safetensors",),
     "simulate": ("absent/world.csv",),
+    "sums": ("absent.csv",),
 }
 
 

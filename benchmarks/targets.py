@@ -47,7 +47,7 @@ TARGETS = (
         "T1",
         "Noiseless, as many outputs as units, any inputs: 99 % of 100 seeds exact at 3 times the information limit, "
         "2.5 times without biases",
-        (Source("limits"),),
+        (Source("limits", r"^biases "), Source("limits", r"^no biases ")),
         (Source("peers", r"^few: "),),
     ),
     Target(

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 from docutils.core import publish_string
+
 from pathology.matrix import CASES, ENTRIES, FAULTS, FILES
 
 

@@ -64,18 +64,6 @@ def gross_errors(seeds: range, quick: bool) -> tuple[list[Line], list[dict[str, 
         target = f"{share:.0%} wrong at amplitude {amplitude:g}: exact, every flag right"
         line = at_least(target, hits, len(seeds), 1.0, f", {flags} flags missed or false")
         lines.append(Line(line.target, line.measured, line.passed and flags == 0))
-    for decomposition in ("pursuit", "pursuit-printed"):
-        for share in (0.05, 0.1, 0.2):
-            hits = 0
-            for seed in seeds[:3]:
-                data = simulate.dataset(
-                    2000, n_outputs=50, noise=SparseNoise(share, 1.0), random_state=seed, **SHAPE
-                )
-                recovery = planted.recover(
-                    data.X, data.Y, 5, method="gross-errors", decomposition=decomposition, random_state=seed
-                )
-                hits += claim(recovery, data.network, tol=1e-6) <= 1e-10
-            rows.append({"study": decomposition, "share": share, "hits": hits, "of": len(seeds[:3])})
     return lines, rows
 
 

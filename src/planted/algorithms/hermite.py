@@ -19,8 +19,8 @@ Notation    paper m -> k | d, l, a_i, b_i, w_i as here | f̂_j, T_j -> T_j | G -
             η_3 -> `Thresholds` | T', T'' -> `Contractions.odd`, `Contractions.even`
 Departures  Listed in each part; the largest are the regressions that take the variance out of the moments (a factor of about
             50 in samples) and the certificate. `variant="paper"` has none of them.
-Cost        efficient, k ≤ d: 3 passes of n C(k+4, 4)²; l = 2: one of n C(d+4, 4)² and one of 24 n D², D = d(d+1)/2; then the
-            refinement's. Memory O(24 D²).
+Cost        efficient, k ≤ d: a pass of n C(k+4, 4)², two if not refined; l = 2: one of n C(d+4, 4)² and one of 19 n D²,
+            D = d(d+1)/2; then the refinement's. Memory O(38 D²).
 References  [ATV21]_
 """
 

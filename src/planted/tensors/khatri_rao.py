@@ -44,4 +44,4 @@ def khatri_rao_values(W: Array, order: int) -> Array:
         values = linalg.svdvals(rows, check_finite=False)
         return np.concatenate([values, np.zeros(len(W) - len(values))])
     gram = (W @ W.T) ** order  # the power itself would have d^l rows; this costs half the digits
-    return np.sqrt(np.maximum(linalg.eigvalsh(gram, check_finite=False)[::-1], 0.0))
+    return np.asarray(np.sqrt(np.maximum(linalg.eigvalsh(gram, check_finite=False)[::-1], 0.0)))

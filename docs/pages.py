@@ -166,6 +166,8 @@ def benchmarks_page() -> str:
     for row in targets.collect(results):
         if row.explanation:
             sections.append(_paragraph(f"**{row.name}** ({row.verdict}). {_escaped(row.explanation)}"))
+    for name, text, reason in targets.red_lines(results):
+        sections.append(_paragraph(f"``{name}``: {_escaped(text)}. *{_escaped(reason)}*"))
     sections.append(_heading("Every line", "-"))
     for name, record in results.items():
         versions = ", ".join(f"{library} {version}" for library, version in record["versions"].items())

@@ -6,7 +6,7 @@ import pytest
 import planted
 from planted import Outcome, simulate
 from planted.algorithms._clipping import clip_outputs
-from planted.algorithms._error_places import errors_ignore_inputs
+from planted.algorithms._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.algorithms._masked_labels import masked_conditioning
 from planted.algorithms._problem import prepare_problem
 from planted.algorithms._robust_loss import LOSSES, choose_loss, entry_weights, refine_with_loss
@@ -234,3 +234,25 @@ def test_outputs_that_repeat_each_other_have_no_covariance_to_weigh():
     answer = planted.recover(data.X, np.hstack([y, y[:, :1]]), 3, method="complementarity", random_state=0)
     assert answer.outcome in (Outcome.FITTED, Outcome.NOT_IDENTIFIABLE)
     assert answer.network is None or np.isfinite(answer.network.A).all()
+
+
+def test_errors_that_crowd_in_a_few_samples_are_a_unit_not_errors():
+    rng = np.random.default_rng(3)
+    scattered = rng.random((500, 8)) < 0.3
+    assert errors_ignore_each_other(scattered).passed
+    assert errors_ignore_each_other(np.zeros((50, 4), dtype=bool)).measured == 1.0
+    for n_rows in (1, 3):
+        crowded = np.zeros((80, 4), dtype=bool)
+        crowded[:n_rows] = True
+        assert not errors_ignore_each_other(crowded).passed
+        assert not errors_ignore_each_other(crowded[:, :3]).passed
+
+
+def test_a_unit_seen_in_two_samples_is_not_called_an_error():
+    data = data_of(4, n=120, noise=0.0, m=5)
+    b = data.network.b.copy()
+    t = np.sort(data.X @ data.network.W[0])
+    b[0] = -(t[-3] + t[-2]) / 2
+    network = planted.TwoLayerNetwork(data.network.W, b, data.network.A)
+    answer = planted.recover(data.X, network(data.X), method="gross-errors", random_state=0)
+    assert answer.outcome is not Outcome.RECOVERED

@@ -1,4 +1,4 @@
-r"""Do wrong labels lie anywhere, or where x says?
+r"""Do wrong labels lie anywhere, or where x or each other say?
 
 Problem     A network reproduces most labels of an output exactly and misses the others. These are gross errors only if they
             have nothing to do with x: a unit that few outputs see, or a wrong output weight, also leaves most labels right
@@ -6,7 +6,10 @@ Problem     A network reproduces most labels of an output exactly and misses the
 Idea        Regress the indicator of a wrong label on functions of x: the inputs, their squares and products (while few),
             the patterns of the network's own units, and half-spaces drawn at random. Under random places the explained
             part follows an F distribution; the smallest p-value over outputs, times their number, must not be tiny.
-Guarantee   Heuristic: a unit on in hardly any sample is not excluded. Errors that do depend on x are refused too: which
+            A unit that is on in a few samples only leaves too little for that test, but it is wrong in most outputs of these
+            samples at once. Errors that fall independently crowd in one sample no more than a binomial law allows:
+            for every c the number of samples with at least c wrong labels is compared with it.
+Guarantee   Heuristic. Errors that do depend on x are refused too: which
             labels to believe is then not a question of counting.
 Cost        One regression with some hundred features on the rows in memory.
 """
@@ -22,13 +25,14 @@ from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 from planted.tensors import svec_outer
 
-__all__ = ["errors_ignore_inputs"]
+__all__ = ["errors_ignore_each_other", "errors_ignore_inputs"]
 
 LEVEL = 1e-3
 MAX_PRODUCTS = 150
 N_HALF_SPACES = 40
 ROWS_PER_FEATURE = 5
 NAME = "p-value of the test that the places of wrong labels ignore x"
+CROWDING = "p-value of the test that wrong labels do not crowd in the same samples"
 
 
 def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork) -> Evidence:
@@ -60,6 +64,29 @@ def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork
     ratio = explained / (Q.shape[1] - 1) / np.maximum(rest / max(freedom, 1), np.finfo(float).tiny)
     p_values = stats.f.sf(ratio, Q.shape[1] - 1, max(freedom, 1))
     return Evidence(NAME, float(min(p_values.min() * len(p_values), 1.0)), LEVEL, ">=", "F test")
+
+
+def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
+    """Test whether wrong labels crowd in the same samples.
+
+    Parameters
+    ----------
+    is_wrong : ndarray of bool, shape (n, m)
+        Wrong labels.
+
+    Returns
+    -------
+    Evidence
+        The smallest p-value over the numbers of wrong labels in a sample, times how many numbers were tried.
+    """
+    n, m = is_wrong.shape
+    in_sample = is_wrong.sum(axis=1)
+    sizes = np.arange(2, m + 1)
+    crowded = (in_sample[:, None] >= sizes).sum(axis=0)
+    chances = stats.binom.sf(sizes - 1, m, is_wrong.mean())
+    p_values = np.where(crowded > 0, stats.binom.sf(crowded - 1, n, chances), 1.0)
+    smallest = float(p_values.min(initial=1.0))
+    return Evidence(CROWDING, min(smallest * max(len(sizes), 1), 1.0), LEVEL, ">=", "binomial law")
 
 
 def _features(X: Array, network: TwoLayerNetwork) -> Array:

@@ -106,7 +106,9 @@ def row_moments(rows: RowBlocks) -> WeightedMoments:
     WeightedMoments
         The means.
     """
-    count, mean, slope, weighted = 0, 0.0, 0.0, 0.0
+    count, mean = 0, 0.0
+    slope: Array | float = 0.0
+    weighted: Array | float = 0.0
     for X, r in rows:
         count += len(X)
         mean += float(r.sum())

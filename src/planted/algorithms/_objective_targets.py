@@ -286,10 +286,8 @@ def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int 
     residual = rows if degree == 0 else rows_in_memory(rows.map(polynomial.subtract))
     halves = [row_moments(every_other(residual, parity)) for parity in (0, 1)]
     count = sum(half.count for half in halves)
-    mean, weighted = (
-        sum(half.count * value for half, value in zip(halves, values, strict=True)) / count
-        for values in ([half.mean for half in halves], [half.weighted for half in halves])
-    )
+    mean = sum(half.count * half.mean for half in halves) / count
+    weighted = sum((half.count * half.weighted for half in halves), np.zeros_like(halves[0].weighted)) / count
     second, fourth = (float(value) for value in activation.coefficients(4)[[2, 4]])
     scale = np.sqrt(2.0) * second if second else np.inf  # an odd activation shows nothing in T₂
     estimates = [(2 * polynomial.quadratic + half.centred) / scale for half in halves]

@@ -10,8 +10,9 @@ Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a rando
             enough samples, the uniqueness theorem of
             `complementarity` (null space of dimension k).
             *Noisy.* The residual must look like noise that ignores x: functions of x, added to every output, must not
-            explain more of it than chance (`_lack_of_fit`, an F test; `_split_units` for units that are two). The statistic grows like n when a unit is missing,
-            misplaced or of another kind. Then every unit's kink must be significant and the Jacobian of full rank.
+            explain more of it than chance (`_lack_of_fit`, an F test; `_split_units` for units that are two). The statistic
+            grows like n when a unit is missing, misplaced or of another kind. Then every unit's kink must be significant
+            and the Jacobian of full rank.
 Guarantee   Noiseless with (5): EXACT and global. Without (5): EXACT in the sense of (1)–(4); local uniqueness is
             proved, global uniqueness is the outcome of a search that found nothing else. Noisy: ASYMPTOTIC.
 Cost        Two passes over the rows; O((k p)³) algebra.

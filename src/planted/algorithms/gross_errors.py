@@ -12,7 +12,8 @@ Idea        1. The true labels have rank k (k + 1 with an offset) and the errors
 Guarantee   Theorem 14 of [BJW18]_ for pursuit: exact for incoherent A, normal x and a constant fraction of errors. Here the
             answer is certified by itself: more than half of the entries of every output of *all* rows are reproduced to
             rounding, the clean entries alone outnumber the unknowns, their Jacobian has full rank, and the places of the
-            errors ignore x: what is wrong on one side of a hyperplane is a unit, not an error. Kind: exact.
+            errors ignore x and one another: what is wrong on one side of a hyperplane, or in all outputs of a few samples,
+            is a unit, not an error. Kind: exact.
             Not promised: m = k (every matrix has that rank), a unit that only one output sees (its errors cannot be told
             from it), errors in half of the entries or more, noise on top.
 Notation    paper: A (ours Y'), U (A), V (W), E (Y' - L'), λ (weight of the sparse part).
@@ -35,7 +36,7 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._clipping import prepare_clipped
-from planted.algorithms._error_places import errors_ignore_inputs
+from planted.algorithms._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.algorithms._masked_labels import fill_unlisted, masked_conditioning
 from planted.algorithms._problem import Problem, without_network
 from planted.algorithms.certificate import RESIDUAL_TOL, degrees_of_freedom
@@ -325,9 +326,10 @@ def _checks(run: _Run, table: OutlierTable, network: TwoLayerNetwork) -> tuple[E
     counts = np.abs(run.Y - network(run.X)) <= RESIDUAL_TOL
     unknowns = degrees_of_freedom(network, offset=offset)
     conditioning = masked_conditioning(run.X, counts, network, offset=offset)
-    residual = run.problem.Y - network(run.problem.X)
+    is_wrong = np.abs(run.problem.Y - network(run.problem.X)) > RESIDUAL_TOL
     return (
-        errors_ignore_inputs(run.problem.X, np.abs(residual) > RESIDUAL_TOL, network),
+        errors_ignore_inputs(run.problem.X, is_wrong, network),
+        errors_ignore_each_other(is_wrong),
         Evidence("wrong labels", table.n_entries),
         Evidence("samples with a wrong label", table.n_rows),
         Evidence("missing labels", int(missing.sum())),

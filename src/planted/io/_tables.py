@@ -351,7 +351,9 @@ def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
         for start in range(0, n_whole, block_rows):
             yield rows[start : start + block_rows]
         n_waiting -= n_whole
-        waiting = [rows[n_whole:].copy()] if n_waiting else []  # a whole block next time is not copied to join nothing
+        waiting = (
+            [rows[n_whole:].copy()] if n_waiting else []
+        )  # a whole block next time is not copied to join nothing
     if n_waiting:
         yield np.concatenate(waiting)
 

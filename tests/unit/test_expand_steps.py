@@ -125,12 +125,19 @@ def test_an_interrupted_search_returns_the_best_so_far():
     assert "best residual" in seen[0]
 
 
-def test_an_interruption_before_anything_was_tried_returns_no_network():
+def test_an_interruption_on_the_way_to_a_width_keeps_the_expanded_fit():
     def interrupt(what, fraction):
         raise KeyboardInterrupt
 
     data = small_problem()
     recovery = planted.recover(data.X, data.Y, method="restarts", random_state=1, progress=interrupt)
+    assert recovery.outcome is Outcome.STOPPED_EARLY
+    assert ((data.Y - recovery.network(data.X)) ** 2).mean() < 0.1 * data.Y.var()
+
+
+def test_without_time_there_is_no_network():
+    data = small_problem()
+    recovery = planted.recover(data.X, data.Y, method="restarts", random_state=1, budget_seconds=0.0)
     assert recovery.outcome is Outcome.STOPPED_EARLY
     assert recovery.network is None
 

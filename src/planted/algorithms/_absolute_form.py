@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array, IntArray
 from planted.algorithms._normal_algebra import damped_step, solve_symmetric, weigh_blocks
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
@@ -154,6 +155,7 @@ def fit_kinks(
     state = data.start(_unit_normals(V))
     costs, damping = [state.cost], INITIAL_DAMPING
     for _ in range(max_iter):
+        check_time()
         if state.cost <= floor:
             return state.ended(costs, True)
         system = _reduced_system(state)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
+from planted.algorithms._absolute_form import KinkFit
 from planted.algorithms._expand_search import Attempt, SearchRows
 from planted.algorithms._orient_units import orient_noisily
 from planted.algorithms._problem import Problem
@@ -80,6 +81,19 @@ class Run:
             The run.
         """
         return replace(self, n_hidden=n_hidden, scores=[], waiting=[], best=None)
+
+    def keep(self, fit: KinkFit, score: float) -> None:
+        """Remember a fit of the search for a width, in case there is no time for more.
+
+        Parameters
+        ----------
+        fit : KinkFit
+            The fit.
+        score : float
+            Its held-out mean square.
+        """
+        if self.best is None or score < self.best.score:
+            self.best = Attempt(fit, score, False, 0, False, score)
 
     def note(self, attempt: Attempt) -> bool:
         """Remember an attempt.

@@ -12,6 +12,7 @@ Cost        About as much as two attempts at the largest width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,9 @@ class WidthPath:
         return self.scores[self.n_hidden] <= EXACT_RMS**2
 
 
-def follow_widths(problem: Problem, search: SearchRows) -> WidthPath:
+def follow_widths(
+    problem: Problem, search: SearchRows, *, keep: Callable[[KinkFit, float], None] | None = None
+) -> WidthPath:
     """Choose the number of units.
 
     Parameters
@@ -76,6 +79,8 @@ def follow_widths(problem: Problem, search: SearchRows) -> WidthPath:
         The standardised problem.
     search : SearchRows
         Its rows, split.
+    keep : callable, optional
+        Given every expanded fit and its held-out mean square, so that an interruption does not lose them.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def follow_widths(problem: Problem, search: SearchRows) -> WidthPath:
         The choice and the path.
     """
     records: list[dict[str, Any]] = []
-    wide, chosen = _widen(problem, search, records)
+    wide, chosen = _widen(problem, search, records, keep or (lambda fit, score: None))
     squares, fits = _narrow(problem, search, wide, chosen, records)
     scores = {width: float(values.mean()) for width, values in squares.items()}
     best = min(scores, key=lambda width: scores[width])
@@ -102,7 +107,12 @@ def _is_on_plateau(squares: Array, best: Array) -> bool:
     return bool(difference.mean() <= allowed)
 
 
-def _widen(problem: Problem, search: SearchRows, records: list[dict[str, Any]]) -> tuple[KinkFit, IntArray]:
+def _widen(
+    problem: Problem,
+    search: SearchRows,
+    records: list[dict[str, Any]],
+    keep: Callable[[KinkFit, float], None],
+) -> tuple[KinkFit, IntArray]:
     """Double the width until the held-out error stops falling."""
     p, m = search.rows.shape[1], search.Y.shape[1]
     best: tuple[float, KinkFit, IntArray] | None = None
@@ -115,6 +125,7 @@ def _widen(problem: Problem, search: SearchRows, records: list[dict[str, Any]]) 
         fresh = random_hyperplanes(max(width - len(known), 0), p - 1, problem.rng)
         fit = search.fit(chosen, np.vstack([known[:width], fresh]), max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
         score = search.judge(fit)[0]
+        keep(fit, score)
         records.append(_record("widen", fit, score, chosen))
         problem.progress(f"{width} units, held-out residual {np.sqrt(score):.1e}", float("nan"))
         is_better = best is None or score < (1 - PLATEAU) * best[0]

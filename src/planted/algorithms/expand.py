@@ -237,7 +237,8 @@ def _starting_width(run: Run) -> tuple[int, list[Attempt]]:
         return 0, []
     if isinstance(run.n_hidden, int):
         return run.n_hidden, []
-    run.path = path = follow_widths(run.problem, run.search)
+    run.path = path = follow_widths(run.problem, run.search, keep=run.keep)
+    run.best = None  # the expanded fits of the path are of other widths
     run.trace.extend(path.records)
     score, missed = run.search.judge(path.fit)
     record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}

@@ -78,7 +78,7 @@ def recover_small_network(
     n_hidden : int or "auto"
         Units beside the linear part; chosen by cross-validation if "auto".
     random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
+        Seed that chooses the rows looked at when there are many; folds and starts are the same at every seed.
     progress : callable, optional
         Told what is being done.
 
@@ -90,7 +90,9 @@ def recover_small_network(
     problem = prepare_problem(blocks, random_state=random_state, progress=progress, search_rows=MAX_ROWS)
     path = list(_cross_validate(problem, n_hidden))
     choice = _smallest_within_one_error(path)
-    network = _fit_path(problem.X, problem.Y, choice.width, choice.ridge, problem.rng)[-1].network
+    network = _fit_path(problem.X, problem.Y, choice.width, choice.ridge, np.random.default_rng(0))[
+        -1
+    ].network
     ridge = choice.ridge * problem.n_samples
     fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
@@ -122,7 +124,7 @@ def _cross_validate(problem: Problem, n_hidden: int | str) -> Iterator[_Choice]:
     if n < 2 * FOLDS:
         yield _Choice(0, RIDGES[0], float(Y.var()), 0.0)
         return
-    folds = problem.rng.permutation(n) % FOLDS
+    folds = np.random.default_rng(FOLDS).permutation(n) % FOLDS  # of its own: the same at every seed
     per_unit = X.shape[1] + 1 + m
     widest = n_hidden if isinstance(n_hidden, int) else max(n * m // (4 * per_unit), 0)
     widths = [n_hidden] if isinstance(n_hidden, int) else [k for k in WIDTHS if k <= widest]

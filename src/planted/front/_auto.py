@@ -6,7 +6,8 @@ Idea        1. The methods' cards say which of them apply. They are tried in the
             2. The first answer that is certified, RECOVERED, ends the search. One that reproduces every sample to rounding
                and says why it is not the only one is returned unless a later one is certified.
             3. Otherwise every network found is refined again on a part of the rows and scored on the rest; the best
-               score wins, scores within `TIE` of it give way to fewer units.
+               score wins, scores within `TIE` of it give way to fewer units. An answer with a cross-validation of its own
+               gives way only to one that is better by `CLEARLY`.
             4. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
                so far is returned as STOPPED_EARLY.
             What happened to each method is in `trace`.
@@ -36,6 +37,7 @@ __all__ = ["nothing_found", "recover_automatically"]
 SCORE_ROWS = 5000
 HELD_OUT = 0.25
 TIE = 0.01  # relative difference of held-out scores that counts as none
+CLEARLY = 0.1  # part of its error by which a cross-validated answer must be beaten on one split
 
 
 def recover_automatically(
@@ -138,7 +140,9 @@ def _passed_over(name: str, reason: str) -> dict[str, Any]:
 
 def _reproduces_all(answer: Recovery) -> bool:
     """Return whether the samples are reproduced to rounding, as a line of evidence says."""
-    return answer.network is not None and any(
+    if answer.network is None or answer.outcome is Outcome.TOO_FEW_SAMPLES:  # interpolation proves nothing
+        return False
+    return any(
         item.name.startswith("largest residual of a sample") and item.passed for item in answer.evidence
     )
 
@@ -160,12 +164,17 @@ def _choose(blocks: RowBlocks, answers: list[Recovery], seed: Seed) -> Recovery 
         if answer.outcome is Outcome.RECOVERED or _reproduces_all(answer):
             return answer
     found = [answer for answer in answers if answer.network is not None]
+    steady = [answer for answer in found if "held_out_mse" in answer.stats]
+    if steady:  # others are judged after a fit to all rows, which flatters those with hardly fewer unknowns than samples
+        found = [answer for answer in found if answer.outcome is not Outcome.TOO_FEW_SAMPLES]
     if len(found) <= 1:
         return found[0] if found else (answers[0] if answers else None)
     X, Y = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
     cut = max(int(HELD_OUT * len(X)), 1)
     train, held_out = RowBlocks.from_arrays(X[cut:], Y[cut:]), (X[:cut], Y[:cut])
     scores = [_score(train, held_out, answer) for answer in found]
+    if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
+        return steady[0]
     good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
     return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
 

@@ -2,7 +2,7 @@ r"""Objectives for one-hidden-layer networks whose landscapes can be compared: �
 
 Problem     y = Σ a*_i σ(b*_i'x) + noise, x ~ N(0, I), unit rows b*_i. Each objective is a function of hidden rows W
             (and, for ℓ2 and f′, of output weights a) whose minimum shows the truth; they differ in what else they have.
-Idea        With T_j = Σ a*_i b*_i^{⊗j} and f_j = |T_j - Σ a_i w_i^{⊗j}|²:
+Idea        With T_j = Σ a*_i b*_i^{⊗j} and f_j = ‖T_j - Σ a_i w_i^{⊗j}‖²:
 
             .. math::
                 \ell_2 &= E(y - \sum a_i \sigma(w_i'x))^2 = \sum_j \hat\sigma_j^2 f_j + const             \quad (2.3) \\

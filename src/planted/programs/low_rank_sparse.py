@@ -152,7 +152,7 @@ def principal_component_pursuit(
     >>> rng = np.random.default_rng(0)
     >>> L = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 30))
     >>> Y = L + (rng.random(L.shape) < 0.05) * 10 * rng.standard_normal(L.shape)
-    >>> found, _ = principal_component_pursuit(Y, weight=200**-0.5)
+    >>> found, _ = principal_component_pursuit(Y, weight=tuned_weight(Y.shape, as_printed=False))
     >>> bool(np.abs(found - L).max() < 1e-4)
     True
     """

@@ -217,7 +217,7 @@ def test_warnings_of_planted_are_lines_on_stderr(table: Path, monkeypatch: pytes
         (("recover", "DATA", "--hidden", "0"), "expected 'auto' or a number"),
         (("recover", "DATA", "--out", "absent/net.safetensors"), "no folder"),
         (("recover", "DATA", "--report", "."), "is a folder"),
-        (("recover",), "give DATA or --sums FILE"),
+        (("recover",), "or --sums FILE..., one of them"),
         (("recover", "DATA", "--targets"), "needs at least one name"),
         (("recover", "DATA", "--targets", "--seed", "3"), "needs at least one name"),
         (("recover", "DATA", "--sed", "3"), "No such option"),

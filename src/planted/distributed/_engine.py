@@ -195,8 +195,9 @@ def _connect(address: str) -> Any:
 
 def _lost(client: Any, part: int, reason: object) -> ClusterError:
     address = getattr(getattr(client, "scheduler", None), "address", "the scheduler")
+    why = " ".join(str(reason).split())
     return ClusterError(
-        f"the connection to the scheduler at {address} was lost while part {part} was summed ({reason}). What was summed "
+        f"the connection to the scheduler at {address} was lost while part {part} was summed ({why}). What was summed "
         "before is kept if there is a checkpoint: start the scheduler again and resume, or resume without a cluster."
     )
 

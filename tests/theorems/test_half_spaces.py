@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 
 import planted
-from planted import Evidence, Guarantee, Outcome, RowBlocks, Unavailable, simulate
-from planted.algorithms._problem import prepare_problem
-from planted.algorithms.certificate import Verdict
+from planted import Outcome, simulate
 from planted.algorithms.half_space_guesses import (
     GuessGrid,
     guess_half_spaces,
     half_space_of_labels,
     predict_guesses,
 )
-from planted.algorithms.half_spaces import STRENGTH, _with_need
 from planted.simulate import CauchyNoise, GaussianNoise, StudentTNoise
 from planted.simulate import HeteroscedasticNoise as GrowingNoise
 
@@ -83,19 +80,8 @@ def test_a_unit_that_noise_could_have_made_is_not_claimed():
     data = problem(GaussianNoise(0.3), 4)
     recovery = planted.recover(data.X, data.Y, 4, method="half-spaces", random_state=1)
     assert recovery.outcome is not Outcome.RECOVERED
-    need = next(item for item in recovery.evidence if item.name == "squared strength of the weakest unit")
+    need = next(item for item in recovery.evidence if "weakest unit stands out" in item.name)
     assert not need.passed
-
-
-@pytest.mark.parametrize(("strength", "outcome"), [(5.2, Outcome.FITTED), (30.0, Outcome.RECOVERED)])
-def test_a_claim_needs_units_stronger_than_those_of_noise(strength, outcome):
-    """Five standard errors satisfy the certificate; a unit free to look anywhere reaches them on noise alone."""
-    data = problem(GaussianNoise(0.3), 4, n=100)
-    blocks = RowBlocks.from_arrays(data.X, data.Y)
-    line = Evidence(STRENGTH, strength, 5.0, ">=")
-    claim = Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (line,), "", Unavailable("Not needed here."))
-    judged = _with_need(claim, prepare_problem(blocks, random_state=0))
-    assert judged.outcome is outcome
 
 
 def test_fewer_outputs_than_units_and_few_samples_are_refused_by_name():

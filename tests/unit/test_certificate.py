@@ -244,6 +244,22 @@ def test_pure_noise_has_no_units():
     assert line(recovery, "stands out").passed is False
 
 
+@pytest.mark.parametrize(("strength", "is_enough"), [(6.0, False), (12.0, True)])
+def test_a_unit_must_be_stronger_than_one_of_noise(strength, is_enough):
+    """Six standard errors convince of a coefficient, not of a unit that was free to look anywhere."""
+    data = world(2000, noise=0.0)
+    noise = 0.1 * np.random.default_rng(8).standard_normal(data.Y.shape)
+    one = judged(data.X, data.Y + noise, data.network, noisy=True).uncertainty.standard_errors["A"][:, 0]
+    A = data.network.A.copy()
+    A[:, 0] *= strength / np.sqrt(((A[:, 0] / one) ** 2).sum())
+    weak = TwoLayerNetwork(data.network.W, data.network.b, A)
+    verdict = judged(data.X, weak(data.X) + noise, weak, noisy=True)
+    stands_out = line(verdict, "stands out")
+    assert stands_out.measured == pytest.approx(strength, abs=3)  # one standard error of a χ of five outputs
+    assert stands_out.required == pytest.approx(8.224, abs=0.001)  # root of 67.6, the 1e-4 tail of χ² with 30
+    assert stands_out.passed is is_enough
+
+
 def test_noise_on_few_samples_is_too_few():
     data = world(25, noise=0.1)
     verdict = judged(data.X, data.Y, data.network, noisy=True)

@@ -36,7 +36,7 @@ SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
-KINK_SIGMAS = 5.0  # a unit's output weights must stand out from zero by this many standard errors
+UNNEEDED = 1e-4  # probability that a unit fitted to noise alone is as strong as the weakest must be
 DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
 
 
@@ -135,14 +135,18 @@ def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
 
 
 def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Evidence, Evidence]:
-    """Return how many standard errors the weakest unit stands out by, and the largest error of a direction."""
+    """Return how many standard errors the weakest unit stands out by, and the largest error of a direction.
+
+    A unit that is free to look anywhere explains about a χ² with 2(d + m) degrees of freedom of pure noise
+    (`_missing_unit`); its strength must be beyond that.
+    """
     assert info.variances is not None
     sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
     direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
+    limit = float(np.sqrt(stats.chi2.ppf(1 - UNNEEDED, 2 * (network.n_features + network.n_outputs))))
+    name = "standard errors by which the weakest unit stands out"
     return (
-        Evidence(
-            "standard errors by which the weakest unit stands out", float(sigmas.min()), KINK_SIGMAS, ">="
-        ),
+        Evidence(name, float(sigmas.min()), limit, ">=", "root of χ² with 2(d + m)"),
         Evidence(
             "largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="
         ),

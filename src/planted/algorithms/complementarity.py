@@ -202,6 +202,10 @@ def _fit_exactly(
         V = units_from_null_space(
             problem.X[:used], outputs.y[:used], space, offset=outputs.offset, rng=problem.rng
         )
+    if (
+        space is not None and not space.dimension
+    ):  # a network of at most m units would leave one vector per unit: noise
+        return None, 0, None
     found = Pursuit(V, 0) if V is not None else _pursue(problem, outputs, max_starts)
     fit = _best_fit(problem, outputs, found.V)
     if fit is None:

@@ -25,11 +25,9 @@ References  [BJW18]_, [Huber1981]_
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
@@ -68,8 +66,6 @@ REQUIRES = Requirements(
 
 VARIANTS = ("practical", "paper")
 FAR = 4.0  # scales beyond which an entry is listed as an outlier
-STRENGTH = "standard errors by which the weakest unit stands out"  # a line of `certificate`
-UNNEEDED = 1e-4  # probability that a unit fitted to noise alone is as strong
 
 
 def recover_half_spaces(
@@ -207,27 +203,7 @@ def _judge(problem: Problem, robust: RobustFit, options: dict[str, Any]) -> tupl
     network, verdict = robust.fit.network, certify_with_loss(problem, robust, asked=options["loss"])
     if options["covariance"] == "auto":
         network, verdict = certify_whitened(robust.problem, robust.fit, verdict, offset=robust.has_offset)
-    return network, _with_need(verdict, problem)
-
-
-def _with_need(verdict: Verdict, problem: Problem) -> Verdict:
-    """Doubt a claim whose weakest unit stands out no more than a unit fitted to noise does.
-
-    A unit that is free to look anywhere explains about a χ² with 2(d + m) degrees of freedom of pure noise
-    (`_missing_unit`); its strength must be beyond that.
-    """
-    found = [item.measured for item in verdict.evidence if item.name == STRENGTH]
-    if not found:
-        return verdict
-    limit = stats.chi2.ppf(1 - UNNEEDED, 2 * (problem.n_features + problem.n_outputs))
-    line = Evidence(
-        "squared strength of the weakest unit", found[-1] ** 2, float(limit), ">=", "χ² with 2(d + m)"
-    )
-    verdict = replace(verdict, evidence=(*verdict.evidence, line))
-    if line.passed or verdict.outcome is not Outcome.RECOVERED:
-        return verdict
-    text = f"{line.name}: {line.measured:.3g}, needed >= {line.required:.3g}: noise alone could have made this unit."
-    return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
+    return network, verdict
 
 
 def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:

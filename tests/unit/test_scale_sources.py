@@ -78,7 +78,7 @@ def test_what_can_be_shared_between_workers_says_so(tmp_path):
 
 
 def test_parquet_holds_no_more_than_some_row_groups(tmp_path):
-    """A hundred groups of 80 kB: Arrow never holds more than five of them, however far the reading has come."""
+    """A hundred groups of 80 kB: Arrow never holds more than ten of them, however far the reading has come."""
     rows = np.random.default_rng(3).standard_normal((200_000, 5))
     parquet.write_table(
         table(dict(zip(NAMES, rows.T, strict=True))), tmp_path / "long.parquet", row_group_size=2000
@@ -86,7 +86,7 @@ def test_parquet_holds_no_more_than_some_row_groups(tmp_path):
     before, most = pyarrow.total_allocated_bytes(), 0
     for _ in open_blocks(tmp_path / "long.parquet", targets=TARGETS, block_rows=2000):
         most = max(most, pyarrow.total_allocated_bytes() - before)
-    assert 0 < most < 5 * 2000 * 5 * 8
+    assert 0 < most < 10 * 2000 * 5 * 8  # four, and what its reading thread has not yet let go
 
 
 def test_columns_are_chosen_by_name_and_order(tmp_path):

@@ -26,7 +26,10 @@ CHECKED = planted.TwoLayerRegressor(random_state=0)
 
 
 @parametrize_with_checks([CHECKED])
-def test_passes_an_estimator_check(estimator: planted.TwoLayerRegressor, check: Any) -> None:
+def test_passes_an_estimator_check(
+    estimator: planted.TwoLayerRegressor, check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it the check of array inputs skips itself
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import scipy
 import planted
 
 RESULTS = Path(__file__).parent / "results"
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,37 @@ def report(name: str, lines: list[Line], rows: list[dict[str, Any]], options: ar
 
 def at_least(target: str, hits: int, total: int, share: float, note: str = "") -> Line:
     return Line(target, f"{hits}/{total}{note}", hits >= share * total)
+
+
+Section = Callable[[argparse.Namespace], tuple[list[Line], Rows]]
+
+
+def run_sections(name: str, description: str, sections: dict[str, Section]) -> None:
+    """Run the sections of a long benchmark, all or those named by --only; each is stored as soon as it is measured.
+
+    What is not run keeps the result that is stored, with the time at which it was made.
+    """
+    only = {"choices": sections, "nargs": "+", "help": "these sections; the others keep what is stored"}
+    options = parse_options(description, only=only)
+    kept: dict[str, Any] = {}
+    for section in options.only or sections:
+        lines, rows = sections[section](options)
+        kept |= _stored_sections(name, options) | {
+            section: {
+                "section": section,
+                "made": datetime.now(UTC).isoformat(timespec="seconds"),
+                "load": os.getloadavg()[0],
+                "targets": [asdict(line) for line in lines],
+                "rows": rows,
+            }
+        }
+        parts = [kept[key] for key in sections if key in kept]
+        report(name, [Line(**line) for part in parts for line in part["targets"]], parts, options)
+
+
+def _stored_sections(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    folder = RESULTS if options.write else options.out
+    path = folder / f"{name}.json" if folder is not None else None
+    if path is None or not path.exists():
+        return {}
+    return {part["section"]: part for part in json.loads(path.read_text())["rows"] if "section" in part}

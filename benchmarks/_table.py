@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,11 @@ def _stored_sections(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if path is None or not path.exists():
         return {}
     return {part["section"]: part for part in json.loads(path.read_text())["rows"] if "section" in part}
+
+
+def wilson(hits: int, tries: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share."""
+    z, share = 1.96, hits / tries
+    middle = (share + z * z / (2 * tries)) / (1 + z * z / tries)
+    half = z * sqrt(share * (1 - share) / tries + z * z / (4 * tries**2)) / (1 + z * z / tries)
+    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -20,7 +20,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import Line, parse_options, report, wilson
 from scipy import optimize
 
 import planted
@@ -162,14 +162,6 @@ def tune(name: str, peer: str, n: int, sizes: tuple[int, int]) -> Settings:
         ]
         scores.append((-sum(hit for hit, _ in tries), sum(cpu for _, cpu in tries)))
     return grid[min(range(len(grid)), key=lambda i: scores[i])]
-
-
-def wilson(hits: int, tries: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share."""
-    z, share = 1.96, hits / tries
-    middle = (share + z * z / (2 * tries)) / (1 + z * z / tries)
-    half = z * sqrt(share * (1 - share) / tries + z * z / (4 * tries**2)) / (1 + z * z / tries)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def compare(name: str, n: int, teachers: range, starts: int) -> tuple[list[Line], list[dict[str, Any]]]:

@@ -35,7 +35,13 @@ if TYPE_CHECKING:
         to_torch,
     )
     from planted.moments import RowBlocks
-    from planted.networks import ThreeLayerNetwork, TwoLayerNetwork, parameter_error
+    from planted.networks import (
+        ThreeLayerNetwork,
+        TwoLayerNetwork,
+        UnitMatching,
+        match_units,
+        parameter_error,
+    )
     from planted.outcomes import Guarantee, Outcome
     from planted.queries import compare, identify
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
@@ -56,6 +62,7 @@ __all__ = [
     "TwoLayerRegressor",
     "Unavailable",
     "Uncertainty",
+    "UnitMatching",
     "__version__",
     "checkpointed",
     "compare",
@@ -65,6 +72,7 @@ __all__ = [
     "identify",
     "import_network",
     "load_network",
+    "match_units",
     "memorize",
     "methods",
     "on_cluster",
@@ -100,11 +108,13 @@ _HOMES = {
     "TwoLayerRegressor": "planted.estimators",
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",
+    "UnitMatching": "planted.networks",
     "compare": "planted.queries",
     "export_network": "planted.io",
     "identify": "planted.queries",
     "import_network": "planted.io",
     "load_network": "planted.io",
+    "match_units": "planted.networks",
     "memorize": "planted.algorithms.memorize",
     "methods": "planted.front",
     "outliers": "planted.front",

@@ -94,3 +94,31 @@ def test_a_cluster_that_does_not_answer_is_exit_code_two(folder: Path) -> None:
     code, text = run("recover", folder / "rows", "--targets", "y0", "--cluster", "tcp://127.0.0.1:1")
     assert code == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in " ".join(text.split())
+
+
+def test_a_column_of_weights_leaves_spoilt_rows_out(folder: Path) -> None:
+    values = np.column_stack([DATA.X, DATA.Y, np.linspace(1.0, 2.0, 240)])
+    values[::9, 4:7] += 5.0
+    values[::9, 7] = 0.0
+    write_table(folder / "weighted.csv", dict(zip([*NAMES, "w"], values.T, strict=True)))
+    out = folder / "net.safetensors"
+    command = [
+        "recover",
+        folder / "weighted.csv",
+        "--targets",
+        "y0",
+        "y1",
+        "y2",
+        "--hidden",
+        "3",
+        "--seed",
+        "0",
+    ]
+    command += ["--checkpoint", folder / "ck"]
+    code, text = run(*command, "--weights", "w", "--out", out)
+    assert code == 0, text
+    assert planted.parameter_error(planted.load_network(out), DATA.network) < 1e-11
+    code, text = run(*command, "--weights", "w", "--method", "ica")
+    assert code == 2 and "'ica' cannot weigh rows; 'restarts' can" in " ".join(text.split())
+    code, text = run(*command, "--weights", "nothing")
+    assert code == 2 and "no column 'nothing' (weights)" in " ".join(text.split())

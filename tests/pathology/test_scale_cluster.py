@@ -17,7 +17,18 @@ from pyarrow import parquet, table
 
 import planted
 from planted import RowBlocks, checkpointed, on_cluster, open_blocks
-from planted.moments import PART_BLOCKS, RowMoments, accumulate, joint_moments
+from planted.distributed import blocks_of_collections
+from planted.io import write_table
+from planted.moments import (
+    PART_BLOCKS,
+    RowMoments,
+    StoredWeights,
+    SumTree,
+    accumulate,
+    accumulate_normal,
+    joint_moments,
+    pack_sums,
+)
 from planted.outcomes import BadInputError, ClusterError
 
 BLOCK = 64
@@ -113,6 +124,86 @@ def test_processes_threads_and_one_process_give_the_same_bits(client, expected, 
         set_as_default=False,
     ) as threads:
         assert network_bits(planted.recover(on_cluster(rows, threads), **OPTIONS)) == network_bits(expected)
+
+
+def test_rows_that_only_the_client_can_read_are_sent_to_the_workers(client, expected, tmp_path):
+    columns = dict(zip(NAMES, np.hstack([DATA.X, DATA.Y]).T, strict=True))
+    sources = {}
+    for name in ("rows.csv", "rows.feather"):
+        write_table(tmp_path / name, columns)
+        sources[name] = open_blocks(tmp_path / name, targets=NAMES[4:], block_rows=BLOCK)
+    np.savez_compressed(tmp_path / "rows.npz", X=DATA.X, Y=DATA.Y)
+    starts = range(0, len(DATA.X), BLOCK)
+    sources = {
+        name: open_blocks(tmp_path / name, targets=NAMES[4:], block_rows=BLOCK)
+        for name in ("rows.csv", "rows.feather")
+    }
+    sources["rows.npz"] = open_blocks(tmp_path / "rows.npz", block_rows=BLOCK)
+    sources["generator"] = RowBlocks(lambda: ((DATA.X[i : i + BLOCK], DATA.Y[i : i + BLOCK]) for i in starts))
+    for name, rows in sources.items():
+        assert rows.source.n_parts is None
+        recovery = planted.recover(on_cluster(rows, client), **OPTIONS)
+        assert network_bits(recovery) == network_bits(expected), name
+
+
+def test_no_more_parts_of_a_stream_are_read_than_are_under_way(client, tmp_path):
+    """The client reads part after part; with two threads no more than five are read and not yet summed."""
+    read = []
+
+    def source():
+        for start in range(0, len(DATA.X), BLOCK):
+            if start % PART == 0:
+                read.append(start // PART)
+            yield DATA.X[start : start + BLOCK], DATA.Y[start : start + BLOCK]
+
+    ahead = []
+
+    class Summed:
+        """Hears of every branch that has been merged."""
+
+        def open_pass(self, number, summand):
+            return SumTree()
+
+        def note(self, number, tree):
+            ahead.append(read[-1] + 1 - tree.n_parts)
+
+        def save(self, number, tree):
+            """Nothing is kept."""
+
+        def close_pass(self, number, total):
+            """Nothing is kept."""
+
+    blocks = on_cluster(RowBlocks(source), client).executed(journal=Summed())
+    total = joint_moments(blocks)
+    np.testing.assert_array_equal(total.scatter, joint_moments(in_memory()).scatter)
+    assert len(ahead) == 21 and max(ahead) <= 6  # five under way and the one that is being read
+
+
+def test_weights_go_with_their_rows(client, folder, tmp_path):
+    weights = np.random.default_rng(9).integers(0, 3, len(DATA.X)) / 2
+    noisy = DATA.Y + 0.1 * np.random.default_rng(10).standard_normal(DATA.Y.shape)
+    whole = RowBlocks.from_arrays(DATA.X, noisy, block_rows=BLOCK, weights=weights)
+    expected = weighted_bits(whole)
+    columns = dict(zip([*NAMES, "w"], np.column_stack([DATA.X, noisy, weights]).T, strict=True))
+    parquet.write_table(table(columns), tmp_path / "rows.parquet", row_group_size=1700)
+    write_table(tmp_path / "rows.csv", columns)
+    for name in ("rows.parquet", "rows.csv"):
+        rows = open_blocks(tmp_path / name, targets=NAMES[4:], weights="w", block_rows=BLOCK)
+        assert weighted_bits(on_cluster(rows, client)) == expected, name
+    frame = dd.read_parquet(tmp_path / "rows.parquet")
+    collections = frame[NAMES[:4]], frame[NAMES[4:]]
+    rows = blocks_of_collections(*collections, weights=frame["w"], block_rows=len(DATA.X))
+    sums = accumulate_normal(rows, DATA.network, weights=StoredWeights())
+    np.testing.assert_allclose(
+        sums.ZZ, accumulate_normal(whole, DATA.network, weights=StoredWeights()).ZZ, rtol=1e-12
+    )
+    with pytest.raises(BadInputError, match=r"the weight of row 5 is -1.0"):
+        list(blocks_of_collections(*collections, weights=frame["w"] - (frame.index == 5) * (1 + frame["w"])))
+
+
+def weighted_bits(blocks):
+    sums = accumulate_normal(blocks, DATA.network, weights=StoredWeights())
+    return b"".join(part.tobytes() for part in pack_sums(sums).values())
 
 
 def test_dask_collections_are_summed_where_they_are(client, expected, folder):

@@ -186,8 +186,8 @@ def test_weights_inverse_to_the_variance_help():
     ("options", "message"),
     [
         ({"loss": "absolute"}, "unknown loss 'absolute'"),
-        ({"sample_weight": np.ones(7)}, r"sample_weight has shape \(7,\); expected \(300,\)"),
-        ({"sample_weight": -np.ones(300)}, "finite and non-negative"),
+        ({"sample_weight": np.ones(7)}, r"sample_weight has shape \(7,\), expected \(300,\)"),
+        ({"sample_weight": -np.ones(300)}, "300 negative entries, the first in row 0"),
     ],
 )
 def test_bad_options_are_refused(options, message):

@@ -73,8 +73,6 @@ def test_what_can_be_shared_between_workers_says_so(tmp_path):
     assert {name for name, n_parts in shared.items() if n_parts == 4} == {
         "rows.parquet", "many", "rows.npy", "memory map",
     }  # fmt: skip
-    with pytest.raises(BadInputError, match=r"Write them as .parquet or .npy"):
-        planted.on_cluster(open_blocks(tmp_path / "rows.csv", targets=TARGETS), client=object())
 
 
 def test_parquet_holds_no_more_than_some_row_groups(tmp_path):

@@ -7,17 +7,26 @@ two values every function is piecewise linear in many ways: a unit must depend o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
-from planted._typing import Array, BoolArray, IntArray
+from planted._typing import Array, IntArray
+from planted._validation import check_weights
 from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import RESIDUAL_TOL
-from planted.moments import RowBlocks, RowWeights, Sums, accumulate, joint_moments, sample_rows
+from planted.moments import (
+    ArraySource,
+    RowBlocks,
+    RowWeights,
+    StoredWeights,
+    Sums,
+    accumulate,
+    joint_moments,
+    sample_rows,
+)
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Evidence
@@ -28,7 +37,7 @@ __all__ = [
     "count_missed_rows",
     "few_outputs_evidence",
     "reproduced_rows",
-    "weigh_blocks_of_rows",
+    "weigh_rows",
     "weights_in_memory",
 ]
 
@@ -139,58 +148,67 @@ def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
     return weights
 
 
-def weigh_blocks_of_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, Array | None]:
-    """Validate weights, leave out rows of weight zero, and scale the others to mean one.
+def weigh_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, StoredWeights | None]:
+    """Put weights beside the rows, unless they carry some already, and scale them to mean one; one pass.
 
     Parameters
     ----------
     blocks : RowBlocks
-        The data.
+        The data, perhaps weighted.
     sample_weight : array_like of shape (n,) or None
         The user's weights.
 
     Returns
     -------
     blocks : RowBlocks
-        The rows that count.
-    omega : ndarray of shape (rows,) or None
-        Their weights.
+        The rows that count: those of weight zero are left out.
+    weights : StoredWeights or None
+        Their weights, of mean one.
     """
-    if sample_weight is None:
+    tag = ""
+    if sample_weight is not None:
+        if blocks.is_weighted:
+            raise BadInputError("the rows carry weights already; give either these or sample_weight")
+        given = np.asarray(check_weights(sample_weight, _count_rows(blocks)))
+        blocks, tag = blocks.weighted(given), sha256(given.tobytes()).hexdigest()
+    if not blocks.is_weighted:
         return blocks, None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    n_samples = joint_moments(blocks).count
-    if weights.shape != (n_samples,):
-        raise BadInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},)")
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise BadInputError("sample_weight must be finite and non-negative, and not all zero")
-    counts = weights > 0
-    omega = weights[counts] / weights[counts].mean()
-    return (blocks if counts.all() else _only(blocks, counts)), omega
+    sums = accumulate(blocks, _WeightSummand(StoredWeights(), tag))
+    return blocks, StoredWeights(sums.count / sums.total)
 
 
-def _only(blocks: RowBlocks, counts: BoolArray) -> RowBlocks:
-    """The rows that are marked, numbered anew: a plain stream, read where it is asked for."""
-
-    def marked() -> Iterator[tuple[Array, Array]]:
-        start = 0
-        for X, Y in blocks:
-            chosen = counts[start : start + len(X)]
-            start += len(X)
-            if chosen.any():
-                yield X[chosen], Y[chosen]
-
-    return RowBlocks(marked)
+def _count_rows(blocks: RowBlocks) -> int:
+    source = blocks.source
+    return len(source.X) if isinstance(source, ArraySource) else joint_moments(blocks).count
 
 
-def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, Array | None]:
-    """Return the weights of the rows in memory; rows are sampled anew with their weights if not all are held.
+@dataclass(frozen=True, slots=True)
+class WeightSums(Sums):
+    """Rows that count, and the sum of their weights."""
+
+    count: int
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightSummand:
+    """The weights of rows; a checkpoint knows weights that are no part of the data by their tag."""
+
+    weights: RowWeights
+    tag: str
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> WeightSums:
+        return WeightSums(len(X), float(self.weights(first_row, X, Y).sum()))
+
+
+def weights_in_memory(problem: Problem, weights: StoredWeights | None) -> tuple[Problem, Array | None]:
+    """Sample rows anew with their weights, if there are any.
 
     Parameters
     ----------
     problem : Problem
         The standardised problem.
-    omega : ndarray of shape (n,) or None
+    weights : StoredWeights or None
         Weights of all rows.
 
     Returns
@@ -198,14 +216,21 @@ def weights_in_memory(problem: Problem, omega: Array | None) -> tuple[Problem, A
     problem : Problem
         The problem, with rows that belong to the weights.
     local : ndarray of shape (rows,) or None
-        Their weights.
+        Their weights, on the scale of ``weights``.
     """
-    if omega is None or problem.holds_all_rows:
-        return problem, omega
-    weighted = problem.blocks.map_numbered(partial(_with_weights, omega))
-    X, Y = sample_rows(weighted, len(problem.X), problem.rng, n_rows=problem.n_samples)
-    return replace(problem, X=X, Y=np.ascontiguousarray(Y[:, :-1])), np.ascontiguousarray(Y[:, -1])
+    if weights is None:
+        return problem, None
+    beside = problem.blocks.map_numbered(_WeightsBeside(StoredWeights()))
+    X, Y = sample_rows(beside, len(problem.X), problem.rng, n_rows=problem.n_samples)
+    w = np.ascontiguousarray(Y[:, -1])
+    return replace(problem, X=X, Y=np.ascontiguousarray(Y[:, :-1]), w=w), weights.scale * w
 
 
-def _with_weights(omega: Array, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
-    return X, np.hstack([Y, omega[first_row : first_row + len(X), None]])
+@dataclass(frozen=True, slots=True)
+class _WeightsBeside:
+    """Weights as one more output."""
+
+    weights: RowWeights
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+        return X, np.hstack([Y, self.weights(first_row, X, Y)[:, None]])

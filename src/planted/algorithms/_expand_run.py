@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from planted._typing import Array
 from planted.algorithms._absolute_form import KinkFit
 from planted.algorithms._expand_search import Attempt, SearchRows
 from planted.algorithms._orient_units import orient_noisily
 from planted.algorithms._problem import Problem
 from planted.algorithms._width_path import WidthPath
 from planted.algorithms.certificate import Verdict
+from planted.moments import RowWeights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
@@ -35,7 +35,7 @@ class Run:
         Its rows, split.
     n_hidden, offset, loss : int or str
         What was asked for.
-    omega : ndarray of shape (n,) or None
+    weights : callable or None
         Weights of all rows, mean one.
     options : dict
         Options of the method, for the provenance.
@@ -58,7 +58,7 @@ class Run:
     n_hidden: int | str
     offset: bool | str
     loss: str
-    omega: Array | None
+    weights: RowWeights | None
     options: dict[str, Any]
     requires: Requirements
     trace: list[dict[str, Any]] = field(default_factory=list)

@@ -163,7 +163,7 @@ def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
     """
     problem = run.problem
     oriented = orient_noisily(attempt.fit)
-    robust = refine_with_loss(problem, oriented.network, run.offset, loss=run.loss, omega=run.omega)
+    robust = refine_with_loss(problem, oriented.network, run.offset, loss=run.loss, weights=run.weights)
     fit, has_offset = robust.fit, robust.has_offset
     if robust.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
         return _certify_exactly(run, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]

@@ -66,7 +66,7 @@ def missing_unit_evidence(
         The fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
     """
     X, Y = problem.X, problem.Y
-    rows = RowBlocks.from_arrays(X, Y)
+    rows = RowBlocks.from_arrays(X, Y, weights=problem.w)
     base = refine(rows, network, offset=offset, biases=biases, max_iter=STEPS, weights=weights).cost
     falls = [0.0]
     for w, b in _promising_half_spaces(X, Y, network, problem.rng, biases):

@@ -165,6 +165,8 @@ class Problem:
         Clock at the beginning.
     earlier_passes : int
         Passes over the rows before this problem.
+    w : ndarray of shape (rows,) or None
+        Weights of the sampled rows, where a method uses weights.
     """
 
     blocks: RowBlocks
@@ -177,6 +179,7 @@ class Problem:
     progress: Progress
     started: float
     earlier_passes: int = 0
+    w: Array | None = None
 
     @property
     def n_features(self) -> int:

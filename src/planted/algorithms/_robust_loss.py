@@ -145,7 +145,12 @@ def search_weights(loss: str, omega: Array | None) -> Reweigh | None:
 
 
 def refine_with_loss(
-    problem: Problem, network: TwoLayerNetwork, offset: bool | str, *, loss: str, omega: Array | None = None
+    problem: Problem,
+    network: TwoLayerNetwork,
+    offset: bool | str,
+    *,
+    loss: str,
+    weights: RowWeights | None = None,
 ) -> RobustFit:
     """Refine on all rows under a loss and weights.
 
@@ -159,7 +164,7 @@ def refine_with_loss(
         Whether c is free.
     loss : str
         Name of the loss, or "auto".
-    omega : ndarray of shape (n,) or None
+    weights : callable or None
         The user's weights of all rows.
 
     Returns
@@ -167,33 +172,32 @@ def refine_with_loss(
     RobustFit
         The fit, with the problem on which it is a least-squares fit.
     """
-    weights = None if omega is None else _fixed_weights(omega)
     network = problem.scaling.in_order(network)
     if loss == "auto":
-        rough = fit_with_loss(problem, network, offset=offset is not False, loss="huber", omega=omega)[0]
+        rough = fit_with_loss(problem, network, offset=offset is not False, loss="huber", weights=weights)[0]
         start = rough.network
         loss, efficiencies = choose_loss(problem.Y - start(problem.X))
         return replace(
-            refine_with_loss(problem, start, offset, loss=loss, omega=omega), efficiencies=efficiencies
+            refine_with_loss(problem, start, offset, loss=loss, weights=weights), efficiencies=efficiencies
         )
     if loss == "squared" and not np.isnan(problem.Y).any():
         fit, has_offset = refine_on_all_rows(problem, network, offset, weights=weights)
         scales = output_scales(problem.Y - fit.network(problem.X))
         return RobustFit(fit, has_offset, problem, weights, loss, scales, fit.converged, {})
     fit, converged, influenced = fit_with_loss(
-        problem, network, offset=offset is not False, loss=loss, omega=omega
+        problem, network, offset=offset is not False, loss=loss, weights=weights
     )
     final, has_offset = refine_on_all_rows(influenced, fit.network, offset, weights=weights)
     if has_offset != (offset is not False):
         final, converged, influenced = fit_with_loss(
-            problem, final.network, offset=False, loss=loss, omega=omega
+            problem, final.network, offset=False, loss=loss, weights=weights
         )
     scales = output_scales(problem.Y - final.network(problem.X))
     return RobustFit(final, has_offset, influenced, weights, loss, scales, converged, {})
 
 
 def fit_with_loss(
-    problem: Problem, network: TwoLayerNetwork, *, offset: bool, loss: str, omega: Array | None = None
+    problem: Problem, network: TwoLayerNetwork, *, offset: bool, loss: str, weights: RowWeights | None = None
 ) -> tuple[Refinement, bool, Problem]:
     """Take Newton steps (1) until they gain nothing; units keep their order.
 
@@ -207,7 +211,7 @@ def fit_with_loss(
         Whether c is free.
     loss : str
         Name of the loss, not "auto".
-    omega : ndarray of shape (n,) or None
+    weights : callable or None
         The user's weights of all rows.
 
     Returns
@@ -219,10 +223,9 @@ def fit_with_loss(
     influenced : Problem
         The problem with the pseudo-outputs of that fit.
     """
-    weights = None if omega is None else _fixed_weights(omega)
     for index in range(ROUNDS):
         problem.progress(f"fitting with the {loss} loss", float("nan"))
-        influenced = _pseudo_problem(problem, network, loss, omega)
+        influenced = _pseudo_problem(problem, network, loss, weights)
         fit = refine(influenced.blocks, network, offset=offset, max_iter=STEPS, weights=weights)
         gain = fit.costs[0] - fit.cost
         network = fit.network
@@ -325,7 +328,9 @@ def _influence(loss: str, u: Array) -> tuple[Array, Array]:
     return u * weights, slope
 
 
-def _pseudo_problem(problem: Problem, network: TwoLayerNetwork, loss: str, omega: Array | None) -> Problem:
+def _pseudo_problem(
+    problem: Problem, network: TwoLayerNetwork, loss: str, weights: RowWeights | None
+) -> Problem:
     """Return the problem whose outputs are (1) at a network."""
     fitted = network(problem.X)
     residual = problem.Y - fitted
@@ -333,16 +338,22 @@ def _pseudo_problem(problem: Problem, network: TwoLayerNetwork, loss: str, omega
     psi, slope = _influence(loss, residual / scales)
     factor = scales / max(float(slope.mean()), SMALLEST_SLOPE)
 
-    def influenced(first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
-        predicted = network(X)
-        root = 1.0 if omega is None else np.sqrt(omega[first_row : first_row + len(X), None])
-        return X, predicted + _influence(loss, root * (Y - predicted) / scales)[0] * factor / root
-
+    influenced = _Influenced(network, loss, scales, factor, weights)
     return replace(problem, blocks=problem.blocks.map_numbered(influenced), Y=fitted + psi * factor)
 
 
-def _fixed_weights(omega: Array) -> RowWeights:
-    def weights(start: int, X: Array, Y: Array) -> Array:
-        return omega[start : start + len(X)]
+@dataclass(frozen=True, slots=True)
+class _Influenced:
+    """The pseudo-outputs (1) at a network."""
 
-    return weights
+    network: TwoLayerNetwork
+    loss: str
+    scales: Array
+    factor: Array
+    weights: RowWeights | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+        predicted = self.network(X)
+        root = 1.0 if self.weights is None else np.sqrt(self.weights(first_row, X, Y))[:, None]
+        psi = _influence(self.loss, root * (Y - predicted) / self.scales)[0]
+        return X, predicted + psi * self.factor / root

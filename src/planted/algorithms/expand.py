@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
-from planted.algorithms._expand_checks import weigh_blocks_of_rows, weights_in_memory
+from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
 from planted.algorithms._expand_run import SAME_SCORE, Run
 from planted.algorithms._expand_search import (
     EXACT_RMS,
@@ -100,7 +100,8 @@ def recover_restarts(
     loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
         Loss of the fit; all but the first forgive outliers, "auto" chooses by the tails of the residual.
     sample_weight : array_like of shape (n,), optional
-        Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out.
+        Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out. Omitted for
+        rows that carry their weights, as `planted.open_blocks` reads them.
     random_state : int, Generator, SeedSequence or None
         Seed of the solver.
     progress : callable, optional
@@ -112,22 +113,22 @@ def recover_restarts(
         The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
     """
     check_loss(loss)
-    blocks, omega = weigh_blocks_of_rows(blocks, sample_weight)
+    blocks, weights = weigh_rows(blocks, sample_weight)
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    problem, local = weights_in_memory(problem, omega)
+    problem, local = weights_in_memory(problem, weights)
     options = {
         "n_hidden": n_hidden,
         "n_restarts": n_restarts,
         "extra": extra,
         "offset": offset,
         "loss": loss,
-        "sample_weight": "given" if omega is not None else None,
+        "sample_weight": "given" if weights is not None else None,
     }
     refusal = _too_few_samples(problem, n_hidden, options)
     if refusal is not None:
         return refusal
     search = split_rows(problem, loss=loss, omega=local)
-    run = Run(problem, search, n_hidden, offset, loss, omega, options, REQUIRES)
+    run = Run(problem, search, n_hidden, offset, loss, weights, options, REQUIRES)
     try:
         return _widen(run, _recover(run, n_restarts, extra), n_restarts, extra)
     except KeyboardInterrupt:

@@ -28,7 +28,7 @@ from planted.cli._options import (
     check_folder,
     parse_hidden,
 )
-from planted.cli._runs import LongRun, noticed_interrupts, open_run
+from planted.cli._runs import Columns, LongRun, noticed_interrupts, open_run
 from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ def recover(
     ] = None,
     targets: TargetsOption = None,
     features: FeaturesOption = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A column of row weights; the file is then read in blocks."),
+    ] = None,
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
     method: Annotated[str, typer.Option(help="Name of a method, or auto.")] = "auto",
     activation: ActivationOption = "relu",
@@ -88,7 +92,7 @@ def recover(
     check_folder(out)
     check_folder(report)
     n_hidden = parse_hidden(hidden)
-    large = _Large(stream, cluster, checkpoint, resume)
+    large = _Large(stream or weights is not None, cluster, checkpoint, resume)
     given: dict[str, Any] = {"method": method, "activation": activation}
     with (
         progress_bar(f"reading {data or 'sums'}") as progress,
@@ -96,7 +100,12 @@ def recover(
         noticed_interrupts() as noticed,
     ):
         samples = _open_samples(
-            data, (targets, features), large, sums=sums, seed=seed, given={**given, "hidden": hidden}
+            data,
+            Columns(targets, features, weights),
+            large,
+            sums=sums,
+            seed=seed,
+            given={**given, "hidden": hidden},
         )
         options = given | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
         with few_threads(samples.n_values):
@@ -168,7 +177,7 @@ class _Samples:
 
 def _open_samples(
     data: Path | None,
-    columns: tuple[list[str] | None, list[str] | None],
+    columns: Columns,
     large: _Large,
     *,
     sums: list[Path] | None,
@@ -178,6 +187,8 @@ def _open_samples(
     """Open what was given: sums, a file in blocks, or a file that fits into memory."""
     if (data is None) == (not sums):
         raise BadInputError("give DATA or --sums FILE..., one of them.")
+    if data is None and columns.weights is not None:
+        raise BadInputError("--weights names a column of DATA; sums hold no weights.")
     if data is None:
         from planted.io import read_sums
 
@@ -195,7 +206,7 @@ def _open_samples(
         )
         # One thread: the bits of a sum must not depend on how many share a product.
         return _Samples((run.blocks,), {}, 0, run)
-    table = read_samples(data, targets=columns[0], features=columns[1])
+    table = read_samples(data, targets=columns.targets, features=columns.features)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
     return _Samples((table.X, table.Y), names, table.X.size + table.Y.size)
 

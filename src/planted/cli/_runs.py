@@ -17,7 +17,16 @@ from planted.cli._options import split_names
 if TYPE_CHECKING:
     from planted.moments import RowBlocks
 
-__all__ = ["LongRun", "noticed_interrupts", "open_run"]
+__all__ = ["Columns", "LongRun", "noticed_interrupts", "open_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of columns as they were typed."""
+
+    targets: list[str] | None
+    features: list[str] | None
+    weights: str | None = None
 
 
 @dataclass(slots=True)
@@ -45,7 +54,7 @@ class Interrupts:
 
 def open_run(
     data: Path,
-    columns: tuple[list[str] | None, list[str] | None],
+    columns: Columns,
     *,
     cluster: str | None,
     folder: Path | None,
@@ -56,8 +65,8 @@ def open_run(
     """Open files as blocks, connect them to a cluster, and find or begin the checkpoint."""
     from planted.io import open_blocks
 
-    targets, features = (split_names(names) for names in columns)
-    blocks = open_blocks(data, targets=targets, features=features)
+    targets, features = split_names(columns.targets), split_names(columns.features)
+    blocks = open_blocks(data, targets=targets, features=features, weights=columns.weights)
     if cluster is not None:
         from planted.distributed import on_cluster
 

@@ -13,13 +13,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from planted.moments import DEFAULT_BLOCK_ROWS, Block, RowBlocks, checked_pair
+from planted.moments import (
+    DEFAULT_BLOCK_ROWS,
+    Block,
+    RowBlocks,
+    RowSource,
+    checked_pair,
+    outline_rows,
+    weighed_block,
+)
 from planted.outcomes import BadInputError
 
 __all__ = ["CollectionSource", "PartitionSource", "blocks_of_collections"]
 
 
-def blocks_of_collections(X: Any, Y: Any, *, block_rows: int = DEFAULT_BLOCK_ROWS) -> RowBlocks:
+def blocks_of_collections(
+    X: Any, Y: Any, *, weights: Any = None, block_rows: int = DEFAULT_BLOCK_ROWS
+) -> RowBlocks:
     """Return Dask collections as row blocks, summed on the cluster of the current client if there is one.
 
     Parameters
@@ -28,6 +38,8 @@ def blocks_of_collections(X: Any, Y: Any, *, block_rows: int = DEFAULT_BLOCK_ROW
         Inputs.
     Y : dask array of shape (n, m) or (n,), or dask dataframe or series
         Outputs, partitioned like X.
+    weights : dask array of shape (n,) or dask series, optional
+        Weights of the rows, partitioned like X.
     block_rows : int
         Rows in a block.
 
@@ -43,13 +55,17 @@ def blocks_of_collections(X: Any, Y: Any, *, block_rows: int = DEFAULT_BLOCK_ROW
     >>> [X.shape for X, Y in blocks]
     [(4, 2), (4, 2), (2, 2)]
     """
-    inputs, outputs = _partitions(X, "X"), _partitions(Y, "Y")
-    if len(inputs) != len(outputs):
-        raise BadInputError(
-            f"X has {len(inputs)} partitions and Y {len(outputs)}; take both from one collection, or rechunk Y like X"
-        )
-    lengths = _lengths(X, inputs)
-    blocks = RowBlocks.from_source(CollectionSource(tuple(inputs), tuple(outputs), lengths, block_rows))
+    given = {"X": X, "Y": Y} | ({} if weights is None else {"weights": weights})
+    columns = [_partitions(data, label) for label, data in given.items()]
+    for label, found in zip(given, columns, strict=True):
+        if len(found) != len(columns[0]):
+            raise BadInputError(
+                f"X has {len(columns[0])} partitions and {label} {len(found)}; take both from one collection, or rechunk "
+                f"{label} like X"
+            )
+    lengths = _lengths(X, columns[0])
+    source = CollectionSource(tuple(zip(*columns, strict=True)), lengths, block_rows, weights is not None)
+    blocks = RowBlocks.from_source(source)
     client = _current_client()
     if client is None:
         return blocks
@@ -58,44 +74,31 @@ def blocks_of_collections(X: Any, Y: Any, *, block_rows: int = DEFAULT_BLOCK_ROW
     return blocks.executed(engine=DaskEngine(client))
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionSource:
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectionSource(RowSource):
     """Partitions that Dask will compute.
 
     Parameters
     ----------
-    inputs, outputs : tuple of dask.delayed.Delayed
-        Partitions of X and of Y.
+    partitions : tuple of tuple of dask.delayed.Delayed
+        For each partition those of X, of Y and, if there are any, of the weights.
     lengths : tuple of int
         Their rows.
     block_rows : int
         Rows in a block; the last one of a partition may be shorter.
+    is_weighted : bool
+        Whether there are weights.
     """
 
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    partitions: tuple[tuple[Any, ...], ...]
     lengths: tuple[int, ...]
     block_rows: int
+    is_weighted: bool = False
 
     @property
     def n_parts(self) -> int:
         """Number of partitions."""
         return len(self.lengths)
-
-    def delayed_part(self, part: int) -> tuple[Any, Any]:
-        """Return a partition that is still to be computed.
-
-        Parameters
-        ----------
-        part : int
-            Its number.
-
-        Returns
-        -------
-        tuple of dask.delayed.Delayed
-            Inputs and outputs.
-        """
-        return self.inputs[part], self.outputs[part]
 
     def outline(self) -> CollectionSource:
         """Return where the rows stand, without the rows.
@@ -105,29 +108,16 @@ class CollectionSource:
         CollectionSource
             The same lengths; small enough to be sent with every task.
         """
-        return replace(self, inputs=(), outputs=())
+        return replace(self, partitions=())
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
-        """Compute partitions one after the other and yield their blocks.
-
-        Parameters
-        ----------
-        first : int
-            First part.
-        last : int or None
-            End, not included.
-
-        Yields
-        ------
-        Block
-            The rows.
-        """
+        """Compute partitions one after the other and yield their blocks."""
         import dask
 
         for part in range(first, self.n_parts if last is None else min(last, self.n_parts)):
-            yield from self.cut(part, *dask.compute(*self.delayed_part(part)))
+            yield from self.cut(part, *dask.compute(*self.partitions[part]))
 
-    def cut(self, part: int, X: Any, Y: Any) -> Iterator[Block]:
+    def cut(self, part: int, X: Any, Y: Any, weights: Any = None) -> Iterator[Block]:
         """Cut a partition into blocks.
 
         Parameters
@@ -136,6 +126,8 @@ class CollectionSource:
             Its number.
         X, Y : array_like
             Its rows.
+        weights : array_like, optional
+            Their weights.
 
         Yields
         ------
@@ -143,18 +135,25 @@ class CollectionSource:
             The rows.
         """
         inputs, outputs = _numbers(X), _numbers(Y)
+        w = None if weights is None else _numbers(weights)
         step = self.block_rows
         number = sum(-(-length // step) for length in self.lengths[:part])
         row = sum(self.lengths[:part])
         for start in range(0, len(inputs), step):
             rows = slice(start, start + step)
             pair = checked_pair(number, inputs[rows], outputs[rows], None)
-            yield Block(part, number, row + start, *pair)
+            block = Block(part, number, row + start, *pair)
+            yield block if w is None else weighed_block(block, w[rows])
             number += 1
+
+    def __repr__(self) -> str:
+        kind = f"{self.n_parts} Dask partitions"
+        n_rows = sum(self.lengths)
+        return outline_rows(kind, n_rows, None, block_rows=self.block_rows, weighted=self.is_weighted)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSource:
+class PartitionSource(RowSource):
     """Partitions that are here.
 
     Parameters
@@ -163,13 +162,13 @@ class PartitionSource:
         Where they stand.
     first_part : int
         Number of the first.
-    pairs : sequence of (X, Y)
-        Their rows.
+    rows : sequence of tuple
+        Inputs, outputs and perhaps weights of each.
     """
 
     outline: CollectionSource
     first_part: int
-    pairs: Sequence[tuple[Any, Any]]
+    rows: Sequence[Sequence[Any]]
 
     @property
     def n_parts(self) -> int:
@@ -177,24 +176,11 @@ class PartitionSource:
         return self.outline.n_parts
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
-        """Yield the blocks of the partitions that are here.
-
-        Parameters
-        ----------
-        first : int
-            First part.
-        last : int or None
-            End, not included.
-
-        Yields
-        ------
-        Block
-            The rows.
-        """
-        for place, pair in enumerate(self.pairs):
+        """Yield the blocks of the partitions that are here."""
+        for place, columns in enumerate(self.rows):
             part = self.first_part + place
             if part >= first and (last is None or part < last):
-                yield from self.outline.cut(part, *pair)
+                yield from self.outline.cut(part, *columns)
 
 
 def _partitions(data: Any, label: str) -> list[Any]:

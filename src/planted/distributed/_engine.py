@@ -4,6 +4,9 @@ What travels to a worker is a branch of parts to read and the function to sum; w
 merged by the client in their order, so neither the number of workers nor the order in which they finish matters, and a
 branch whose worker died is computed again elsewhere. Only a few branches for each thread are under way at any time, so the
 memory of the scheduler and of the client stays at that many sums. The small algebra between passes runs once, on the client.
+
+Rows that can only be read from their beginning (a generator, CSV, Feather, NumPy archives) are read by the client, part by
+part, and sent with the branch: reading is then as fast as one process reads, whatever the number of workers.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Event
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -21,6 +25,7 @@ from planted.distributed._collections import CollectionSource, PartitionSource
 from planted.moments import (
     FAN_IN,
     ArraySource,
+    HeldSource,
     RowBlocks,
     RowSource,
     Summand,
@@ -49,7 +54,8 @@ def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
     Parameters
     ----------
     blocks : RowBlocks
-        Rows that can be read from any part on: `planted.open_blocks` of files that every worker sees, or arrays.
+        `planted.open_blocks` of files, which every worker must see if they are `.parquet` or `.npy`; arrays and other rows
+        are read here and sent.
     client : distributed.Client or str
         A client, or the address of a scheduler such as ``"tcp://127.0.0.1:8786"``.
 
@@ -70,11 +76,6 @@ def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
     """
     if isinstance(client, str):
         client = _connect(client)
-    if blocks.source.n_parts is None:
-        raise BadInputError(
-            "these rows can only be read from their beginning (a generator, or a .csv, .feather or compressed .npz "
-            "file), so workers cannot share them. Write them as .parquet or .npy, or run without a cluster."
-        )
     return blocks.executed(engine=DaskEngine(client))
 
 
@@ -108,12 +109,11 @@ class DaskEngine:
             Height of a branch and its sums.
         """
         threads = self._threads()
-        branches = _branches(first, source.n_parts or 0, 1 if _is_collection(source) else threads)
         waiting: deque[tuple[int, int, int, Any]] = deque()
         run = uuid4().hex
         try:
-            for level, start, stop in branches:
-                waiting.append((level, start, stop, self._submit(source, summand, (start, stop), run)))
+            for level, start, stop, rows in _branches_of(source, first, threads):
+                waiting.append((level, start, stop, self._submit(rows, summand, (start, stop), run)))
                 if len(waiting) >= IN_FLIGHT_PER_THREAD * threads + 1:
                     yield self._next(waiting)
             while waiting:
@@ -130,13 +130,12 @@ class DaskEngine:
 
     def _submit(self, source: RowSource, summand: Any, parts: tuple[int, int], run: str) -> Any:
         """Send a branch; rows in this process travel with it, those of a collection stay where Dask has them."""
+        import dask
+
         root, key = root_of(source), f"planted-sum-{run}-{parts[0]}"
         if isinstance(root, CollectionSource):
-            from dask import delayed
-
-            pairs = [pair for part in range(*parts) for pair in root.delayed_part(part)]
-            task = delayed(_sum_partitions, pure=False)(
-                pairs,
+            task = dask.delayed(_sum_partitions, pure=False)(
+                [list(root.partitions[part]) for part in range(*parts)],
                 source=with_root(source, root.outline()),
                 summand=summand,
                 parts=parts,
@@ -145,7 +144,9 @@ class DaskEngine:
             return self.client.compute(task)
         if isinstance(root, ArraySource):
             source = with_root(source, root.excerpt(*parts))
-        return self.client.submit(_sum_on_worker, source, summand, parts, key=key, pure=False)
+        # Rows travel with the task, so that the scheduler can give it to another worker if one dies.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.submit(_sum_on_worker, source, summand, parts, key=key, pure=False)
 
     def _next(self, waiting: deque[tuple[int, int, int, Any]]) -> tuple[int, Any]:
         """Wait for the first branch under way; say which one failed and why."""
@@ -202,8 +203,15 @@ def _lost(client: Any, part: int, reason: object) -> ClusterError:
     )
 
 
-def _is_collection(source: RowSource) -> bool:
-    return isinstance(root_of(source), CollectionSource)
+def _branches_of(source: RowSource, first: int, threads: int) -> Iterator[tuple[int, int, int, RowSource]]:
+    """Yield branches with the source their worker reads; what only we can read is read here, part by part."""
+    root = root_of(source)
+    if root.n_parts is None:
+        for part, blocks in groupby(root.blocks(first, None), key=lambda block: block.part):
+            yield 0, part, part + 1, with_root(source, HeldSource(tuple(blocks)))
+        return
+    for branch in _branches(first, root.n_parts, 1 if isinstance(root, CollectionSource) else threads):
+        yield *branch, source
 
 
 def _branches(first: int, n_parts: int, threads: int) -> Iterator[tuple[int, int, int]]:
@@ -225,8 +233,7 @@ def _sum_on_worker(source: RowSource, summand: Any, parts: tuple[int, int]) -> A
         return sum_branch(source, summand, *parts)
 
 
-def _sum_partitions(rows: list[Any], *, source: RowSource, summand: Any, parts: tuple[int, int]) -> Any:
+def _sum_partitions(rows: list[list[Any]], *, source: RowSource, summand: Any, parts: tuple[int, int]) -> Any:
     """Sum partitions of a collection that Dask has brought to this worker."""
     outline: Any = root_of(source)
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    return _sum_on_worker(with_root(source, PartitionSource(outline, parts[0], pairs)), summand, parts)
+    return _sum_on_worker(with_root(source, PartitionSource(outline, parts[0], rows)), summand, parts)

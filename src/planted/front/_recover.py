@@ -12,7 +12,8 @@ from planted.front._auto import nothing_found, recover_automatically
 from planted.front._blocks import blocks_of
 from planted.front._cost import require_room
 from planted.front._missing import masked_blocks, recover_despite_missing
-from planted.front._registry import find_method
+from planted.front._registry import find_method, weighing_method
+from planted.moments import RowBlocks
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 from planted.results import Recovery
@@ -38,13 +39,14 @@ def recover(
     Parameters
     ----------
     X : array_like of shape (n, d), DataFrame, Dask array or dataframe, or RowBlocks
-        Inputs. A `planted.RowBlocks` carries inputs and outputs and may be larger than memory; Y is then omitted.
+        Inputs. A `planted.RowBlocks` carries inputs and outputs, perhaps weights, and may be larger than memory; Y is
+        then omitted.
     Y : array_like of shape (n, m) or (n,), or Dask array, dataframe or series, optional
         Outputs.
     n_hidden : int or "auto"
         Number of hidden units, if it is known.
     method : str, default="auto"
-        One of `planted.methods`, or "auto".
+        One of `planted.methods`, or "auto". Rows that carry weights need a method that takes them; "auto" chooses it.
     activation : str, default="relu"
         Activation of the hidden units.
     random_state : int, Generator, SeedSequence or None
@@ -74,6 +76,8 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
+    if missing_labels == "mask" and isinstance(X, RowBlocks) and X.is_weighted:
+        raise BadInputError("rows that carry weights cannot have missing labels; leave out one or the other")
     if missing_labels == "mask":
         again = partial(recover, n_hidden=k, method=method, activation=activation, random_state=random_state)
         with time_budget(budget_seconds):
@@ -90,6 +94,8 @@ def recover(
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     blocks = blocks_of(X, Y)
     require_room(blocks, k)
+    if blocks.is_weighted:
+        method = weighing_method(method)
     name = parse_activation(activation).name
     if method == "auto" and not options:
         return recover_automatically(

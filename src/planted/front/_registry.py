@@ -14,7 +14,7 @@ from importlib import import_module
 from planted.outcomes import BadInputError
 from planted.results import Recovery, Requirements
 
-__all__ = ["Method", "find_method", "methods"]
+__all__ = ["Method", "find_method", "methods", "weighing_method"]
 
 # name -> (module, function); the order is the one in which "auto" tries them: cheap and exact first.
 _MODULES = {
@@ -102,6 +102,35 @@ def find_method(name: str) -> Method:
     module_name, function_name = _MODULES[name]
     module = import_module(module_name)
     return Method(module.REQUIRES, getattr(module, function_name))
+
+
+def weighing_method(name: str) -> str:
+    """Return the method for rows that carry weights, or refuse one that cannot use them.
+
+    Parameters
+    ----------
+    name : str
+        The method asked for; "auto" stands for the first that takes weights.
+
+    Returns
+    -------
+    str
+        Its name.
+
+    Examples
+    --------
+    >>> weighing_method("auto")
+    'restarts'
+    """
+    able = [each for each in _MODULES if "sample_weight" in find_method(each).options]
+    if name == "auto":
+        return able[0]
+    if name in _MODULES and name not in able:
+        raise BadInputError(
+            f"method {name!r} cannot weigh rows; {', '.join(map(repr, able))} can. Name it with method=..., or leave the "
+            "weights out."
+        )
+    return name
 
 
 def methods() -> dict[str, Requirements]:

@@ -6,7 +6,8 @@ from planted.io._checkpoint import Checkpoint, checkpointed
 from planted.io._exports import Export, export_network, import_network, to_sklearn, to_torch
 from planted.io._networks import load_network, load_two_layers, save_network
 from planted.io._sums import read_sums, write_sums
-from planted.io._tables import Table, iter_table, read_table, write_table
+from planted.io._table_write import write_table
+from planted.io._tables import Table, iter_table, read_table
 
 __all__ = [
     "Checkpoint",

@@ -2,7 +2,8 @@
 
 One file, several, or a folder of them are one table, their rows one after the other in the order of their names. Rows are
 cut into blocks across files and row groups, so that results do not depend on how the table was split. Parquet is entered at
-its row groups and `.npy` at any row: workers read their own parts. `.csv`, `.feather` and `.npz` are read from their start.
+its row groups and `.npy` at any row: workers read their own parts. `.csv`, `.feather` and `.npz` are read from their start,
+by one reader.
 """
 
 from __future__ import annotations
@@ -18,8 +19,17 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_finite
-from planted.io._tables import BLOCK_ROWS, Column, choose_columns, cut_evenly, open_source
-from planted.moments import DEFAULT_BLOCK_ROWS, PART_BLOCKS, Block, RowBlocks
+from planted.io._table_columns import Column, choose_columns
+from planted.io._tables import BLOCK_ROWS, cut_evenly, open_source
+from planted.moments import (
+    DEFAULT_BLOCK_ROWS,
+    PART_BLOCKS,
+    Block,
+    RowBlocks,
+    RowSource,
+    outline_rows,
+    weighed_block,
+)
 from planted.outcomes import BadInputError
 
 __all__ = ["TableSource", "open_blocks"]
@@ -33,6 +43,7 @@ def open_blocks(
     *,
     targets: Column | Sequence[Column] | None = None,
     features: Column | Sequence[Column] | None = None,
+    weights: Column | None = None,
     block_rows: int = DEFAULT_BLOCK_ROWS,
 ) -> RowBlocks:
     """Open files as row blocks for `planted.recover`; nothing is loaded but their heads.
@@ -43,6 +54,10 @@ def open_blocks(
         A `.parquet`, `.npy`, `.csv`, `.feather` or `.npz` file, a folder of such files, or several files.
     targets, features : str, int or sequence of them, optional
         The columns, as in `planted.io.read_table`.
+    weights : str or int, optional
+        A column of weights of the rows, which is then neither a feature nor a target by default. Negative and missing
+        weights are refused by row; rows of weight zero are left out. Of the methods of `planted.recover`, "restarts"
+        takes weights, and "auto" then stands for it.
     block_rows : int
         Rows in each block; the last one may be shorter. Results depend on it by rounding only.
 
@@ -65,7 +80,7 @@ def open_blocks(
         raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
     files = _files_of(path)
     first, *others = [open_source(file) for file in files]
-    inputs, outputs = choose_columns(first, targets, features)
+    inputs, outputs, weight = choose_columns(first, targets, features, weights=weights)
     for other in others:
         if other.names != first.names:
             raise BadInputError(
@@ -78,14 +93,15 @@ def open_blocks(
         paths=tuple(map(str, files)),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
+        weight=weight,
         rows=rows,
         block_rows=block_rows,
     )
     return RowBlocks.from_source(source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSource:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TableSource(RowSource):
     """Rows of files; small, so that it can be sent to workers, which open the files themselves.
 
     Parameters
@@ -94,6 +110,8 @@ class TableSource:
         The files.
     inputs, outputs : tuple of int
         Their columns.
+    weight : int or None
+        The column of weights.
     rows : tuple of int or None
         Rows of each file; None if a file can only be read from its beginning.
     block_rows : int
@@ -103,6 +121,7 @@ class TableSource:
     paths: tuple[str, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    weight: int | None
     rows: tuple[int, ...] | None
     block_rows: int
 
@@ -111,31 +130,30 @@ class TableSource:
         """Number of parts, where files can be entered anywhere."""
         return None if self.rows is None else -(-sum(self.rows) // (PART_BLOCKS * self.block_rows))
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether there is a column of weights."""
+        return self.weight is not None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns that are read: inputs, outputs, weights."""
+        return (*self.inputs, *self.outputs, *(() if self.weight is None else (self.weight,)))
+
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
-        """Yield the blocks of some parts.
-
-        Parameters
-        ----------
-        first : int
-            First part.
-        last : int or None
-            End, not included.
-
-        Yields
-        ------
-        Block
-            The rows.
-        """
+        """Yield the blocks of some parts."""
         number, step, d = first * PART_BLOCKS, self.block_rows, len(self.inputs)
+        end = d + len(self.outputs)
         all_names = open_source(self.paths[0]).names
-        names = [all_names[j] for j in (*self.inputs, *self.outputs)]
+        names = [all_names[j] for j in self.columns]
         label = self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}"
         for values in cut_evenly(self._values(number * step), step):
             if last is not None and number >= last * PART_BLOCKS:
                 return
             check_finite(values, f"block {number} of {label}", names=names, first_row=number * step)
-            X, Y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d:])
-            yield Block(number // PART_BLOCKS, number, number * step, X, Y)
+            X, Y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d:end])
+            block = Block(number // PART_BLOCKS, number, number * step, X, Y)
+            yield block if self.weight is None else weighed_block(block, values[:, end])
             number += 1
         if number == 0:
             raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
@@ -148,7 +166,7 @@ class TableSource:
         str
             Hexadecimal digits; equal for the same data.
         """
-        digest = hashlib.sha256(repr((self.inputs, self.outputs, self.block_rows)).encode())
+        digest = hashlib.sha256(repr((self.inputs, self.outputs, self.weight, self.block_rows)).encode())
         for path in map(Path, self.paths):
             info = path.stat()
             digest.update(repr((path.name, info.st_size, info.st_mtime_ns)).encode())
@@ -160,7 +178,7 @@ class TableSource:
 
     def _values(self, row: int) -> Iterator[Array]:
         """Stream inputs and outputs side by side from a row on, file after file."""
-        columns = (*self.inputs, *self.outputs)
+        columns = self.columns
         if self.rows is None:
             streams = (open_source(path).stream(columns, BLOCK_ROWS, 0) for path in self.paths)
             return _dropping(chain.from_iterable(streams), row)
@@ -170,6 +188,13 @@ class TableSource:
             for path, begin, n_rows in zip(self.paths, begins[:-1], self.rows, strict=True)
             if row < begin + n_rows
         )
+
+    def __repr__(self) -> str:
+        files = "a file" if len(self.paths) == 1 else f"{len(self.paths)} files"
+        kind = f"{files} ({Path(self.paths[0]).suffix.lower()})"
+        n_rows = None if self.rows is None else sum(self.rows)
+        columns = [len(self.inputs), len(self.outputs)]
+        return outline_rows(kind, n_rows, columns, block_rows=self.block_rows, weighted=self.is_weighted)
 
 
 def _files_of(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:

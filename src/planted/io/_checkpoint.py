@@ -306,7 +306,9 @@ def fingerprint_of(blocks: RowBlocks) -> str:
         return str(root.fingerprint())
     digest = hashlib.sha256()
     for block in root.blocks(0, None):
-        digest.update(np.ascontiguousarray(block.X).tobytes() + np.ascontiguousarray(block.Y).tobytes())
+        arrays = (block.X, block.Y) if block.w is None else (block.X, block.Y, block.w)
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).tobytes())
         if root.n_parts is None:
             break
     return digest.hexdigest()

@@ -49,8 +49,7 @@ _ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
-    NotImplementedError,
-    RuntimeError,
+    RuntimeError,  # also a compression that zipfile does not know
     ValueError,
     OSError,
 )

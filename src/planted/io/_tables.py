@@ -1,4 +1,4 @@
-"""Read and write tables of numbers: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`.
+"""Read tables of numbers: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`.
 
 `read_table` loads a table, `iter_table` streams it in blocks of rows for data larger than memory; both go
 through the same readers and give the same bits. Files are not trusted: claims of a header are compared
@@ -7,42 +7,32 @@ with the bytes that are there before anything is allocated, and pickled objects 
 
 from __future__ import annotations
 
-import csv
-import difflib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from planted._conversion import require_memory
 from planted._typing import Array
 from planted._validation import check_finite
-from planted.io._atomic import atomic_write
 from planted.io._table_arrays import open_npy, open_npz
-from planted.io._table_arrow import open_feather, open_parquet, require_arrow
+from planted.io._table_arrow import open_feather, open_parquet
+from planted.io._table_columns import Column, choose_columns
 from planted.io._table_csv import open_csv
 from planted.io._table_source import Source
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = [
     "BLOCK_ROWS",
-    "Column",
     "Table",
-    "choose_columns",
     "cut_evenly",
     "iter_table",
     "open_source",
     "read_table",
-    "write_table",
 ]
-
-Column = str | int
-"""A column by its name or by its number, counted from 0 (from -1 at the end)."""
 
 BLOCK_ROWS = 65_536
 """Rows read together unless the caller says otherwise."""
@@ -111,7 +101,7 @@ def read_table(
     >>> folder.cleanup()
     """
     source = open_source(path)
-    inputs, outputs = choose_columns(source, targets, features)
+    inputs, outputs, _ = choose_columns(source, targets, features)
     if source.n_rows is not None:
         X, Y = _fill_arrays(source, inputs, outputs)
     else:
@@ -154,46 +144,8 @@ def iter_table(
     if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
         raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
     source = open_source(path)
-    inputs, outputs = choose_columns(source, targets, features)
+    inputs, outputs, _ = choose_columns(source, targets, features)
     return _checked_blocks(source, inputs, outputs, block_rows=block_rows)
-
-
-def write_table(path: str | os.PathLike[str], columns: Mapping[str, npt.ArrayLike]) -> None:
-    """Write columns of numbers; an existing file is replaced as a whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.csv`, `.npz`, `.parquet` or `.feather` file.
-    columns : mapping of str to array-like of shape (n,)
-        The columns, in order.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> file = Path(folder.name) / "predictions.csv"
-    >>> write_table(file, {"x": [1.0, 2.0], "y": [0.1, 0.2]})
-    >>> file.read_text().split()
-    ['x,y', '1.0,0.1', '2.0,0.2']
-    >>> folder.cleanup()
-    """
-    target = Path(path)
-    writer = _WRITERS.get(target.suffix.lower())
-    if writer is None:
-        raise FileFormatError(
-            f"{target}: cannot write files named {target.suffix!r}, expected one of "
-            f"{', '.join(sorted(_WRITERS))}."
-        )
-    arrays = {name: np.asarray(values) for name, values in columns.items()}
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if not arrays or len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
-        raise BadInputError(f"the columns to write have the shapes {shapes}, expected vectors of one length.")
-    if not target.parent.is_dir():
-        raise BadInputError(f"there is no folder {target.parent} to write {target.name} in. Create it first.")
-    if target.suffix.lower() in {".feather", ".parquet"}:
-        require_arrow(target)
-    atomic_write(target, lambda partial: writer(partial, arrays))
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
@@ -231,82 +183,6 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if repeated:
         raise BadInputError(f"{file} gives several columns the same name: {repeated}. Rename them.")
     return source
-
-
-def choose_columns(
-    source: Source,
-    targets: Column | Sequence[Column] | None,
-    features: Column | Sequence[Column] | None,
-) -> tuple[list[int], list[int]]:
-    """Resolve names and numbers to the columns of the inputs and of the targets.
-
-    Parameters
-    ----------
-    source : Source
-        The table.
-    targets, features : str, int, sequence of them or None
-        As the user gave them.
-
-    Returns
-    -------
-    tuple of list of int
-        Columns of the inputs and of the outputs.
-    """
-    if targets is None:
-        if source.groups:
-            targets = next((name for name in ("Y", "y") if name in source.groups), None)
-            if targets is None:
-                raise BadInputError(
-                    f"{source.path} holds the arrays {sorted(source.groups)}, expected Y (or y) and X. "
-                    "Name them with `targets` and `features`."
-                )
-        else:
-            targets = -1
-    outputs = _resolve(source, targets, "targets")
-    if features is None and "X" in source.groups:
-        features = "X"
-    if features is None:
-        inputs = [j for j in range(len(source.names)) if j not in set(outputs)]
-    else:
-        inputs = _resolve(source, features, "features")
-    both = [source.names[j] for j in inputs if j in set(outputs)]
-    if both:
-        raise BadInputError(f"{source.path}: the columns {both} are both features and targets.")
-    if not inputs:
-        raise BadInputError(
-            f"{source.path} leaves 0 columns for the inputs: it has {len(source.names)} column(s) "
-            f"{source.names[:5]}, and {len(outputs)} of them are targets. Check the separator."
-        )
-    return inputs, outputs
-
-
-def _resolve(source: Source, chosen: Column | Sequence[Column], role: str) -> list[int]:
-    """Turn column names and numbers into column numbers."""
-    items = [chosen] if isinstance(chosen, str | int) else list(chosen)
-    columns: list[int] = []
-    for item in items:
-        if isinstance(item, str):
-            columns.extend(_find_name(source, item, role))
-        elif -len(source.names) <= item < len(source.names):
-            columns.append(int(item) % len(source.names))
-        else:
-            raise BadInputError(
-                f"{source.path} has {len(source.names)} columns, so there is no column {item} ({role})."
-            )
-    if len(set(columns)) < len(columns) or not columns:
-        raise BadInputError(f"{role}={chosen!r} chooses {'a column twice' if columns else 'no column'}.")
-    return columns
-
-
-def _find_name(source: Source, name: str, role: str) -> tuple[int, ...]:
-    if name in source.groups:
-        return source.groups[name]
-    if name in source.names:
-        return (source.names.index(name),)
-    known = [*source.groups, *source.names]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(known[:10])}."
-    raise BadInputError(f"{source.path} has no column {name!r} ({role}). {hint}")
 
 
 def _checked_blocks(
@@ -387,38 +263,3 @@ def _collect_arrays(source: Source, inputs: list[int], outputs: list[int]) -> tu
 
 
 _STREAM_INSTEAD = "Stream it with iter_table, or choose fewer columns."
-
-
-def _write_csv(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write the shortest decimals that read back to the same bits."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(arrays)
-        writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
-
-
-def _write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    with path.open("wb") as file:  # np.savez would add its own suffix to a temporary name
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _write_parquet(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    parquet.write_table(pa.table(dict(arrays)), path, write_page_checksum=True)
-
-
-def _write_feather(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    import pyarrow as pa
-    from pyarrow import feather
-
-    feather.write_feather(pa.table(dict(arrays)), str(path))
-
-
-_WRITERS: dict[str, Callable[[Path, Mapping[str, npt.NDArray[Any]]], None]] = {
-    ".csv": _write_csv,
-    ".feather": _write_feather,
-    ".npz": _write_npz,
-    ".parquet": _write_parquet,
-}

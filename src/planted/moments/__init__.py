@@ -1,16 +1,6 @@
 """Rows in, small arrays out: every sum over the data, mergeable and in blocks."""
 
-from planted.moments._blocks import (
-    DEFAULT_BLOCK_ROWS,
-    PART_BLOCKS,
-    ArraySource,
-    Block,
-    RowBlocks,
-    RowSource,
-    checked_pair,
-    root_of,
-    with_root,
-)
+from planted.moments._blocks import RowBlocks
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._hermite import (
     Contractions,
@@ -29,7 +19,7 @@ from planted.moments._hermite_tensors import (
     relu_coefficients,
 )
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
-from planted.moments._normal import NormalSums, RowWeights, accumulate_normal, augment
+from planted.moments._normal import NormalSums, accumulate_normal, augment
 from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
 from planted.moments._paired import (
     PairedSums,
@@ -40,8 +30,21 @@ from planted.moments._paired import (
 )
 from planted.moments._passes import Engine, Journal, Passes, Summand, accumulate, sum_branch
 from planted.moments._sample import RowSample, sample_rows
+from planted.moments._sources import (
+    DEFAULT_BLOCK_ROWS,
+    PART_BLOCKS,
+    ArraySource,
+    Block,
+    HeldSource,
+    RowSource,
+    checked_pair,
+    outline_rows,
+    weighed_block,
+)
 from planted.moments._summary import RowSummary, summarise_rows
 from planted.moments._sums import FAN_IN, Sums, SumTree, pack_sums, unpack_sums
+from planted.moments._views import root_of, with_root
+from planted.moments._weights import RowWeights, StoredWeights
 
 __all__ = [
     "DEFAULT_BLOCK_ROWS",
@@ -53,6 +56,7 @@ __all__ = [
     "ControlledSlope",
     "Draws",
     "Engine",
+    "HeldSource",
     "HermiteMoments",
     "HermiteTensors",
     "Journal",
@@ -73,6 +77,7 @@ __all__ = [
     "RowWeights",
     "SampleHermite",
     "SampleMoments",
+    "StoredWeights",
     "SumTree",
     "Summand",
     "Sums",
@@ -92,6 +97,7 @@ __all__ = [
     "hermite_values",
     "joint_moments",
     "masked_products",
+    "outline_rows",
     "pack_sums",
     "rank_one_squares",
     "relu_coefficients",
@@ -102,6 +108,7 @@ __all__ = [
     "summarise_rows",
     "triangle_weights",
     "unpack_sums",
+    "weighed_block",
     "whitening_map",
     "with_root",
 ]

@@ -14,7 +14,6 @@ squares the condition number. Memory: O((kp)²) plus one block; time: one symmet
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +22,10 @@ from planted._typing import Array
 from planted.moments._blocks import RowBlocks
 from planted.moments._passes import accumulate
 from planted.moments._sums import Sums
+from planted.moments._weights import RowWeights
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["NormalSums", "RowWeights", "accumulate_normal", "augment"]
-
-RowWeights = Callable[[int, Array, Array], Array]
-"""Called as ``weights(number of the first row, X, Y)``; returns one non-negative weight for each of these rows."""
+__all__ = ["NormalSums", "accumulate_normal", "augment"]
 
 _BLOCK_BYTES = 16_000_000  # masked inputs of one slice stay in cache-friendly memory
 

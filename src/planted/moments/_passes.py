@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from planted.moments._sums import Sums, SumTree
+from planted.moments._weights import bind_weights
 from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted._typing import Array
-    from planted.moments._blocks import RowBlocks, RowSource
+    from planted.moments._blocks import RowBlocks
+    from planted.moments._sources import RowSource
 
 __all__ = ["Engine", "Journal", "LocalEngine", "Passes", "Summand", "accumulate", "sum_branch"]
 
@@ -200,7 +202,8 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
         raise
     total = tree.total()
     if total is None:
-        raise BadInputError("the data have 0 sample(s)")
+        what = "all weights are zero: the data have" if blocks.is_weighted else "the data have"
+        raise BadInputError(f"{what} 0 sample(s)")
     if journal is not None:
         journal.close_pass(number, total)
     return total
@@ -237,6 +240,6 @@ def _sum_parts(source: RowSource, summand: Summand[S], first: int, last: int | N
             yield total
             part, total = part + 1, None
         if len(block.X):
-            sums = summand(block.first_row, block.X, block.Y)
+            sums = bind_weights(summand, block.first_row, block.w)(block.first_row, block.X, block.Y)
             total = sums if total is None else total.merge(sums)
     yield total

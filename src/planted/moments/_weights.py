@@ -1,0 +1,133 @@
+"""Weights of rows: one number for each, read with the row it belongs to.
+
+A source may carry a weight beside every row (a column of a file, an array, a Dask series). Rows of weight zero are left out
+where they are read. A sum that can be weighted has a field ``weights``, a `RowWeights`; `StoredWeights` stands there for
+the weights that the rows carry, and is given those of a block when the block is summed. So weights are never held for more
+than a block, and go with the rows to whoever sums them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from planted._typing import Array
+from planted.outcomes import BadInputError
+
+__all__ = ["RowWeights", "StoredWeights", "bind_weights", "checked_weights", "weighed_rows"]
+
+F = TypeVar("F")
+
+RowWeights = Callable[[int, Array, Array], Array]
+"""Called as ``weights(number of the first row, X, Y)``; returns one non-negative weight for each of these rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """The weights that rows carry, as a `RowWeights`.
+
+    Parameters
+    ----------
+    scale : float
+        They are multiplied by it.
+    first_row : int
+        Number of the first row of the block that is being summed.
+    values : ndarray of shape (rows,) or None
+        Its weights; None while no block is being summed.
+    """
+
+    scale: float = 1.0
+    first_row: int = 0
+    values: Array | None = None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> Array:
+        """Return the weights of some rows of the block."""
+        assert self.values is not None, (
+            "stored weights are read with their rows, in a pass over weighted rows"
+        )
+        start = first_row - self.first_row
+        return self.scale * self.values[start : start + len(X)]
+
+
+def bind_weights(function: F, first_row: int, values: Array | None) -> F:
+    """Return a function of a block with the weights of that block, if it asks for stored ones.
+
+    Parameters
+    ----------
+    function : callable
+        A summand or a transformation, with or without a field ``weights``.
+    first_row : int
+        Number of the block's first row.
+    values : ndarray of shape (rows,) or None
+        The block's weights.
+
+    Returns
+    -------
+    callable
+        The function itself, or a copy that knows the weights.
+    """
+    given = getattr(function, "weights", None)
+    if not isinstance(given, StoredWeights):
+        return function
+    bound = StoredWeights(given.scale, first_row, values)
+    return replace(function, weights=bound)  # type: ignore[type-var]  # with such a field it is a dataclass
+
+
+def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
+    """Return weights as a vector, or refuse them by row.
+
+    Parameters
+    ----------
+    values : array_like of shape (rows,) or (rows, 1)
+        The weights.
+    first_row : int
+        Number of the first row.
+    label : str
+        How messages call them.
+
+    Returns
+    -------
+    ndarray of shape (rows,)
+        The weights as float64.
+
+    Examples
+    --------
+    >>> checked_weights([[1], [0]], 0, "weights")
+    array([1., 0.])
+    """
+    weights = np.ravel(np.asarray(values, dtype=np.float64))
+    is_bad = ~(np.isfinite(weights) & (weights >= 0))
+    if is_bad.any():
+        place = int(np.argmax(is_bad))
+        raise BadInputError(
+            f"{label}: the weight of row {first_row + place} is {weights[place]}; weights must be finite and zero or more. "
+            "Give rows that should not count a weight of 0."
+        )
+    return weights
+
+
+def weighed_rows(X: npt.NDArray[Any], Y: npt.NDArray[Any], w: Array) -> tuple[Any, Any, Array]:
+    """Leave out the rows of weight zero.
+
+    Parameters
+    ----------
+    X : ndarray of shape (rows, d)
+        Inputs.
+    Y : ndarray of shape (rows, m)
+        Outputs.
+    w : ndarray of shape (rows,)
+        Weights.
+
+    Returns
+    -------
+    tuple of ndarray
+        The rows that count, with their weights.
+    """
+    if len(w) != len(X):
+        raise BadInputError(f"there are {len(w)} weights for {len(X)} rows; expected one for each")
+    counts = w > 0
+    return (X, Y, w) if counts.all() else (X[counts], Y[counts], w[counts])

@@ -5,9 +5,9 @@ Idea        1. The methods' cards say which of them apply. They are tried in the
                over with the reason. Nothing is measured that no card asks for.
             2. The first answer that is certified, RECOVERED, ends the search. One that reproduces every sample to rounding
                and says why it is not the only one is returned unless a later one is certified.
-            3. Otherwise every network found is refined again on a part of the rows and scored on the rest; the best
-               score wins, scores within `TIE` of it give way to fewer units. An answer with a cross-validation of its own
-               gives way only to one that is better by `CLEARLY`.
+            3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
+               was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
+               fewer units. An answer with a cross-validation of its own gives way only to one better by `CLEARLY`.
             4. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
                so far is returned as STOPPED_EARLY.
             What happened to each method is in `trace`.
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from planted._clock import OutOfTime, check_time, time_budget
-from planted._typing import Progress, Seed
+from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import prepare_problem
-from planted.algorithms.refine import refine
 from planted.front._diagnose import Facts, check_method
 from planted.front._registry import Method, find_method, methods
 from planted.moments import RowBlocks, sample_rows
@@ -35,9 +35,9 @@ from planted.results import Evidence, Provenance, Recovery, Unavailable
 __all__ = ["nothing_found", "recover_automatically"]
 
 SCORE_ROWS = 5000
-HELD_OUT = 0.25
+FOLDS = 4
 TIE = 0.01  # relative difference of held-out scores that counts as none
-CLEARLY = 0.1  # part of its error by which a cross-validated answer must be beaten on one split
+CLEARLY = 0.1  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
 def recover_automatically(
@@ -74,7 +74,6 @@ def recover_automatically(
     seed = np.random.SeedSequence() if random_state is None else random_state
     trace: list[dict[str, Any]] = []
     answers: list[Recovery] = []
-    interrupted = False
     try:
         with time_budget(budget_seconds):
             problem = prepare_problem(blocks, random_state=seed)
@@ -91,6 +90,7 @@ def recover_automatically(
                     and answer.network is not None
                 ):
                     break
+            best = _choose(blocks, answers, activation)
     except KeyboardInterrupt as interrupt:
         if not isinstance(interrupt, OutOfTime) and not answers:
             raise
@@ -100,12 +100,9 @@ def recover_automatically(
                 "outcome": "out of time" if isinstance(interrupt, OutOfTime) else "interrupted",
             }
         )
-        interrupted = True
-    best = _choose(blocks, answers, seed)
+        best = _stopped_early(blocks, answers)
     if best is None:
         return nothing_found(blocks, trace, n_hidden)
-    if interrupted and best.outcome is not Outcome.RECOVERED:
-        best = replace(best, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
     return replace(best, trace=(*trace, *best.trace))
 
 
@@ -158,34 +155,66 @@ def _line(answer: Recovery) -> dict[str, Any]:
     }
 
 
-def _choose(blocks: RowBlocks, answers: list[Recovery], seed: Seed) -> Recovery | None:
-    """Return the certified answer, or the best by held-out residual with ties to the simpler (step 3)."""
-    for answer in answers:
-        if answer.outcome is Outcome.RECOVERED or _reproduces_all(answer):
-            return answer
+def _choose(blocks: RowBlocks, answers: list[Recovery], activation: str) -> Recovery | None:
+    """Return the certified answer, or the best by cross-validation with ties to the simpler (step 3)."""
+    if _settled(answers):
+        return _settled(answers)
     found = [answer for answer in answers if answer.network is not None]
+    if any(
+        answer.outcome is Outcome.STOPPED_EARLY for answer in found
+    ):  # whoever stopped it wants no more work
+        return _stopped_early(blocks, answers)
     steady = [answer for answer in found if "held_out_mse" in answer.stats]
-    if steady:  # others are judged after a fit to all rows, which flatters those with hardly fewer unknowns than samples
-        found = [answer for answer in found if answer.outcome is not Outcome.TOO_FEW_SAMPLES]
+    if steady:
+        found = [answer for answer in found if not _has_few_samples(answer)]
     if len(found) <= 1:
         return found[0] if found else (answers[0] if answers else None)
-    X, Y = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
-    cut = max(int(HELD_OUT * len(X)), 1)
-    train, held_out = RowBlocks.from_arrays(X[cut:], Y[cut:]), (X[:cut], Y[:cut])
-    scores = [_score(train, held_out, answer) for answer in found]
+    rows = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
+    scores = [_score(rows, answer, activation) for answer in found]
     if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
         return steady[0]
     good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
     return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
 
 
-def _score(train: RowBlocks, held_out: tuple[Any, Any], answer: Recovery) -> float:
-    """Return the squared error on rows held out, from the method's own cross-validation where it has one."""
+def _has_few_samples(answer: Recovery) -> bool:
+    """Return whether there are hardly more samples than unknowns: a comparison would be luck."""
+    lines = [item for item in answer.evidence if item.name == "samples"]
+    return answer.outcome is Outcome.TOO_FEW_SAMPLES or not all(item.passed for item in lines)
+
+
+def _settled(answers: list[Recovery]) -> Recovery | None:
+    """Return the first answer that needs no comparison: certified, or reproducing all samples."""
+    return next((a for a in answers if a.outcome is Outcome.RECOVERED or _reproduces_all(a)), None)
+
+
+def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> float:
+    """Return the squared error on rows the search did not see, from the method's own cross-validation where it has one."""
     if "held_out_mse" in answer.stats:
         return float(answer.stats["held_out_mse"])
     assert answer.network is not None
-    fitted = refine(train, answer.network, max_iter=20).network
-    return float(((held_out[1] - fitted(held_out[0])) ** 2).mean())
+    X, Y = rows
+    method = find_method(answer.provenance.algorithm)
+    search = partial(method.run, random_state=0, **method.activation_keyword(activation))
+    folds = np.random.default_rng(FOLDS).permutation(len(X)) % FOLDS
+    errors = []
+    for fold in range(FOLDS):
+        train, test = folds != fold, folds == fold
+        again = search(RowBlocks.from_arrays(X[train], Y[train]), answer.network.n_hidden).network
+        errors.append(np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean()))
+    return float(np.mean(errors))
+
+
+def _stopped_early(blocks: RowBlocks, answers: list[Recovery]) -> Recovery | None:
+    """Return the best so far, by the residual: there is no time for a comparison."""
+    found = [answer for answer in answers if answer.network is not None]
+    best = _settled(answers)
+    if best is None and found:
+        X, Y = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
+        best = min(found, key=lambda answer: float(((Y - answer.network(X)) ** 2).mean()))  # type: ignore[misc]
+    if best is None or best.outcome is Outcome.RECOVERED:
+        return best
+    return replace(best, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
 
 
 def nothing_found(

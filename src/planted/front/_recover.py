@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from planted._clock import OutOfTime, time_budget
 from planted._typing import Progress, Seed
 from planted._validation import check_n_hidden
 from planted.front._auto import nothing_found, recover_automatically
-from planted.front._blocks import blocks_of
+from planted.front._blocks import blocks_and_notices
 from planted.front._cost import require_room
 from planted.front._missing import masked_blocks, recover_despite_missing
 from planted.front._registry import find_method, weighing_method
@@ -92,13 +93,26 @@ def recover(
             )
     if missing_labels != "refuse":
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
-    blocks = blocks_of(X, Y)
+    blocks, notices = blocks_and_notices(X, Y)
     require_room(blocks, k)
     if blocks.is_weighted:
         method = weighing_method(method)
     name = parse_activation(activation).name
-    if method == "auto" and not options:
-        return recover_automatically(
+    if method != "auto":
+        answer = _run_method(
+            blocks,
+            k,
+            method,
+            activation=name,
+            random_state=random_state,
+            progress=progress,
+            budget_seconds=budget_seconds,
+            options=options,
+        )
+    elif options:
+        raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
+    else:
+        answer = recover_automatically(
             blocks,
             k,
             activation=name,
@@ -106,12 +120,25 @@ def recover(
             progress=progress,
             budget_seconds=budget_seconds,
         )
-    if method == "auto":
-        raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
+    return replace(answer, stats={**answer.stats, "notices": list(notices)}) if notices else answer
+
+
+def _run_method(
+    blocks: RowBlocks,
+    k: int | str,
+    method: str,
+    *,
+    activation: str,
+    random_state: Seed,
+    progress: Progress | None,
+    budget_seconds: float | None,
+    options: dict[str, Any],
+) -> Recovery:
+    """Run the method that was asked for."""
     chosen = find_method(method)
-    chosen.requires.check_activation(name)
+    chosen.requires.check_activation(activation)
     chosen.check_options(options)
-    keywords = chosen.activation_keyword(name) | options
+    keywords = chosen.activation_keyword(activation) | options
     try:
         with time_budget(budget_seconds):
             return chosen.run(blocks, k, random_state=random_state, progress=progress, **keywords)

@@ -7,6 +7,7 @@ differs, `EXCEPTIONS` says so. ``test_bad_input_matrix.py`` runs every cell, ``d
 from __future__ import annotations
 
 import io
+import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,6 +127,14 @@ def read_only(values: Any) -> Any:
     return copy
 
 
+def mapped(values: Any) -> Any:
+    """Return a read-only memory map of a file that goes away with it."""
+    with tempfile.TemporaryFile() as file:
+        file.write(np.ascontiguousarray(values).tobytes())
+        file.flush()
+        return np.memmap(file, dtype=values.dtype, mode="r", shape=values.shape)
+
+
 VALUE, TYPE, SAME = "ValueError", "TypeError", "same answer"
 ROW_ONLY, NO_ROWS = "not finite in that row alone", "no rows out"
 CASES = (
@@ -183,6 +192,8 @@ CASES = (
         "not contiguous", lambda X, Y: (np.repeat(X, 2, axis=1)[:, ::2], np.repeat(Y, 2, axis=0)[::2]), SAME
     ),
     Case("read-only", lambda X, Y: (read_only(X), read_only(Y)), SAME),
+    Case("read-only memory map", lambda X, Y: (mapped(X), mapped(Y)), SAME),
+    Case("text", lambda X, Y: ("data.csv", Y), TYPE, BadInputTypeError, "of type str"),
     Case("frame of numbers", lambda X, Y: (as_frame(X), Y), SAME),
     Case("nested lists", lambda X, Y: (X.tolist(), Y.tolist()), SAME),
 )
@@ -236,15 +247,41 @@ FILES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 FAULTS = (
     ("Ctrl-C while working", "exit code 130, nothing half written",
      "contract/test_cli_process.py::test_ctrl_c_ends_with_130"),
+    ("Ctrl-C in a long run", "a checkpoint is left, exit code 130",
+     "pathology/test_scale_interrupts.py::test_the_first_interrupt_leaves_a_checkpoint_and_exits_130"),
+    ("Ctrl-C a second time", "ends at once", "pathology/test_faults.py::test_a_second_interrupt_ends_at_once"),
+    ("interrupted or killed, then resumed", "the bytes of an uninterrupted run",
+     "pathology/test_scale_interrupts.py::test_ten_interruptions_cost_time_and_no_byte"),
+    ("a checkpoint of other data, parameters or version", "refused, the difference is named",
+     "unit/test_scale_checkpoint.py::test_a_checkpoint_of_something_else_is_refused"),
+    ("a damaged checkpoint", "named", "unit/test_scale_checkpoint.py::test_a_damaged_checkpoint_is_named"),
+    ("a worker of a cluster is killed", "recomputed, the same bits",
+     "pathology/test_scale_cluster.py::test_a_killed_worker_costs_time_and_no_bit"),
+    ("a block that kills or breaks every worker", "an error with the block's number",
+     "pathology/test_scale_cluster.py::test_a_poison_block_is_named"),
+    ("the scheduler is lost", "one line, exit code 2",
+     "pathology/test_scale_cluster.py::test_started_by_hand_and_the_scheduler_lost"),
+    ("killed or failed while writing a network", "the old file is intact",
+     "unit/test_save_load.py::test_a_failed_write_leaves_the_old_file"),
+    ("the disk is full", "old files are intact, the run goes on without checkpoints",
+     "unit/test_scale_checkpoint.py::test_a_full_disk_leaves_old_files_and_does_not_stop_the_run"),
+    ("no terminal, no home, a folder that cannot be written to", "works",
+     "pathology/test_faults.py::test_without_terminal_home_or_writable_folder"),
     ("the reader of a pipe goes away", "no traceback",
      "contract/test_cli_process.py::test_a_pipe_that_closes_early_is_not_a_crash"),
     ("not enough memory for a table", "refused with the number and the alternative",
      "pathology/test_bad_files.py::test_tables_larger_than_memory_are_refused_with_the_number"),
+    ("not enough memory for the sums", "refused before anything is read",
+     "unit/test_scale_cost.py::test_sums_that_do_not_fit_are_refused_before_anything_is_read"),
     ("a file may not be read", "named, with the reason", "pathology/test_bad_files.py::test_permission_is_named"),
     ("a column named like markup", "escaped in the report", "contract/test_report.py::test_html_escapes_every_name"),
     ("a file is cut anywhere", "refused", "pathology/test_bad_files.py::test_truncation_anywhere_is_refused"),
     ("an archive that expands", "refused before it does",
      "pathology/test_bad_files.py::test_zip_bombs_are_refused_before_they_expand"),
+    ("an ONNX file whose numbers are in another file", "named and not opened",
+     "unit/test_exports.py::test_numbers_in_another_file_are_named_and_not_opened"),
+    ("a damaged or malicious ONNX file", "a typed error",
+     "unit/test_exports.py::test_broken_and_malicious_onnx_is_a_file_format_error"),
     ("a fault of planted itself", "exit code 3, one line",
      "contract/test_cli_commands.py::test_errors_are_one_line_and_a_code"),
 )  # fmt: skip

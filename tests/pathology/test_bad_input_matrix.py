@@ -28,6 +28,7 @@ from pathology.matrix import (
 )
 from planted.cli import app
 from planted.outcomes import DataWarning, Outcome, RecoveryWarning
+from planted.reporting import summarise
 
 TESTS = Path(__file__).resolve().parents[1]
 READERS = ("recover", "diagnose", "memorize", "predict")
@@ -157,6 +158,11 @@ def test_a_constant_column_is_warned_about_and_gets_no_weight() -> None:
     with pytest.warns(DataWarning, match="constant"):
         answer = planted.recover(rows, SOUND.Y, method="complementarity", random_state=0)
     assert answer.network is not None and np.abs(answer.network.W[:, 3]).max() == 0.0
+    assert "1 constant column(s) in X: 3" in summarise(answer).text().replace("\n", " ")
+    with pytest.warns(DataWarning, match="constant"):
+        diagnosis = planted.diagnose(rows, SOUND.Y, random_state=0)
+    findings = {item.name: item for item in diagnosis.findings}
+    assert findings["constant input columns"].measured == 1
 
 
 def test_repeated_rows_are_accepted_and_no_proof() -> None:
@@ -164,6 +170,7 @@ def test_repeated_rows_are_accepted_and_no_proof() -> None:
     rows, targets = np.repeat(SOUND.X[few], 50, axis=0), np.repeat(SOUND.Y[few], 50, axis=0)
     answer = planted.recover(rows, targets, 2, method="complementarity", random_state=0)
     assert answer.outcome is not Outcome.RECOVERED
+    assert "effective sample size is 6" in summarise(answer).text().replace("\n", " ")
 
 
 @pytest.mark.parametrize("n", [1, 2])

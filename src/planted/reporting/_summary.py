@@ -128,9 +128,10 @@ def _facts(recovery: Recovery) -> tuple[tuple[str, str], ...]:
 
 def _evidence_section(recovery: Recovery) -> Section:
     """The certificate: what is needed, what the data gave, and whether it holds."""
+    notices = tuple(str(notice) for notice in recovery.stats.get("notices", ()))
     if not recovery.evidence:
         text = "The method recorded no measurements behind this outcome."
-        return Section("evidence", "The evidence", (text,))
+        return Section("evidence", "The evidence", (text, *notices))
     judged = [item for item in recovery.evidence if item.comparison != "info"]
     passed = sum(item.passed for item in judged)
     table = Table(
@@ -143,7 +144,7 @@ def _evidence_section(recovery: Recovery) -> Section:
         lead = f"{passed} of {len(judged)} requirements hold; each was checked on these samples."
     else:
         lead = "No requirement was tested; the measurements below are for information."
-    return Section("evidence", "The evidence", (lead,), (table,))
+    return Section("evidence", "The evidence", (lead, *notices), (table,))
 
 
 def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:

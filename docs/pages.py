@@ -209,7 +209,9 @@ def bad_input_page() -> str:
             ),
             _table(("", *matrix.ENTRIES), behaviours, widths=" ".join(["16"] + ["9"] * len(matrix.ENTRIES))),
             _heading("Damaged files", "-"),
-            _paragraph("For each of the commands ``recover``, ``diagnose``, ``memorize`` and ``predict``:"),
+            _paragraph(
+                "For each of the commands ``recover``, ``diagnose``, ``memorize``, ``predict`` and ``sums``:"
+            ),
             _table(("file", "format", "behaviour"), files, widths="50 15 35"),
             _heading("Faults", "-"),
             _table(("fault", "behaviour", "test"), faults, widths="25 30 45"),

@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "ENTRIES",
     "FAULTS",
     "FILES",
+    "LEFT_OUT",
     "NETWORK",
     "NO_ROWS",
     "ROW_ONLY",
@@ -82,10 +84,31 @@ def fit_classifier(X: Any, Y: Any) -> Any:
     return planted.MemorizingClassifier(random_state=0).fit(X, labels).decision_function(X)
 
 
+def partial_fit(X: Any, Y: Any) -> Any:
+    model = planted.TwoLayerRegressor(method="complementarity", random_state=0)
+    return model.partial_fit(X, Y).predict(SOUND.X)
+
+
+@cache
+def fitted(kind: type) -> Any:
+    model = kind(random_state=0)
+    return model.fit(SOUND.X, CLASSES if kind is planted.MemorizingClassifier else SOUND.Y)
+
+
 def predict(X: Any, Y: Any) -> Any:
-    return (
-        planted.TwoLayerRegressor(method="complementarity", random_state=0).fit(SOUND.X, SOUND.Y).predict(X)
-    )
+    return fitted(planted.TwoLayerRegressor).predict(X)
+
+
+def predict_memorized(X: Any, Y: Any) -> Any:
+    return fitted(planted.MemorizingRegressor).predict(X)
+
+
+def predict_classes(X: Any, Y: Any) -> Any:
+    return fitted(planted.MemorizingClassifier).decision_function(X)
+
+
+def outliers(X: Any, Y: Any) -> Any:
+    return planted.outliers(NETWORK, X, Y).limits
 
 
 def evaluate(X: Any, Y: Any) -> Any:
@@ -104,10 +127,14 @@ ENTRIES: dict[str, Callable[[Any, Any], Any]] = {
     "TwoLayerRegressor.fit": fit_regressor,
     "MemorizingRegressor.fit": fit_memorizing,
     "MemorizingClassifier.fit": fit_classifier,
+    "TwoLayerRegressor.partial_fit": partial_fit,
+    "outliers": outliers,
     "TwoLayerRegressor.predict": predict,
+    "MemorizingRegressor.predict": predict_memorized,
+    "MemorizingClassifier.predict": predict_classes,
     "TwoLayerNetwork(X)": evaluate,
 }
-INPUTS_ONLY = {"TwoLayerRegressor.predict", "TwoLayerNetwork(X)"}
+INPUTS_ONLY = {name for name in ENTRIES if name.endswith(".predict")} | {"TwoLayerNetwork(X)"}
 OWN_TARGETS = {"MemorizingClassifier.fit"}  # classes, which have rules of their own
 
 
@@ -136,7 +163,7 @@ def mapped(values: Any) -> Any:
 
 
 VALUE, TYPE, SAME = "ValueError", "TypeError", "same answer"
-ROW_ONLY, NO_ROWS = "not finite in that row alone", "no rows out"
+ROW_ONLY, NO_ROWS, LEFT_OUT = "not finite in that row alone", "no rows out", "that label is left out"
 CASES = (
     Case("NaN in X", lambda X, Y: (with_value(X, 7, 1, np.nan), Y), VALUE, BadInputError, "row 7, column 1"),
     Case("inf in X", lambda X, Y: (with_value(X, 7, 1, np.inf), Y), VALUE, BadInputError, "row 7, column 1"),
@@ -203,8 +230,11 @@ EXCEPTIONS: dict[tuple[str, str], tuple[str, type[Exception] | None, str]] = {
     # scikit-learn's own checks ask for a ValueError here.
     **{
         (entry, "complex"): (VALUE, ValueError, "Complex data not supported")
-        for entry in ("TwoLayerRegressor.fit", "MemorizingRegressor.fit", "MemorizingClassifier.fit")
+        for entry in ENTRIES
+        if entry.endswith("fit")
     },
+    # A label that is missing is no outlier.
+    ("outliers", "NaN in Y"): (LEFT_OUT, None, ""),
     # A network is a function: it computes what it is given, and says what shape it needs.
     **{
         ("TwoLayerNetwork(X)", name): (ROW_ONLY, None, "")

@@ -2,8 +2,8 @@
 
 mutmut changes one operator, constant or argument at a time; a mutant is killed when a unit test fails or hangs. There
 are thousands of mutants, so --sample of each package are drawn with --seed. Every mutant runs in a fork of a process that
-has imported everything, against those unit tests alone that call the changed function, the fastest first. What only a
-theorem or contract test would notice counts as surviving, and so does a mutant that changes nothing a caller can see.
+has imported everything, against those unit tests alone that call the changed function, the fastest first, for some seconds.
+What only a slow, a theorem or a contract test would notice counts as surviving, and so does a mutant that changes nothing.
 
 The score is killed / drawn, with its 95 % Wilson interval. Survivors are stored with their change; `REASONS` says of those
 that were read why no test can or should kill them. They count as survivors all the same.
@@ -33,8 +33,8 @@ SCORE = 0.85
 TESTS = (*PACKAGES, "cone", "highs", "sums")
 FILES = ("README.md", "LICENSE")
 KILLED = {"killed", "timeout", "segfault"}
-# A test slower than this many seconds is left out, it would be run for hundreds of mutants.
-SLOWEST = 5.0
+# Seconds of tests for each mutant, the fastest first: what would need the slow ones to be noticed survives.
+SECONDS = 10.0
 # Function, what was put in, and why no test kills it.
 REASONS: tuple[tuple[str, str, str], ...] = ()
 PROJECT = """
@@ -48,8 +48,9 @@ timeout_constant = 2.0
 timeout_multiplier = 3.0
 use_git_change_detection = false
 """
-# Read by pytest in every fork: the order of the tests is what mutmut measured, and the slow ones are not run again.
+# Read by pytest in every fork: mutmut has measured the tests before.
 PLUGIN = """
+import itertools
 import json
 import pathlib
 
@@ -58,7 +59,8 @@ def pytest_collection_modifyitems(items):
     stats = pathlib.Path("mutmut-stats.json")
     seconds = json.loads(stats.read_text())["duration_by_test"] if stats.exists() else {{}}
     items.sort(key=lambda item: seconds.get(item.nodeid, 0.0))
-    items[:] = [item for item in items if seconds.get(item.nodeid, 0.0) <= {slowest}] or items[:1]
+    total = itertools.accumulate(seconds.get(item.nodeid, 0.0) for item in items)
+    items[:] = [item for item, spent in zip(items, total) if spent <= {limit}] or items[:1]
 """
 
 
@@ -101,7 +103,7 @@ def prepare(folder: Path) -> None:
     ]
     table = PROJECT.format(paths=quoted(paths), tests=quoted(tests), files=quoted(FILES))
     (folder / "pyproject.toml").write_text(project + table, encoding="utf-8")
-    (folder / "fastest_first.py").write_text(PLUGIN.format(slowest=SLOWEST), encoding="utf-8")
+    (folder / "fastest_first.py").write_text(PLUGIN.format(limit=SECONDS), encoding="utf-8")
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -404,9 +404,7 @@ def test_the_error_falls_like_the_root_of_the_samples():
 
 def test_an_empty_null_space_ends_the_noiseless_search():
     """k units would leave k vectors: where there is none, no search over half-spaces can find one."""
-    data = dataset(
-        600, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, activity=(0.3, 0.7), random_state=3
-    )
+    data = dataset(600, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, activity=(0.3, 0.7), random_state=3)
     recovery = planted.recover(data.X, data.Y, method="complementarity", noise="none", random_state=0)
     assert (recovery.outcome, recovery.network) == (Outcome.STOPPED_EARLY, None)
     assert recovery.stats["starts"] == 0

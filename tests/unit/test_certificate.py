@@ -160,6 +160,15 @@ def test_corners_of_a_cube_are_recovered_right_or_not_at_all(seed):
         assert "of 32 samples" in recovery.detail or "undetermined" in recovery.detail
 
 
+@pytest.mark.parametrize("seed", [19, 48, 88])
+def test_a_kink_that_came_to_rest_on_a_sample_is_not_determined(seed):
+    """A unit that can turn without changing any of 16 outputs turns until a corner lies on its kink, and no further."""
+    data = world(100, d=4, k=5, m=5, seed=seed, law="rademacher", activity=None, bias=(-0.5, 0.5))
+    recovery = recover(data.X, data.Y, random_state=0)
+    assert planted.parameter_error(recovery.network, data.network) > 0.1
+    assert recovery.outcome is Outcome.NOT_IDENTIFIABLE
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_dependent_inputs_leave_a_direction_undetermined(noise):
     data = world(400, d=9, noise=noise)

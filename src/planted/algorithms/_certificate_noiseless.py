@@ -32,6 +32,7 @@ RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the 
 # Output weight in output standard deviations: a weaker unit is not told from rounding.
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 FIT_PART = 0.9
+ON_KINK = 1e-9  # part of a unit's largest pre-activation below which a sample lies on neither side of its kink
 
 
 def certify_noiseless(
@@ -71,7 +72,7 @@ def certify_noiseless(
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)
-    distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])  # repeated rows are no evidence
+    distinct = _telling_rows(problem, net)
     seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
     chosen = distinct[problem.rng.permutation(len(distinct))[: int(np.ceil(FIT_PART * len(distinct)))]]
     local = information(accumulate_normal(_part(problem, chosen), net), net, offset=offset, biases=biases)
@@ -92,6 +93,17 @@ def certify_noiseless(
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
     text = _claim(rows, uniqueness, searched=rivals is not None)
     return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
+
+
+def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
+    """Return the places of rows that are evidence: repeated ones are not, nor those that lie on a unit's kink.
+
+    A kink that can move without changing any output comes to rest on a sample; counted as seen on, that sample would make
+    the unit look determined.
+    """
+    distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])
+    t = np.abs(network.preactivations(problem.X[distinct]))
+    return distinct[(t >= ON_KINK * t.max(axis=0)).all(axis=1)]
 
 
 def _part(problem: Problem, chosen: IntArray) -> RowBlocks:

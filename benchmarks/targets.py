@@ -168,6 +168,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         r"fixed sample, d = k = 50",
         "The one seed that was run is exact; five were asked for, and each takes minutes of CPU.",
     ),
+    (
+        "nist",
+        r"^far starts",
+        "Refining is a local search that is started near its end. From NIST's far starts of MGH17, MGH10 and BoxBOD it descends "
+        "into another valley: it damps steps but has no region of trust. From the near starts all problems are solved.",
+    ),
 )
 
 

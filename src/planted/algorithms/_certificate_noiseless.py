@@ -103,7 +103,8 @@ def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
     """
     distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])
     t = np.abs(network.preactivations(problem.X[distinct]))
-    return distinct[(t >= ON_KINK * t.max(axis=0)).all(axis=1)]
+    telling: IntArray = distinct[(t >= ON_KINK * t.max(axis=0)).all(axis=1)]
+    return telling
 
 
 def _part(problem: Problem, chosen: IntArray) -> RowBlocks:

@@ -171,8 +171,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "nist",
         r"^far starts",
-        "Refining is a local search that is started near its end. From NIST's far starts of MGH17, MGH10 and BoxBOD it descends "
-        "into another valley: it damps steps but has no region of trust. From the near starts all problems are solved.",
+        "Refining is a local search that is started near its end. From NIST's far starts of MGH17, MGH10 and BoxBOD it "
+        "descends into another valley: it damps steps but has no region of trust. From near starts all are solved.",
     ),
 )
 

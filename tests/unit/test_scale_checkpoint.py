@@ -188,24 +188,3 @@ def test_files_of_sums_merge_in_any_order(tmp_path):
         read_sums([tmp_path / "a.sums"])
     with pytest.raises(BadInputError, match="there is no file"):
         read_sums([tmp_path / "c.sums"])
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_partial_fit_in_any_order_is_one_fit(noise):
-    data = planted.simulate.dataset(
-        300, n_features=3, n_hidden=2, n_outputs=3, law="exponential", activity=(0.3, 0.7), noise=noise,
-        random_state=2,
-    )  # fmt: skip
-
-    def model():
-        options = {"noise": "present", "n_restarts": 1} if noise else {}
-        return planted.TwoLayerRegressor(2, "complementarity", options=options, random_state=0)
-
-    whole = model().fit(data.X, data.Y)
-    parts = model()
-    for rows in (slice(200, 300), slice(0, 50), slice(50, 200)):
-        parts.partial_fit(data.X[rows], data.Y[rows])
-    assert planted.parameter_error(parts.network_, whole.network_) < 1e-12
-    assert planted.parameter_error(whole.network_, data.network) < (0.2 if noise else 1e-12)
-    parts.fit(data.X[:200], data.Y[:200])  # fit forgets what partial_fit has seen
-    assert parts.recovery_.provenance.shape[0] == 200

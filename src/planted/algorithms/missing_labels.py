@@ -10,7 +10,7 @@ Cost        A few passes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from planted.algorithms._robust_loss import refine_with_loss
 from planted.algorithms._robust_verdict import certify_with_loss
 from planted.algorithms.certificate import RESIDUAL_TOL
 from planted.algorithms.outlier_table import find_outliers
-from planted.moments import RowBlocks
+from planted.moments import RowBlocks, Sums, accumulate
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery
 
@@ -42,14 +42,22 @@ def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
     missing : ndarray of int, shape (m,)
         Missing labels of every output.
     """
-    rows = complete = 0
-    missing: IntArray | int = 0
-    for X, Y in blocks:
-        is_missing = np.isnan(Y)
-        rows += len(X)
-        complete += int((~is_missing.any(axis=1)).sum())
-        missing = missing + is_missing.sum(axis=0)
-    return rows, complete, np.asarray(missing)
+    found = accumulate(blocks, _count_labels)
+    return found.rows, found.complete, found.missing
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSums(Sums):
+    """Rows, complete rows, and missing labels of every output."""
+
+    rows: int
+    complete: int
+    missing: IntArray
+
+
+def _count_labels(first_row: int, X: Array, Y: Array) -> LabelSums:
+    is_missing = np.isnan(Y)
+    return LabelSums(len(X), int((~is_missing.any(axis=1)).sum()), is_missing.sum(axis=0))
 
 
 def complete_rows(blocks: RowBlocks) -> RowBlocks:

@@ -10,13 +10,13 @@ Cost        One pass, O(n m k); memory one block and 24 bytes per outlier kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray, Json
 from planted.algorithms._robust_loss import entry_weights
-from planted.moments import RowBlocks
+from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["OutlierTable", "find_outliers"]
@@ -156,31 +156,60 @@ def find_outliers(
     OutlierTable
         Counts and entries.
     """
-    by_output = np.zeros(network.n_outputs, dtype=np.int64)
-    parts: list[tuple[IntArray, Array]] = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-    n_rows = count = 0
-    for X, Y in blocks:
-        residual = Y - network(X)
-        is_out = np.abs(residual) > limits
-        by_output += is_out.sum(axis=0)
-        n_rows += int(is_out.any(axis=1).sum())
-        flat = np.flatnonzero(is_out)
-        parts.append((flat + count * network.n_outputs, residual.ravel()[flat]))
-        count += len(X)
-        if keep is not None:
-            parts = [_largest(parts, keep)]
-    places, residuals = _largest(parts, keep)
-    rows, outputs = np.divmod(places, network.n_outputs)
+    found = accumulate(blocks, _OutlierSummand(network, limits, keep))
+    rows, outputs = np.divmod(found.places, network.n_outputs)
     weights = np.zeros(len(rows))
     if scales is not None:
-        weights = entry_weights(loss, residuals / scales[outputs])
+        weights = entry_weights(loss, found.residuals / scales[outputs])
     return OutlierTable(
-        (count, network.n_outputs), loss, limits, by_output, n_rows, rows, outputs, residuals, weights
+        (found.count, network.n_outputs),
+        loss,
+        limits,
+        found.by_output,
+        found.n_rows,
+        rows,
+        outputs,
+        found.residuals,
+        weights,
     )
 
 
-def _largest(parts: list[tuple[IntArray, Array]], keep: int | None) -> tuple[IntArray, Array]:
-    """Put parts together, largest residual first, at most ``keep`` of them."""
-    places, residuals = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(-np.abs(residuals), kind="stable")[:keep]
-    return places[order], residuals[order]
+@dataclass(frozen=True, slots=True)
+class OutlierSums(Sums):
+    """Outliers of consecutive rows: counts, and the largest of them with their place among these rows' entries."""
+
+    keep: int  # at most so many; -1 for all
+    count: int
+    by_output: IntArray
+    n_rows: int
+    places: IntArray
+    residuals: Array
+
+    def merge(self, other: OutlierSums) -> OutlierSums:
+        """Put later rows behind these; largest residual first."""
+        places = np.concatenate([self.places, other.places + self.count * len(self.by_output)])
+        residuals = np.concatenate([self.residuals, other.residuals])
+        counts = self.count + other.count, self.by_output + other.by_output, self.n_rows + other.n_rows
+        return OutlierSums(self.keep, *counts, places, residuals).cut()
+
+    def cut(self) -> OutlierSums:
+        """Sort by size and keep the largest."""
+        order = np.argsort(-np.abs(self.residuals), kind="stable")[: None if self.keep < 0 else self.keep]
+        return replace(self, places=self.places[order], residuals=self.residuals[order])
+
+
+@dataclass(frozen=True, slots=True)
+class _OutlierSummand:
+    """Outliers of a block."""
+
+    network: TwoLayerNetwork
+    limits: Array
+    keep: int | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> OutlierSums:
+        residual = Y - self.network(X)
+        is_out = np.abs(residual) > self.limits
+        places = np.flatnonzero(is_out)
+        counts = len(X), is_out.sum(axis=0), int(is_out.any(axis=1).sum())
+        keep = -1 if self.keep is None else self.keep
+        return OutlierSums(keep, *counts, places, residual.ravel()[places]).cut()

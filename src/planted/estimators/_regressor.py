@@ -13,15 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
 from planted._validation import CheckedData, check_features, check_rows, check_weights
-from planted.front import recover, recover_from_sums
-from planted.moments import RowBlocks, summarise_rows
+from planted.estimators._row_store import RowStore, in_own_order
+from planted.front import recover
 from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
 from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]
-
-KEPT_ROWS = 20_000
-"""Rows that `partial_fit` keeps; as many as the search of `planted.recover` looks at."""
 
 
 class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,17 +111,16 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         rows, targets = (
             (data.X, data.Y) if (counts == 1).all() else (a.repeat(counts, 0) for a in (data.X, data.Y))
         )
-        if len(rows) <= KEPT_ROWS:  # sorted by a hash: the order of the rows is not part of the data
-            summary = summarise_rows(RowBlocks.from_arrays(rows, targets), KEPT_ROWS)
-            rows, targets = summary.X, summary.Y
-        return self._accept(recover(rows, targets, self.n_hidden, **self._settings()))
+        return self._accept(recover(in_own_order(rows, targets), None, self.n_hidden, **self._settings()))
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Add rows to those seen by earlier calls, and recover the network from all of them.
 
-        Moments of all rows and a sample of 20,000 are kept, chosen by a hash of the rows, so that neither the order of the
-        calls nor that of the rows matters. While there are no more rows than that, the result is that of one `fit`; beyond,
-        it is that of the sample: the same network without noise, larger standard errors with it.
+        The result is that of one `fit` to all rows, bit by bit, whatever the order of the calls and of the rows: both sort
+        them by a hash. For that all rows are kept: in memory up to 64 MB, beyond in a temporary file of 8 (d + m) bytes a
+        row, with 16 bytes a row in memory, until `fit` is called or the estimator is gone. A copy or a pickle of the
+        estimator holds the rows. Every call sums over all rows so far: pass few large parts rather than many small ones.
+        If a call raises because there are too few rows yet, they are kept for the next.
 
         Parameters
         ----------
@@ -148,12 +144,13 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         'RECOVERED'
         """
         data = _checked(X, y)
-        earlier = getattr(self, "_summary", None)
-        validate_data(self, X, reset=earlier is None, skip_check_array=True)
-        part = summarise_rows(RowBlocks.from_arrays(data.X, data.Y), KEPT_ROWS)
-        self._summary = part if earlier is None else earlier.merge(part)
+        store = getattr(self, "_rows", None)
+        validate_data(self, X, reset=store is None, skip_check_array=True)
+        if store is None:
+            self._rows = store = RowStore()
+        store.add(data.X, data.Y)
         self._vector_target = data.y_was_1d
-        return self._accept(recover_from_sums(self._summary, self.n_hidden, **self._settings()))
+        return self._accept(recover(store.blocks(), None, self.n_hidden, **self._settings()))
 
     def _recover_weighted(self, data: CheckedData, weights: Array) -> Recovery:
         """Recover with weights that are no counts; rows of weight zero are left out."""
@@ -164,8 +161,8 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _forget(self) -> None:
         """Drop what earlier calls of `partial_fit` have kept."""
-        if hasattr(self, "_summary"):
-            del self._summary
+        if hasattr(self, "_rows"):
+            del self._rows
 
     def _settings(self) -> dict[str, Any]:
         """Return the options of `planted.recover`."""

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._streams import solver_streams
-from planted._typing import Array, Json, Seed
+from planted._typing import Array, IntArray, Json, Seed
 from planted._validation import check_n_hidden
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms.instruments import first_stage, rank_of_signal
@@ -24,7 +24,7 @@ from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test,
 from planted.front._blocks import blocks_of
 from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods
-from planted.moments import RowBlocks
+from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
 from planted.programs import column_space, numerical_rank
@@ -208,14 +208,30 @@ def _against_network(
         here = f"{problem.n_features} inputs and {problem.n_outputs} outputs"
         there = f"{network.n_features} and {network.n_outputs}"
         raise BadInputError(f"the data have {here}, the network {there}")
-    active, squares = np.zeros(network.n_hidden, dtype=np.intp), 0.0
-    for X, Y in blocks:
-        active += network.patterns(X).sum(axis=0)
-        squares += float(((Y - network(X)) ** 2).sum())
+    found = accumulate(blocks, _FitSummand(network))
     freedom = max(problem.n_samples * problem.n_outputs - network.n_parameters, 1)
-    level = float(np.sqrt(squares / freedom)) / problem.scaling.y_scale
-    activity = (Evidence(f"samples on which unit {j} is on", int(n)) for j, n in enumerate(active))
+    level = float(np.sqrt(found.squares / freedom)) / problem.scaling.y_scale
+    activity = (Evidence(f"samples on which unit {j} is on", int(n)) for j, n in enumerate(found.active))
     return tuple(activity), NoiseEstimate(level, "the fitted network", False)
+
+
+@dataclass(frozen=True, slots=True)
+class FitSums(Sums):
+    """Rows on which each unit is on, and the sum of squared residuals."""
+
+    active: IntArray
+    squares: float
+
+
+@dataclass(frozen=True, slots=True)
+class _FitSummand:
+    """What the rows say of a fitted network."""
+
+    network: TwoLayerNetwork
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> FitSums:
+        squares = float(((Y - self.network(X)) ** 2).sum())
+        return FitSums(self.network.patterns(X).sum(axis=0), squares)
 
 
 class Facts:

@@ -41,7 +41,7 @@ from planted.moments._sources import (
     outline_rows,
     weighed_block,
 )
-from planted.moments._summary import RowSummary, summarise_rows
+from planted.moments._summary import RowSummary, row_keys, summarise_rows
 from planted.moments._sums import FAN_IN, Sums, SumTree, pack_sums, unpack_sums
 from planted.moments._views import root_of, with_root
 from planted.moments._weights import RowWeights, StoredWeights
@@ -102,6 +102,7 @@ __all__ = [
     "rank_one_squares",
     "relu_coefficients",
     "root_of",
+    "row_keys",
     "sample_rows",
     "second_moments",
     "sum_branch",

@@ -20,7 +20,7 @@ from planted.moments._passes import accumulate
 from planted.moments._sums import Sums
 from planted.outcomes import BadInputError
 
-__all__ = ["RowSummary", "summarise_rows"]
+__all__ = ["RowSummary", "row_keys", "summarise_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class SummarySummand:
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RowSummary:
         """Summarise a block."""
-        return _kept(self.size, RowMoments.of(np.hstack([X, Y])), _spread(hash_rows(X, Y)), X, Y)
+        return _kept(self.size, RowMoments.of(np.hstack([X, Y])), row_keys(X, Y), X, Y)
 
 
 def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array, Y: Array) -> RowSummary:
@@ -136,8 +136,23 @@ def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array
     return RowSummary(size, moments.count, moments.mean, moments.scatter, keys[order], X[order], Y[order])
 
 
-def _spread(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Mix the bits once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014)."""
+def row_keys(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
+    """Return the key of every row, a hash of its numbers; sorted by it, rows stand in an order that is theirs alone.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Outputs.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The keys, evenly spread.
+    """
+    hashes = hash_rows(X, Y)
+    # Mixed once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014).
     word = hashes ^ (hashes >> np.uint64(30))
     word *= np.uint64(0xBF58476D1CE4E5B9)
     word ^= word >> np.uint64(27)

@@ -1,0 +1,145 @@
+"""Rows that come bit by bit, kept for a fit to all of them, in an order that does not depend on how they came.
+
+Small tables stay in memory. From `HELD_BYTES` on the rows are in a temporary file without a name: it takes 8 (d + m) bytes a
+row of the disk (of the folder that `TMPDIR` names) and is gone with the store or with the process, however that ends. In
+memory remain 8 bytes a row, the hashes by which rows are sorted, and as many again while they are read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from planted._typing import Array
+from planted.moments import ArraySource, RowBlocks, row_keys
+from planted.outcomes import BadInputError
+
+__all__ = ["RowStore", "in_own_order"]
+
+HELD_BYTES = 64_000_000
+
+
+class RowStore:
+    """Rows of all calls so far.
+
+    A copy, or a pickle, holds the rows themselves and keeps them in a file of its own.
+
+    Examples
+    --------
+    >>> first, second = RowStore(), RowStore()
+    >>> X, Y = np.arange(6.0)[:, None], np.ones((6, 1))
+    >>> for part in (slice(0, 4), slice(4, 6)):
+    ...     first.add(X[part], Y[part])
+    >>> for part in (slice(4, 6), slice(0, 4)):
+    ...     second.add(X[part], Y[part])
+    >>> all((a == b).all() for (a, _), (b, _) in zip(first.blocks(), second.blocks(), strict=True))
+    True
+    """
+
+    def __init__(self) -> None:
+        self._keys: list[npt.NDArray[np.uint64]] = []
+        self._held: list[Array] = []
+        self._file: IO[bytes] | None = None
+        self._width: int | None = None
+        self._n_inputs = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._keys))
+
+    def add(self, X: Array, Y: Array) -> None:
+        """Keep further rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (rows, d)
+            Inputs.
+        Y : ndarray of shape (rows, m)
+            Outputs.
+        """
+        shape = X.shape[1], X.shape[1] + Y.shape[1]
+        if self._width is not None and shape != (self._n_inputs, self._width):
+            raise BadInputError(
+                f"y has {Y.shape[1]} outputs, earlier rows had {self._width - self._n_inputs}; expected as many"
+            )
+        rows = np.hstack([X, Y])
+        self._n_inputs, self._width = shape
+        if self._file is None and (len(self) + len(rows)) * self._width * 8 <= HELD_BYTES:
+            self._held.append(rows)
+        else:
+            self._write([*self._held, rows])
+            self._held = []
+        self._keys.append(row_keys(X, Y))
+
+    def blocks(self) -> RowBlocks:
+        """Return all rows, sorted by their keys.
+
+        Returns
+        -------
+        RowBlocks
+            The rows; valid until more are added.
+        """
+        rows = self._rows()
+        return in_own_order(rows[:, : self._n_inputs], rows[:, self._n_inputs :], np.concatenate(self._keys))
+
+    def _rows(self) -> npt.NDArray[Any]:
+        if self._file is None:
+            self._held = [np.concatenate(self._held)]
+            return self._held[0]
+        shape = (len(self), self._width or 0)
+        return np.memmap(self._file, dtype=np.float64, mode="r", shape=shape)
+
+    def _write(self, parts: list[Array]) -> None:
+        """Append to the file; a disk that is full leaves what was there."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="planted-")  # noqa: SIM115 - it is closed with the store
+            weakref.finalize(self, self._file.close)
+        before = self._file.seek(0, 2)
+        try:
+            for part in parts:
+                self._file.write(np.ascontiguousarray(part).data)
+            self._file.flush()
+        except OSError as error:
+            self._file.truncate(before)
+            needed = before + sum(part.nbytes for part in parts)
+            raise BadInputError(
+                f"the rows so far need {needed / 1e9:,.2f} GB in {tempfile.gettempdir()}, which could not be written "
+                f"({error.strerror}). Let TMPDIR name a folder with more room; rows of earlier calls are kept."
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        rows = np.array(self._rows()) if self._keys else None
+        return {"rows": rows, "n_inputs": self._n_inputs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]  # an empty store, filled with the rows
+        if state["rows"] is not None:
+            self.add(state["rows"][:, : state["n_inputs"]], state["rows"][:, state["n_inputs"] :])
+
+
+def in_own_order(
+    X: npt.NDArray[Any], Y: npt.NDArray[Any], keys: npt.NDArray[np.uint64] | None = None
+) -> RowBlocks:
+    """Return rows sorted by their keys: the order in which they were given is not part of the data.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    Y : ndarray of shape (n, m)
+        Outputs.
+    keys : ndarray of shape (n,), optional
+        Their keys, if they are known.
+
+    Returns
+    -------
+    RowBlocks
+        The rows; a small table is sorted once, a large one is gathered block by block from where it lies.
+    """
+    order = np.argsort(row_keys(X, Y) if keys is None else keys, kind="stable")
+    if X.nbytes + Y.nbytes <= HELD_BYTES:
+        return RowBlocks.from_arrays(X[order], Y[order])
+    return RowBlocks.from_source(ArraySource(X, Y, order=order))

@@ -71,6 +71,25 @@ def at_least(target: str, hits: int, total: int, share: float, note: str = "") -
 
 
 Section = Callable[[argparse.Namespace], tuple[list[Line], Rows]]
+Measure = Callable[[Callable[[int], range]], tuple[Line | list[Line], Rows]]
+
+
+def gather(*measures: Measure) -> Section:
+    """Make a section of measurements, each given a function from a number of seeds to the seeds; --quick takes a tenth."""
+
+    def section(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+        def seeds(count: int) -> range:
+            return range(options.seed, options.seed + max(count // (10 if options.quick else 1), 1))
+
+        lines: list[Line] = []
+        rows: Rows = []
+        for measure in measures:
+            new, more = measure(seeds)
+            lines.extend(new if isinstance(new, list) else [new])
+            rows.extend(more)
+        return lines, rows
+
+    return section
 
 
 def run_sections(name: str, description: str, sections: dict[str, Section]) -> None:

@@ -10,10 +10,11 @@ start        CPU to an exact fit: first attempts of `restarts` against a landsca
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _table import Line, at_least, parse_options, report
+from _table import Line, Rows, at_least, gather, run_sections
 from scipy.optimize import linear_sum_assignment
 
 import planted
@@ -29,7 +30,6 @@ from planted.moments import RowBlocks
 
 HIT, EXACT = 1e-3, 1e-12
 SOLVER = 10_000  # solver seeds start here: never those of the data
-Rows = list[dict[str, Any]]
 EQUAL = {"weights": (1.0, 1.0)}  # f₂ + f₄
 
 
@@ -299,33 +299,21 @@ def _landscape_attempt(problem: Any, search: Any, k: int, objective: str) -> boo
     return attempt.is_exact and not attempt.missed
 
 
-def main() -> None:
-    options = parse_options(__doc__ or "")
-    lines: list[Line] = []
-    rows: Rows = []
-
-    def seeds(count: int) -> range:
-        return range(options.seed, options.seed + (max(count // 4, 1) if options.quick else count))
-
-    def add(result: tuple[Line | list[Line], Rows]) -> None:
-        new = result[0] if isinstance(result[0], list) else [result[0]]
-        lines.extend(new)
-        rows.extend(result[1])
-        for line in new:
-            print(f"{'ok ' if line.passed else 'RED'} {line.target}: {line.measured}", flush=True)
-
-    assert hermite_coefficients("relu", 4)[4] < 0  # the sign that the paper's table leaves out
-    add(population_table(seeds(8)))
-    add(large_table(seeds(4)))
-    add(general_table(seeds(10)))
-    add(signs(seeds(8)))
-    add(degrees(seeds(4)))
-    add(fixed(20, 50_000, seeds(10), 0.9))
-    for kind in ("instance iv", "same-sign orthogonal (20,20), no biases", "same-sign orthogonal (20,20)"):
-        add(start(kind, seeds(8)))
-    add(fixed(50, 50_000, seeds(5), 0.8))
-    report("landscape", lines, rows, options)
+STARTS = ("instance iv", "same-sign orthogonal (20,20), no biases", "same-sign orthogonal (20,20)")
+SECTIONS = {
+    "population": gather(
+        lambda seeds: population_table(seeds(8)),
+        lambda seeds: large_table(seeds(4)),
+        lambda seeds: general_table(seeds(10)),
+    ),
+    "signs": gather(lambda seeds: signs(seeds(8))),
+    "degrees": gather(lambda seeds: degrees(seeds(4))),
+    "fixed 20": gather(lambda seeds: fixed(20, 50_000, seeds(10), 0.9)),
+    "starts": gather(*(partial(lambda kind, seeds: start(kind, seeds(8)), kind) for kind in STARTS)),
+    "fixed 50": gather(lambda seeds: fixed(50, 50_000, seeds(5), 0.8)),
+}
 
 
 if __name__ == "__main__":
-    main()
+    assert hermite_coefficients("relu", 4)[4] < 0  # the sign that the paper's table leaves out
+    run_sections("landscape", __doc__ or "", SECTIONS)

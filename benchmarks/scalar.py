@@ -7,7 +7,6 @@ need least CPU per hit on teachers that are not used again.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from _table import Line, Rows, run_sections
+from _table import Line, Measure, Rows, gather, run_sections
 from scipy import optimize
 
 import planted
@@ -301,28 +300,7 @@ def chosen_width(noise: float, seeds: range) -> tuple[Line, Rows]:
     return Line(f"k chosen, noise {noise}: >= 95%", text, right >= 0.95 * len(rows) and not wrong), rows
 
 
-Result = tuple[Line | list[Line], Rows]
-
-
-def gather(*measures: Callable[[Callable[[int], range]], Result]) -> Callable[..., tuple[list[Line], Rows]]:
-    """Make a section of measurements, each of which is given a function from a number of seeds to the seeds."""
-
-    def section(options: argparse.Namespace) -> tuple[list[Line], Rows]:
-        def seeds(count: int) -> range:
-            return range(options.seed, options.seed + max(count // (10 if options.quick else 1), 1))
-
-        lines: list[Line] = []
-        rows: Rows = []
-        for measure in measures:
-            new, more = measure(seeds)
-            lines.extend(new if isinstance(new, list) else [new])
-            rows.extend(more)
-        return lines, rows
-
-    return section
-
-
-def rate(name: str, count: int, least: float, make: Any) -> Callable[[Callable[[int], range]], Result]:
+def rate(name: str, count: int, least: float, make: Any) -> Measure:
     return lambda seeds: success_rate(name, seeds(count), least, make)
 
 

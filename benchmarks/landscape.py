@@ -19,7 +19,8 @@ from scipy.optimize import linear_sum_assignment
 
 import planted
 from planted import simulate
-from planted.algorithms._expand_search import attempt_from, attempts, split_rows
+from planted.algorithms._expand_rows import split_rows
+from planted.algorithms._expand_search import attempt_from, attempts
 from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import invert_rows
 from planted.algorithms._landscape_search import LandscapeSearch

@@ -32,7 +32,9 @@ RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the 
 # Output weight in output standard deviations: a weaker unit is not told from rounding.
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 FIT_PART = 0.9
-ON_KINK = 1e-9  # part of a unit's largest pre-activation below which a sample lies on neither side of its kink
+ON_KINK = (
+    1e-9  # part of a unit's largest pre-activation below which a sample lies on neither side of its kink
+)
 
 
 def certify_noiseless(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from planted.algorithms._absolute_form import KinkFit
-from planted.algorithms._expand_search import Attempt, SearchRows
+from planted.algorithms._expand_rows import SearchRows
+from planted.algorithms._expand_search import Attempt
 from planted.algorithms._orient_units import orient_noisily
 from planted.algorithms._problem import Problem
 from planted.algorithms._width_path import WidthPath

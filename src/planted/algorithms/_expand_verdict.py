@@ -14,8 +14,9 @@ from planted.algorithms._expand_checks import (
     few_outputs_evidence,
     reproduced_rows,
 )
+from planted.algorithms._expand_rows import EXACT_RMS, SearchRows
 from planted.algorithms._expand_run import Run
-from planted.algorithms._expand_search import EXACT_RMS, POLISH_ITER, POLISH_TOL, Attempt, SearchRows
+from planted.algorithms._expand_search import POLISH_ITER, POLISH_TOL, Attempt
 from planted.algorithms._orient_units import orient_exactly, orient_noisily
 from planted.algorithms._robust_loss import refine_with_loss
 from planted.algorithms._robust_verdict import certify_with_loss

@@ -36,7 +36,20 @@ class Objective(Protocol):
         """Whether rows live on the unit sphere."""
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in W and a."""
+        """Return the value and the gradients in W and a.
+
+        Parameters
+        ----------
+        W : ndarray of shape (k, d)
+            Hidden rows.
+        a : ndarray of shape (k,)
+            Output weights.
+
+        Returns
+        -------
+        tuple
+            Value, gradient of shape (k, d), gradient of shape (k,).
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +71,7 @@ class TensorFit:
     has_unit_rows: ClassVar[bool] = True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in W and a.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden rows.
-        a : ndarray of shape (k,)
-            Output weights.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), gradient of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         two, four = self.weights
         T2 = (self.target.second + self.target.second_again) / 2
         G, across = W @ W.T, ((W @ T2) * W).sum(axis=1)
@@ -103,20 +103,7 @@ class PairPotential:
     has_unit_rows: ClassVar[bool] = True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in W and a.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden rows.
-        a : ndarray of shape (k,)
-            Not used.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), zeros of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         single, pairs, dW = self.target.fourth(W, np.full(len(W), -0.5), 0.5)
         return float(pairs - single.sum()) / 2, dW, np.zeros_like(a)
 
@@ -143,20 +130,7 @@ class OrthogonalDesign:
     trains_outputs: ClassVar[bool] = False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in W and a.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden rows.
-        a : ndarray of shape (k,)
-            Not used.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), zeros of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         value, dW = _quartic_part(self.target, W, self.mu)
         excess = (W**2).sum(axis=1) - 1.0
         value += self.lam * float(excess @ excess)
@@ -184,20 +158,7 @@ class GeneralDesign:
     has_unit_rows: ClassVar[bool] = False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in W and a.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden rows.
-        a : ndarray of shape (k,)
-            Not used.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), zeros of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         value, dW = _quartic_part(self.target, W, self.mu)
         one, other = W @ self.target.second, W @ self.target.second_again
         excess, again = (one * W).sum(axis=1) - 1.0, (other * W).sum(axis=1) - 1.0

@@ -67,20 +67,7 @@ class PopulationRisk:
         return self.activation.is_homogeneous
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the risk and its gradients in W and a.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        a : ndarray of shape (k,)
-            Output weights.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), gradient of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         own, target = _rows_of(W, self.activation), self.target
         inner, across = own.kernel(own), own.kernel(target)
         value = a @ inner @ a - 2 * a @ across @ self.a + self.energy
@@ -112,20 +99,7 @@ class SampleRisk:
         return self.activation.is_homogeneous
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
-        """Return the mean squared error and its gradients in W and a; one pass.
-
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        a : ndarray of shape (k,)
-            Output weights.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), gradient of shape (k,).
-        """
+        """Return the value and the gradients; see `Objective`."""
         f, slope = self.activation.function, self.activation.derivative
         total, dW, da, count = 0.0, np.zeros_like(W), np.zeros_like(a), 0
         for X, Y in self.rows:

@@ -20,15 +20,14 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.algorithms._absolute_form import KinkFit, prune_units, random_hyperplanes
+from planted.algorithms._expand_rows import EXACT_RMS, SearchRows
 from planted.algorithms._expand_search import (
     EQUATIONS_PER_UNKNOWN,
-    EXACT_RMS,
     FULLEST,
     POLISH_ITER,
     POLISH_TOL,
     WIDE_ITER,
     WIDE_TOL,
-    SearchRows,
 )
 from planted.algorithms._problem import Problem
 

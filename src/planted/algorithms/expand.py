@@ -30,15 +30,9 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
+from planted.algorithms._expand_rows import EXACT_RMS, split_rows
 from planted.algorithms._expand_run import SAME_SCORE, Run
-from planted.algorithms._expand_search import (
-    EXACT_RMS,
-    Attempt,
-    attempts,
-    challenge,
-    explain_bulk,
-    split_rows,
-)
+from planted.algorithms._expand_search import Attempt, attempts, challenge, explain_bulk
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
 from planted.algorithms._missing_unit import lacks_a_unit
 from planted.algorithms._problem import Problem, prepare_problem, without_network

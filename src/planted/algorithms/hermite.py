@@ -32,8 +32,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
+from planted.algorithms._expand_rows import split_rows
 from planted.algorithms._expand_run import Run
-from planted.algorithms._expand_search import attempt_from, split_rows
+from planted.algorithms._expand_search import attempt_from
 from planted.algorithms._hermite_regression import Approximation, approximate_function
 from planted.algorithms._hermite_start import REDUCTIONS, Start, start_as_printed, start_efficiently
 from planted.algorithms._hermite_theory import (

@@ -15,115 +15,29 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _scale_products import (
+    D,
+    M,
+    cpu_seconds,
+    measure_hermite,
+    measure_products,
+    measure_restarts,
+    teacher,
+)
 from _table import RESULTS, Line, parse_options, report
 
 import planted
-from planted.moments import (
-    PairMaps,
-    RowBlocks,
-    accumulate,
-    accumulate_normal,
-    accumulate_pairs,
-    joint_moments,
-    pack_sums,
-)
+from planted.moments import RowBlocks, accumulate, accumulate_normal, joint_moments, pack_sums
 from planted.moments._normal import NormalSummand
 
-GEMM_SHARE, FLAT, SPEED_UP, MEMORY = 0.6, 1.05, 1.7, 1e9
-D, M, K = 32, 16, 16
+FLAT, SPEED_UP, MEMORY = 1.05, 1.7, 1e9
 FILE_UNITS = 4  # of the recovery from Parquet
-
-
-def cpu_seconds(work: Callable[[], Any], rounds: int = 3) -> float:
-    """Return the least processor time of several runs, after a warm-up."""
-    work()
-    times = []
-    for _ in range(rounds):
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def teacher(seed: int, d: int = D, k: int = K, m: int = M) -> planted.TwoLayerNetwork:
-    return planted.simulate.dataset(
-        10, n_features=d, n_hidden=k, n_outputs=m, activity=(0.3, 0.7), law="exponential", random_state=seed
-    ).network
-
-
-def against_product(n: int, seed: int) -> list[dict[str, Any]]:
-    """Sums of the normal equations and of paired features against the bare products of the same shapes."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for precision in ("float64", "float32"):
-        X = rng.standard_normal((n, D)).astype(precision)
-        network = teacher(seed)
-        Y = network(X.astype(np.float64)).astype(precision)
-        blocks = RowBlocks.from_arrays(X, Y)
-        Z, G = rng.standard_normal((1024, K * (D + 1))), rng.standard_normal((1024, K + 1 + M))
-
-        def normal_products(Z: Any = Z, G: Any = G) -> None:
-            total = np.zeros((Z.shape[1], Z.shape[1]))
-            for _ in range(n // 1024):
-                total += Z.T @ Z
-                Z.T @ G
-
-        rows.append(
-            _ratio(
-                "normal equations",
-                precision,
-                n,
-                normal_products,
-                lambda b=blocks, w=network: accumulate_normal(b, w),
-            )
-        )
-        p, q = D * (D + 1) // 2, K * (K + 1) // 2
-        features = rng.standard_normal((p + q, 512)).astype(
-            "float32" if precision == "float32" else "float64"
-        )
-
-        def pair_products(features: Any = features, p: int = p) -> None:
-            total = np.zeros((p, len(features)))
-            for _ in range(n // 512):
-                total += features[:p] @ features.T
-
-        maps = PairMaps(np.eye(D), np.eye(K, M), network.A[:K] @ network.W / 2)
-        kind = "single" if precision == "float32" else "double"
-        rows.append(
-            _ratio(
-                "paired features",
-                precision,
-                n,
-                pair_products,
-                lambda b=blocks, s=maps, k=kind: accumulate_pairs(b, s, precision=k),
-            )
-        )
-    return rows
-
-
-def _ratio(
-    name: str, precision: str, n: int, product: Callable[[], Any], sums: Callable[[], Any]
-) -> dict[str, Any]:
-    bare, ours = [], []
-    for _ in range(3):  # interleaved
-        bare.append(cpu_seconds(product, 1))
-        ours.append(cpu_seconds(sums, 1))
-    return {
-        "sums": name,
-        "precision": precision,
-        "n": n,
-        "bare_seconds": min(bare),
-        "sums_seconds": min(ours),
-        "share": min(bare) / min(ours),
-        "rows_per_cpu_second": n / min(ours),
-    }
 
 
 CHILD = """
@@ -255,20 +169,6 @@ class _FirstParts:
         return self.inner.blocks(first, self.n_parts if last is None else min(last, self.n_parts))
 
 
-def measure_products(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
-    """T9: speed of the sums, and the rate of operations for the cost model."""
-    rows = against_product(16_384 if quick else 32_768, seed)
-    lines = []
-    for row in rows:
-        target = f"T9 {row['sums']}, {row['precision']}: speed of a bare product >= {GEMM_SHARE:.0%}"
-        text = f"{row['share']:.0%} ({row['rows_per_cpu_second']:,.0f} rows per CPU second)"
-        lines.append(Line(target, text, row["share"] >= GEMM_SHARE))
-    unknowns = K * (D + 1)
-    rate = (unknowns**2 + 2 * unknowns * (K + 1 + M)) * rows[0]["rows_per_cpu_second"]
-    lines.append(Line("cost model: operations in a CPU second", f"{rate:.2g}", True))
-    return lines, [*rows, {"flop_rate": rate}]
-
-
 def measure_memory(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
     """T9: peak memory as the rows grow a hundredfold."""
     small, large = (30_000, 300_000) if quick else (30_000, 3_000_000)
@@ -365,6 +265,8 @@ def _kill_when(marker: Path, pid: int) -> None:
 SECTIONS = {
     "killed": measure_killed,
     "products": measure_products,
+    "hermite": measure_hermite,
+    "restarts": measure_restarts,
     "memory": measure_memory,
     "processes": measure_processes,
     "file": measure_file,

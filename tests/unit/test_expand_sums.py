@@ -37,7 +37,7 @@ def plain_parts(inputs, Y, V, coefficients):
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_sums_equal_products_of_full_arrays(rows, is_weighted, block_bytes, monkeypatch):
     monkeypatch.setattr(
-        "planted.moments._kink_normal._BLOCK_BYTES", block_bytes
+        "planted.moments._paired._BUFFER_BYTES", block_bytes
     )  # one slice, or as many as can be
     inputs, Y, V, coefficients = rows
     inputs, Y = np.tile(inputs, (5, 1)), np.tile(Y, (5, 1))

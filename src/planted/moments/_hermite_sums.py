@@ -17,7 +17,7 @@ import numpy as np
 from planted._typing import Array
 from planted.moments._blocks import RowBlocks
 from planted.moments._hermite_tensors import symmetric_pairs, to_fourth, to_third
-from planted.moments._paired import triangle_weights
+from planted.moments._paired import fill_products, slice_rows, triangle_weights
 from planted.moments._passes import accumulate
 from planted.moments._sums import Sums
 
@@ -118,29 +118,34 @@ class GramSummand:
     quadratic: bool
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> WeightedGrams:
-        """Sum a block; the feature matrix is multiplied by one weight at a time."""
+        """Sum a block in slices that stay in the cache; the features are multiplied by one weight at a time."""
         u, d = self.weights(X, Y), X.shape[1]
-        counts = np.zeros(2)
-        grams = []
+        width = 1 + d + (d * (d + 1) // 2 if self.quadratic else 0)
+        step = min(slice_rows(2 * width, np.float64), len(X))
+        F, weighted = np.empty((width, step)), np.empty((width, step))
+        G, counts = np.zeros((2, u.shape[1], width, width)), np.zeros(2)
         for half in (0, 1):
-            rows = slice((half - first_row) % 2, None, 2)
-            F = _features(X[rows], self.quadratic)
-            counts[half] = F.shape[1]
-            grams.append([(F * column) @ F.T for column in np.ascontiguousarray(u[rows].T)])
-        G, linear = np.array(grams), slice(0, 1 + d)
+            first = (half - first_row) % 2
+            rows, columns = np.ascontiguousarray(X[first::2].T), np.ascontiguousarray(u[first::2].T)
+            counts[half] = rows.shape[1]
+            for start in range(0, rows.shape[1], step):
+                n = min(step, rows.shape[1] - start)
+                _fill_features(rows[:, start : start + n], F[:, :n], self.quadratic)
+                for place, column in enumerate(columns[:, start : start + n]):
+                    np.multiply(F[:, :n], column, out=weighted[:, :n])
+                    G[half, place] += weighted[:, :n] @ F[:, :n].T
+        linear = slice(0, 1 + d)
         return WeightedGrams(
             counts, G[..., linear, linear], G[..., 1 + d :, linear], G[..., 1 + d :, 1 + d :]
         )
 
 
-def _features(X: Array, quadratic: bool) -> Array:
-    """Return F, one row for each feature."""
-    rows = np.ascontiguousarray(X.T)
-    d, n = rows.shape
-    i, j = symmetric_pairs(d)
-    F = np.empty((1 + d + (len(i) if quadratic else 0), n))
-    F[0], F[1 : 1 + d] = 1.0, rows
+def _fill_features(rows: Array, out: Array, quadratic: bool) -> None:
+    """Write F into ``out``, one row for each feature; ``rows`` are the inputs, transposed."""
+    d = len(rows)
+    out[0], out[1 : 1 + d] = 1.0, rows
     if quadratic:
-        np.multiply(rows[i], rows[j] * triangle_weights(d)[:, None], out=F[1 + d :])
-        F[1 + d :] -= (i == j)[:, None]
-    return F
+        fill_products(rows, out[1 + d :])
+        out[1 + d :] *= triangle_weights(d)[:, None]
+        first, second = symmetric_pairs(d)
+        out[1 + d :][first == second] -= 1.0

@@ -25,10 +25,9 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.moments._normal import NormalSums
+from planted.moments._paired import fill_products, slice_rows
 
 __all__ = ["LinearSums", "accumulate_kinks", "accumulate_linear", "masked_products"]
-
-_BLOCK_BYTES = 16_000_000  # pairs of signs and of inputs of one slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +74,21 @@ def accumulate_kinks(
     """
     k, p = V.shape
     m = Y.shape[1]
-    ZZ, ZR, RR = np.zeros(((k + 1) * p,) * 2), np.zeros((k + 1, p, m)), np.zeros((m, m))
-    pairs = (k + 1) * (k + 2) // 2 + p * (p + 1) // 2
-    for part in _slices(len(rows), pairs):
+    products, ZR, RR = _PairProducts(k + 1, p, len(rows)), np.zeros((k + 1, p, m)), np.zeros((m, m))
+    for part in _slices(len(rows), products.rows):
         inputs, w = rows[part], None if weights is None else weights[part]
-        t = inputs @ V.T
-        residual = Y[part] - np.hstack([np.abs(t), inputs]) @ coefficients.T
+        t = V @ inputs.T
+        residual = Y[part] - np.abs(t).T @ coefficients[:, :k].T - inputs @ coefficients[:, k:].T
         weighted = residual if w is None else residual * w[:, None]
-        S = np.hstack([np.ones((len(t), 1)), np.where(t >= 0, 1.0, -1.0)])
-        ZZ += masked_products(S, inputs, weights=w)
+        signs = np.ones((k + 1, len(inputs)))
+        np.copyto(signs[1:], -1.0, where=t < 0)
+        products.add(signs, np.ascontiguousarray(inputs.T), w)
         for output in range(m):
-            ZR[:, :, output] += (S * weighted[:, output, None]).T @ inputs
+            ZR[:, :, output] += (signs * weighted[:, output]) @ inputs
         RR += residual.T @ weighted
     count = float(len(rows)) if weights is None else float(weights.sum())
-    return _in_terms_of_regressors(V, ZZ.reshape(k + 1, p, k + 1, p), ZR, RR=RR, count=count)
+    C = products.expanded().reshape(k + 1, p, k + 1, p)
+    return _in_terms_of_regressors(V, C, ZR, RR=RR, count=count)
 
 
 def accumulate_linear(
@@ -116,7 +116,7 @@ def accumulate_linear(
     """
     width = sum(V.shape)
     GG, GR, RR = np.zeros((width, width)), np.zeros((width, Y.shape[1])), 0.0
-    for part in _slices(len(rows), width):
+    for part in _slices(len(rows), slice_rows(width, np.float64)):
         inputs = rows[part]
         G = np.hstack([np.abs(inputs @ V.T), inputs])
         residual = Y[part] - G @ coefficients.T
@@ -145,29 +145,51 @@ def masked_products(S: Array, rows: Array, *, weights: Array | None = None) -> A
     ndarray of shape (k*p, k*p)
         The products.
     """
-    k, p = S.shape[1], rows.shape[1]
-    unit_pairs, unit_index = _pairs(k)
-    input_pairs, input_index = _pairs(p)
-    signs, inputs = np.ascontiguousarray(S.T), np.ascontiguousarray(rows.T)
-    left = inputs if weights is None else inputs * weights
-    products = (signs[unit_pairs[0]] * signs[unit_pairs[1]]) @ (
-        left[input_pairs[0]] * inputs[input_pairs[1]]
-    ).T
-    return np.asarray(
-        products[unit_index[:, None, :, None], input_index[None, :, None, :]].reshape(k * p, k * p)
-    )
+    products = _PairProducts(S.shape[1], rows.shape[1], len(rows))
+    for part in _slices(len(rows), products.rows):
+        w = None if weights is None else weights[part]
+        products.add(np.ascontiguousarray(S[part].T), np.ascontiguousarray(rows[part].T), w)
+    return products.expanded()
 
 
-def _pairs(size: int) -> tuple[tuple[IntArray, IntArray], IntArray]:
-    """Return the pairs i ≤ j and, for every (i, j), the place of its pair."""
+class _PairProducts:
+    """The products (1) of pairs of masks with pairs of inputs, summed slice by slice in memory that stays in the cache."""
+
+    def __init__(self, k: int, p: int, n: int) -> None:
+        self.shape = k, p
+        n_masks, n_inputs = k * (k + 1) // 2, p * (p + 1) // 2
+        self.rows = min(slice_rows(n_masks + n_inputs, np.float64), max(n, 1))
+        self._masks, self._inputs = np.empty((n_masks, self.rows)), np.empty((n_inputs, self.rows))
+        self._total = np.zeros((n_masks, n_inputs))
+
+    def add(self, masks: Array, inputs: Array, w: Array | None) -> None:
+        """Add a slice: masks (k, n) and inputs (p, n), with weights of its rows."""
+        n = masks.shape[1]
+        left, right = self._masks[:, :n], self._inputs[:, :n]
+        fill_products(masks, left)
+        fill_products(inputs, right)
+        if w is not None:
+            left *= w
+        self._total += left @ right.T
+
+    def expanded(self) -> Array:
+        """Return the sums for every (i, a), (j, b), shape (k*p, k*p)."""
+        k, p = self.shape
+        masks, inputs = _places(k), _places(p)
+        return np.asarray(
+            self._total[masks[:, None, :, None], inputs[None, :, None, :]].reshape(k * p, k * p)
+        )
+
+
+def _places(size: int) -> IntArray:
+    """Return for every (i, j) the place of its pair in the upper triangle."""
     first, second = np.triu_indices(size)
     place = np.empty((size, size), dtype=np.intp)
     place[first, second] = place[second, first] = np.arange(first.size)
-    return (first, second), place
+    return place
 
 
-def _slices(n_rows: int, width: int) -> list[slice]:
-    step = max(64, _BLOCK_BYTES // (8 * width))
+def _slices(n_rows: int, step: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 

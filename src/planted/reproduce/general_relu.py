@@ -52,14 +52,16 @@ def _samples(options: StudyOptions) -> Study:
         options.progress(f"n = {n}", index / len(sizes))
         worlds = [_world(n, d, k, options.seed + trial) for trial in range(trials)]
         for curve, given in ESTIMATORS.items():
-            errors = [_error(_solve(data, k, seed, **given), data) for seed, data in enumerate(worlds)]
-            missed = sum(error >= WRONG for error in errors)
+            answers = [_solve(data, k, seed, **given) for seed, data in enumerate(worlds)]
+            errors = [_error(answer, data) for answer, data in zip(answers, worlds, strict=True)]
+            distances = [_distances(answer, data) for answer, data in zip(answers, worlds, strict=True)]
             rows.append(
                 {
                     "curve": curve,
                     "n": n,
                     "error": float(np.median(errors)),
-                    "missed": missed,
+                    "direction": float(np.mean(distances)),
+                    "wrong number of units": sum(error >= WRONG for error in errors),
                     "trials": trials,
                 }
             )

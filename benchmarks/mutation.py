@@ -68,13 +68,16 @@ def main() -> None:
     options = parse_options(
         __doc__ or "",
         sample={"type": int, "default": 60, "help": "mutants of each package"},
+        only={"nargs": "+", "choices": PACKAGES, "default": PACKAGES, "help": "these packages"},
         folder={"type": Path, "metavar": "DIR", "help": "work here and keep it: a second run is shorter"},
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         prepare(folder)
         run(folder, ["no-such-mutant"])  # makes the mutants and learns which test calls what
-        mutants = {name: [key for key in statuses(folder) if f"planted.{name}." in key] for name in PACKAGES}
+        mutants = {
+            name: [key for key in statuses(folder) if f"planted.{name}." in key] for name in options.only
+        }
         rng = np.random.default_rng(options.seed)
         size = 5 if options.quick else options.sample
         chosen = {name: sorted(rng.permutation(keys)[:size].tolist()) for name, keys in mutants.items()}

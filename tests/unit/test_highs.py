@@ -199,6 +199,13 @@ def test_integer_programs_are_checked_for_bounds_equations_and_wholeness(x, expe
     assert answer.status is ProgramStatus.UNRELIABLE and answer.violation == pytest.approx(worst)
 
 
+def test_inequalities_of_integer_programs_are_checked(monkeypatch):
+    """X + y <= 2 at (3, 0): one too many, of terms that add up to 1 + 2 + 3."""
+    asked = program(G=((1.0, 1.0),), g=(2.0,), upper=9.0, integer=np.array([True, True]))
+    changed(monkeypatch, "milp", {"x": np.array([3.0, 0.0])})
+    assert solve_program(asked).violation == pytest.approx(1 / 6)
+
+
 def test_equations_of_integer_programs_hold_from_both_sides():
     for sign in (1.0, -1.0):
         asked = LinearProgram(

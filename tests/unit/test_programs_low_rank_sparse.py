@@ -6,6 +6,9 @@ import pytest
 from planted.programs.low_rank_sparse import (
     EXACT,
     LowRankSparse,
+    _leading,
+    _masked_solve,
+    _robust_sizes,
     alternating_projections,
     polish_low_rank,
     principal_component_pursuit,
@@ -137,3 +140,69 @@ def test_the_clean_share_counts_decided_rows_only():
     clean = np.array([[True, True], [True, False]])
     split = LowRankSparse(np.zeros((2, 2)), np.zeros((2, 1)), clean, np.array([True, False]), 1)
     assert split.clean_share == 0.5 and EXACT == 1e-10
+
+
+# --- the steps
+
+
+def test_the_polish_counts_its_steps():
+    L, _, _ = planted_split(share=0.0)
+    assert polish_low_rank(L, L, 2).steps == 1  # exact at once
+    split = polish_low_rank(L, L * (1 + 1e-5 * np.random.default_rng(0).standard_normal(L.shape)), 2)
+    assert 1 <= split.steps <= 3 and split.is_clean.all()
+
+
+def test_noise_has_no_clean_entries():
+    Y = np.random.default_rng(1).standard_normal((40, 8))  # no rank two in sight
+    split = polish_low_rank(Y, Y, 2)
+    assert not split.is_decided.any() and split.clean_share == 0.0
+
+
+def test_robust_sizes_by_hand():
+    Y = np.array([[0.0, 5.0, 1.0], [1.0, 5.0, 1.0], [2.0, 5.0, 1.0], [10.0, 9.0, 1.0]])
+    known = np.ones(Y.shape, dtype=bool)
+    centres, sizes = _robust_sizes(Y, known)
+    np.testing.assert_array_equal(centres, [1.5, 5.0, 1.0])
+    # Distances 1.5 0.5 0.5 8.5, then 0 0 0 4, then zeros: the median of all twelve is 0, their mean 15 / 12.
+    np.testing.assert_allclose(sizes, [1.4826, 15 / 12, 15 / 12], rtol=1e-14)
+    known[3, 0] = False
+    centres, sizes = _robust_sizes(Y, known)
+    assert centres[0] == 1.0 and sizes[0] == pytest.approx(1.4826)
+    known[:, 2] = False  # a column without known entries is taken as it stands
+    assert _robust_sizes(Y, known)[0][2] == 1.0
+    np.testing.assert_array_equal(_robust_sizes(np.ones((3, 2)), np.ones((3, 2), dtype=bool))[1], [1.0, 1.0])
+
+
+def test_the_common_size_is_the_median_distance_where_there_is_one():
+    Y = np.column_stack([np.arange(5.0), np.arange(5.0), [0.0, 0.0, 0.0, 0.0, 7.0]])
+    # Distances 2 1 0 1 2 twice and 0 0 0 0 7: the median of fifteen is 1.
+    assert _robust_sizes(Y, np.ones(Y.shape, dtype=bool))[1][2] == pytest.approx(1.4826)
+
+
+def test_masked_least_squares_row_by_row():
+    rng = np.random.default_rng(2)
+    factor, Y = rng.standard_normal((7, 2)), rng.standard_normal((4, 7))
+    weights = rng.uniform(0.5, 2.0, (4, 7))
+    mask = rng.random((4, 7)) < 0.7
+    mask[3] = False
+    for given in (mask, weights):
+        found = _masked_solve(Y, given, factor)
+        for row, solution in enumerate(found):
+            root = np.sqrt(given[row].astype(float))
+            if not root.any():
+                assert not solution.any()  # a row without marks stays at zero
+                continue
+            expected = np.linalg.lstsq(factor * root[:, None], Y[row] * root, rcond=None)[0]
+            np.testing.assert_allclose(solution, expected, rtol=1e-10)
+
+
+def test_the_leading_space_is_that_of_the_largest_singular_values():
+    M = np.diag([3.0, 1.0, 2.0])[:, :3]
+    P = _leading(M, 2)
+    np.testing.assert_allclose(P @ P.T, np.diag([1.0, 0.0, 1.0]), atol=1e-14)
+
+
+def test_more_errors_than_can_be_told_apart_are_not_called_clean():
+    _, Y, _ = planted_split(share=0.75, size=3.0)
+    split = alternating_projections(Y, 2)
+    assert split.clean_share < 0.5

@@ -73,6 +73,25 @@ def test_the_start_is_the_inverse_of_the_eigenvectors_of_a_pair():
     assert np.sort(np.abs(product), axis=1)[:, 0].max() < 1e-12 and np.abs(product).max(axis=1).min() > 0.1
 
 
+def test_complex_pairs_of_eigenvectors_become_their_real_and_imaginary_parts():
+    matrices = np.array([[[1.0, 2.0], [2.0, -1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    seed = next(
+        seed for seed in range(100) if np.iscomplexobj(eigenvectors(matrices, np.random.default_rng(seed))[0])
+    )
+    values, vectors = eigenvectors(matrices, np.random.default_rng(seed))
+    expected = np.column_stack(
+        [vectors[:, i].imag if values[i].imag < 0 else vectors[:, i].real for i in range(2)]
+    )
+    found = jd._jennrich_start(matrices, np.random.default_rng(seed))
+    # The same two columns, in the order and with the signs of the decomposition.
+    np.testing.assert_allclose(np.sort(np.abs(found @ expected), axis=1), [[0, 1], [0, 1]], atol=1e-12)
+
+
+def eigenvectors(matrices, rng):
+    P, Q = np.tensordot(rng.standard_normal((2, len(matrices))), matrices, axes=1)
+    return np.linalg.eig(P @ np.linalg.inv(Q))
+
+
 def test_restarts_stop_at_the_first_exact_pair_and_keep_the_best():
     rng = np.random.default_rng(4)
     exact = stack_of(rng.standard_normal((3, 3)), rng.standard_normal((4, 3)))
@@ -212,3 +231,12 @@ def test_alternation_stops_at_the_tolerance_at_a_stall_or_at_the_limit():
     noise = noise + noise.transpose(0, 2, 1)
     found, left, stalled = cp._alternate(noise, near, 5000, 0.0)
     assert 1 < stalled < 5000 and left == pytest.approx(cp._residual_energy(noise, found) / (noise**2).sum())
+
+
+def test_sweeps_of_the_trial_runs_are_a_tenth():
+    noise = np.random.default_rng(7).standard_normal((6, 5, 5))
+    noise = noise + noise.transpose(0, 2, 1)
+    found = cp.decompose_symmetric(
+        noise, 4, rng=np.random.default_rng(8), n_restarts=1, max_sweeps=50, tol=0.0
+    )
+    assert found.sweeps == 5 + 50 and found.restarts == 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy.special import gamma
 
 from planted import simulate
 from planted.moments import Draws, HermiteTensors, RowBlocks, SampleHermite, fit_polynomial
@@ -219,38 +219,47 @@ def test_one_slope_is_the_product_of_the_layers():
     assert found.residual_variance == 0.0 and exact.n_features == 4 and exact.halves() == (exact, exact)
 
 
-def expectation(function, covariance):
-    """Integrate a function of two correlated normal numbers, to six digits."""
-    L = np.linalg.cholesky(covariance)
-
-    def density(s, t):
-        x = L @ [s, t]
-        return function(x) * np.exp(-(s * s + t * t) / 2) / (2 * np.pi)
-
-    return integrate.dblquad(density, -9, 9, -9, 9, epsabs=1e-6, epsrel=1e-6)[0]
+def expectation(function, covariance, degree):
+    """Average a homogeneous function of two normal numbers: over angles on a fine grid, over the radius in closed form."""
+    angles = 2 * np.pi * np.arange(200_000) / 200_000
+    x = np.linalg.cholesky(covariance) @ np.stack([np.cos(angles), np.sin(angles)])
+    return function(x).mean() * 2 ** (degree / 2) * gamma(degree / 2 + 1)
 
 
 def test_closed_forms_are_the_integrals():
     S = np.array([[1.5, 0.4], [0.4, 0.8]])
     w, u = np.array([1.0, -0.5]), np.array([0.3, 1.2])
+    tol = {"rtol": 1e-7, "atol": 1e-8}  # the grid's, at a kink
 
     def relu(t):
-        return max(t, 0.0)
+        return np.maximum(t, 0.0)
 
-    tol = {"rtol": 1e-4, "atol": 1e-5}  # the quadrature's, at a kink
-    product = expectation(lambda x: relu(w @ x) * relu(u @ x), S)
+    product = expectation(lambda x: relu(w @ x) * relu(u @ x), S, 2)
     np.testing.assert_allclose(closed.relu_products(w[None], u[None], S)[0, 0], product, **tol)
-    slopes = [expectation(lambda x, a=a: (w @ x > 0) * relu(u @ x) * x[a], S) for a in (0, 1)]
-    np.testing.assert_allclose(closed.relu_slopes_with_inputs(w[None], u[None], S)[0, 0], slopes, **tol)
-    both = closed.relu_products_with_inputs(np.array([w, u]), S)[0, 1]
-    entries = [
-        expectation(lambda x, a=a, b=b: relu(w @ x) * relu(u @ x) * x[a] * x[b], S)
-        for a, b in ((0, 0), (0, 1))
-    ]
-    np.testing.assert_allclose(both[0], entries, **tol)
-    np.testing.assert_allclose(both, both.T, rtol=1e-12)
-    fourth = closed.fourth_moments(w[None], u[None], S)[0, 0]
+    slopes = [expectation(lambda x, a=a: (w @ x > 0) * relu(u @ x) * x[a], S, 2) for a in (0, 1)]
+    found = closed.relu_slopes_with_inputs(w[None], u[None], S)[0, 0]
+    np.testing.assert_allclose(found, slopes, rtol=1e-4)  # half-spaces jump between points of the grid
+    both = closed.relu_products_with_inputs(np.array([w, u]), S)
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        rows = (w, u)[i], (w, u)[j]
+        entries = [
+            [
+                expectation(lambda x, a=a, b=b, r=rows: relu(r[0] @ x) * relu(r[1] @ x) * x[a] * x[b], S, 4)
+                for b in (0, 1)
+            ]
+            for a in (0, 1)
+        ]
+        np.testing.assert_allclose(both[i, j], entries, **tol)
     # Isserlis: E[(w'x)(u'x) x x'] = (w'Su) S + Sw u'S + Su w'S.
-    np.testing.assert_allclose(
-        fourth, (w @ S @ u) * S + np.outer(S @ w, S @ u) + np.outer(S @ u, S @ w), rtol=1e-12
-    )
+    fourth = closed.fourth_moments(w[None], u[None], S)[0, 0]
+    expected = (w @ S @ u) * S + np.outer(S @ w, S @ u) + np.outer(S @ u, S @ w)
+    np.testing.assert_allclose(fourth, expected, rtol=1e-12)
+
+
+def test_units_that_are_equal_or_opposite_have_their_limits():
+    S = np.diag([4.0, 1.0])
+    w = np.array([[1.0, 0.0]])
+    np.testing.assert_allclose(closed.relu_products(w, w, S), [[2.0]], rtol=1e-14)  # half of the variance
+    np.testing.assert_allclose(closed.relu_products(w, -w, S), [[0.0]], atol=1e-12)
+    np.testing.assert_allclose(closed.relu_products(3 * w, w, S), [[6.0]], rtol=1e-14)
+    np.testing.assert_allclose(closed.relu_products(w, 0 * w, S), [[0.0]], atol=1e-15)

@@ -19,13 +19,8 @@ from scipy.optimize import linear_sum_assignment
 
 import planted
 from planted import simulate
-from planted.algorithms._expand_rows import split_rows
-from planted.algorithms._expand_search import attempt_from, attempts
 from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import invert_rows
-from planted.algorithms._landscape_search import LandscapeSearch
-from planted.algorithms._problem import prepare_problem
-from planted.algorithms.landscape import REQUIRES
 from planted.algorithms.objectives import hermite_coefficients, population_objective, sample_objective
 from planted.moments import RowBlocks
 
@@ -252,7 +247,6 @@ def degrees(seeds: range) -> tuple[list[Line], Rows]:
 
 def start(kind: str, seeds: range) -> tuple[list[Line], Rows]:
     """CPU to an exact fit on the rows in memory; reported, not judged."""
-    rows: Rows = []
     teacher: dict[str, Any] = {"outputs": "magnitudes", "signs": "same"}
     shapes: dict[str, tuple[int, int, int, dict[str, Any]]] = {
         "same-sign orthogonal (20,20)": (12 * 441, 20, 20, {"hidden": "orthonormal", "bias": (-1.0, 1.0)}),
@@ -260,44 +254,25 @@ def start(kind: str, seeds: range) -> tuple[list[Line], Rows]:
         "instance iv": (20_000, 20, 10, {}),
     }
     n, d, k, design = shapes[kind]
+    rows: Rows = []
     for seed in seeds:
         data = simulate.dataset(n, n_features=d, n_hidden=k, random_state=seed, **teacher, **design)
-        blocks = RowBlocks.from_arrays(data.X, data.Y)
-        for way in ("attempts", "f'", "F"):
-            problem = prepare_problem(blocks, random_state=SOLVER + seed)
-            search = split_rows(problem, loss="squared", omega=None)
+        for way in ("random", "landscape"):
             clock = time.process_time()
-            if way == "attempts":
-                tries = attempts(problem, search, k, extra="auto", n_restarts=10)
-                exact = any(attempt.is_exact and not attempt.missed for attempt in tries)
-            else:
-                exact = _landscape_attempt(problem, search, k, way)
-            rows.append(
-                {
-                    "part": "start",
-                    "case": kind,
-                    "way": way,
-                    "seed": seed,
-                    "hit": exact,
-                    "cpu": time.process_time() - clock,
-                }
+            answer = planted.recover(
+                data.X, data.Y, k, method="restarts", start=way, random_state=SOLVER + seed
             )
+            cpu = time.process_time() - clock
+            hit = (
+                answer.network is not None and planted.parameter_error(answer.network, data.network) <= EXACT
+            )
+            rows.append({"part": "start", "case": kind, "way": way, "seed": seed, "hit": hit, "cpu": cpu})
     texts = []
-    for way in ("attempts", "f'", "F"):
+    for way in ("random", "landscape"):
         part = [row for row in rows if row["way"] == way]
         hits, cpu = sum(row["hit"] for row in part), sum(row["cpu"] for row in part)
         texts.append(f"{way} {hits}/{len(part)}, {cpu / hits if hits else float('inf'):.2f} s")
     return [Line(f"{kind}: hits and CPU per hit (measured only)", "; ".join(texts), True)], rows
-
-
-def _landscape_attempt(problem: Any, search: Any, k: int, objective: str) -> bool:
-    options = {"n_hidden": k, "objective": objective, "weights": None, "degree": 2, "optimiser": "l-bfgs"}
-    found = LandscapeSearch(problem, options | {"n_restarts": 1, "activation": "relu"}, REQUIRES)
-    if (found.check_inputs() or found.prepare_objective()) is not None:
-        return False
-    network = found.candidate()
-    attempt = attempt_from(problem, search, np.hstack([network.W, network.b[:, None]]), k)
-    return attempt.is_exact and not attempt.missed
 
 
 STARTS = ("instance iv", "same-sign orthogonal (20,20), no biases", "same-sign orthogonal (20,20)")

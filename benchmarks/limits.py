@@ -1,8 +1,9 @@
 """How few samples suffice without noise: recovery at small multiples of the information limit.
 
 The limit is L = (unknowns) / m, with k(d+1) + mk - k unknowns, k fewer without biases. Every unit is on for 30-70 % of the
-inputs: biases are placed so, and without them units are drawn until k are, each on for at least d + 1 inputs, since d of them
-determine its weights and one checks them. The method is not told k; a hit is an error of at most 1e-12 on matched parameters.
+inputs: biases are placed so, and without them units are drawn until k are, each on for at least d + 1 inputs, since d of
+them determine its weights and one checks them. The method is not told k; a hit is an error of at most 1e-12 on matched
+parameters.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import planted
-from planted import Outcome, TwoLayerNetwork, simulate
+from planted import BadInputError, Outcome, TwoLayerNetwork, simulate
 from planted.moments import RowBlocks, accumulate_normal
 
 TEACHER = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
@@ -66,6 +66,33 @@ def test_same_sign_orthogonal_units_are_recovered(seed):
     recovery = restarts(data, 8, seed=seed)
     assert recovery.outcome is Outcome.RECOVERED
     assert planted.parameter_error(recovery.network, data.network) < 1e-11
+
+
+@pytest.mark.parametrize("signs", ["same", "mixed"])
+def test_an_objective_without_bad_minima_gives_the_first_attempt(signs):
+    data = simulate.dataset(
+        12 * 81,
+        n_features=8,
+        n_hidden=8,
+        random_state=5,
+        outputs="magnitudes",
+        hidden="orthonormal",
+        signs=signs,
+    )
+    recovery = planted.recover(
+        data.X, data.Y, 8, method="restarts", start="landscape", random_state=1, n_restarts=0
+    )
+    assert [line["start"] for line in recovery.trace] == ["landscape"]
+    assert recovery.outcome is Outcome.RECOVERED
+    assert planted.parameter_error(recovery.network, data.network) <= 1e-12
+
+
+def test_where_landscape_design_does_not_apply_the_start_is_random():
+    data = simulate.dataset(300, n_features=4, n_hidden=3, n_outputs=2, random_state=5)
+    recovery = planted.recover(data.X, data.Y, 3, method="restarts", start="landscape", random_state=1)
+    assert recovery.trace[0]["start"] == "random"
+    with pytest.raises(BadInputError, match="start='there'; expected one of 'random', 'landscape'"):
+        planted.recover(data.X, data.Y, 3, method="restarts", start="there")
 
 
 def test_the_error_falls_like_one_over_root_n():

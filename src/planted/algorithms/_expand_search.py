@@ -138,7 +138,9 @@ def attempts(
         yield attempt
 
 
-def attempt_from(problem: Problem, search: SearchRows, V: Array, *, n_hidden: int) -> Attempt:
+def attempt_from(
+    problem: Problem, search: SearchRows, V: Array, *, n_hidden: int, start: str = "moments"
+) -> Attempt:
     """Make one attempt from hyperplanes that another method found.
 
     Parameters
@@ -151,6 +153,8 @@ def attempt_from(problem: Problem, search: SearchRows, V: Array, *, n_hidden: in
         Hyperplanes (w, b); if there are fewer than wanted, others are drawn and the fit begins with extra units.
     n_hidden : int
         Units wanted.
+    start : str
+        Where they come from, for the trace.
 
     Returns
     -------
@@ -159,8 +163,8 @@ def attempt_from(problem: Problem, search: SearchRows, V: Array, *, n_hidden: in
     """
     extra = 0 if len(V) >= n_hidden else extra_units(n_hidden, "auto")
     chosen, width = _rows_and_width(search, n_hidden, max(n_hidden + extra, len(V)), 2, problem.rng)
-    start = V if len(V) >= width else _extend(V, width, problem.rng)
-    return _attempt(search, chosen, start, n_hidden, "moments")
+    wide = V if len(V) >= width else _extend(V, width, problem.rng)
+    return _attempt(search, chosen, wide, n_hidden, start)
 
 
 def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attempt, float]:

@@ -32,15 +32,16 @@ from planted._typing import Progress, Seed
 from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
 from planted.algorithms._expand_rows import EXACT_RMS, split_rows
 from planted.algorithms._expand_run import SAME_SCORE, Run
-from planted.algorithms._expand_search import Attempt, attempts, challenge, explain_bulk
+from planted.algorithms._expand_search import Attempt, attempt_from, attempts, challenge, explain_bulk
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
 from planted.algorithms._missing_unit import lacks_a_unit
 from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms._robust_loss import check_loss
 from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
+from planted.algorithms.landscape import landscape_start
 from planted.moments import RowBlocks
-from planted.outcomes import Guarantee, Outcome
+from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
 __all__ = ["REQUIRES", "recover_restarts", "search_from"]
@@ -62,6 +63,7 @@ REQUIRES = Requirements(
 PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 MIN_ROWS = 8
+STARTS = ("random", "landscape")
 MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
 
 
@@ -71,6 +73,7 @@ def recover_restarts(
     *,
     n_restarts: int = 10,
     extra: int | str = "auto",
+    start: str = "random",
     offset: bool | str = "auto",
     loss: str = "squared",
     sample_weight: Any = None,
@@ -89,6 +92,9 @@ def recover_restarts(
         Largest number of attempts.
     extra : int or "auto"
         Units beyond ``n_hidden`` in the expanded fit; half as many again, at least four, if "auto".
+    start : {"random", "landscape"}
+        First attempt: from random hyperplanes, or from a minimum of the objective f′ of `landscape`, for normal inputs, one
+        output and no more units than inputs. Same-sign networks are found from either, at about the same cost.
     offset : bool or "auto"
         Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
     loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
@@ -107,6 +113,8 @@ def recover_restarts(
         The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
     """
     check_loss(loss)
+    if start not in STARTS:
+        raise BadInputError(f"start={start!r}; expected one of {', '.join(map(repr, STARTS))}")
     blocks, weights = weigh_rows(blocks, sample_weight)
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
     problem, local = weights_in_memory(problem, weights)
@@ -114,6 +122,7 @@ def recover_restarts(
         "n_hidden": n_hidden,
         "n_restarts": n_restarts,
         "extra": extra,
+        "start": start,
         "offset": offset,
         "loss": loss,
         "sample_weight": "given" if weights is not None else None,
@@ -176,6 +185,8 @@ class _Answer:
 def _recover(run: Run, n_restarts: int, extra: int | str, first: Attempt | None = None) -> Recovery:
     """Attempt until a certificate holds; else return the best with what speaks against it."""
     k, run.waiting = _starting_width(run)
+    if first is None and run.options.get("start") == "landscape":
+        first = _attempt_from_landscape(run, k)
     run.waiting += [] if first is None else [first]
     if k == 0:
         return run.record(None, _no_kink_verdict())
@@ -239,6 +250,15 @@ def _starting_width(run: Run) -> tuple[int, list[Attempt]]:
     record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}
     is_exact = run.loss == "squared" and path.is_exact
     return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, score, record)]
+
+
+def _attempt_from_landscape(run: Run, n_hidden: int) -> Attempt | None:
+    """Make an attempt from a minimum of f′, where it is defined."""
+    network = landscape_start(run.problem, n_hidden) if n_hidden else None
+    if network is None:
+        return None
+    V = np.hstack([network.W, network.b[:, None]])
+    return attempt_from(run.problem, run.search, V, n_hidden=n_hidden, start="landscape")
 
 
 def _no_kink_verdict() -> Verdict:

@@ -28,12 +28,13 @@ from __future__ import annotations
 from planted._typing import Progress, Seed
 from planted.algorithms._landscape_descent import OPTIMISERS
 from planted.algorithms._landscape_search import LandscapeSearch
-from planted.algorithms._problem import prepare_problem
+from planted.algorithms._problem import Problem, prepare_problem
 from planted.moments import RowBlocks
+from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
 from planted.results import Recovery, Requirements
 
-__all__ = ["REQUIRES", "recover_landscape"]
+__all__ = ["REQUIRES", "landscape_start", "recover_landscape"]
 
 REQUIRES = Requirements(
     method="landscape",
@@ -118,3 +119,26 @@ def recover_landscape(
         return search.finish()
     except KeyboardInterrupt:
         return search.interrupted()
+
+
+def landscape_start(problem: Problem, n_hidden: int) -> TwoLayerNetwork | None:
+    """Return the network at a minimum of f′, before any refinement: a start for other methods.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    n_hidden : int
+        Units wanted.
+
+    Returns
+    -------
+    TwoLayerNetwork or None
+        Without biases; None where the method does not apply.
+    """
+    options = {"n_hidden": n_hidden, "objective": "f'", "weights": None, "degree": 2}
+    options |= {"optimiser": "l-bfgs", "n_restarts": 1, "activation": "relu"}
+    search = LandscapeSearch(problem, options, REQUIRES)
+    if (search.check_inputs() or search.prepare_objective()) is not None:
+        return None
+    return search.candidate()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import planted
-from planted import BadInputError, Outcome, TwoLayerNetwork, simulate
+from planted import Outcome, TwoLayerNetwork, simulate
 from planted.moments import RowBlocks, accumulate_normal
+from planted.outcomes import BadInputError
 
 TEACHER = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
 SOLVER = 1000  # solver seeds are never those of the data

@@ -20,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report, wilson
+from _table import RESULTS, Line, parse_options, report, wilson
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("networks", "tensors", "programs", "moments")
@@ -69,8 +70,12 @@ def main() -> None:
         __doc__ or "",
         sample={"type": int, "default": 60, "help": "mutants of each package"},
         only={"nargs": "+", "choices": PACKAGES, "default": PACKAGES, "help": "these packages"},
+        explain={"action": "store_true", "help": "run nothing; give the stored survivors their reasons"},
         folder={"type": Path, "metavar": "DIR", "help": "work here and keep it: a second run is shorter"},
     )
+    if options.explain:
+        explain()
+        return
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         prepare(folder)
@@ -84,8 +89,8 @@ def main() -> None:
         run(folder, [key for keys in chosen.values() for key in keys])
         ended = statuses(folder)
         rows = [judge(folder, name, keys, ended) for name, keys in chosen.items()]
-    lines = [score_line(row, len(mutants[row["package"]])) for row in rows]
-    report("mutation", lines, rows, options)
+        rows = [row | {"total": len(mutants[row["package"]])} for row in rows]
+    report("mutation", [score_line(row) for row in rows], rows, options)
 
 
 def prepare(folder: Path) -> None:
@@ -166,12 +171,25 @@ def reason(key: str, change: list[str]) -> str:
     return ""
 
 
-def score_line(row: dict[str, Any], total: int) -> Line:
+def explain() -> None:
+    """Write the reasons of this file beside the stored survivors."""
+    path = RESULTS / "mutation.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for row in record["rows"]:
+        for survivor in row["survivors"]:
+            survivor["reason"] = reason(survivor["mutant"], survivor["change"])
+            if not survivor["reason"]:
+                print(survivor["mutant"], *survivor["change"], sep="\n    ")
+    record["targets"] = [asdict(score_line(row)) for row in record["rows"]]
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def score_line(row: dict[str, Any]) -> Line:
     """Return the score of a package with its interval."""
     killed, drawn = row["killed"], len(row["drawn"])
     low, high = wilson(killed, drawn)
     explained = sum(bool(survivor["reason"]) for survivor in row["survivors"])
-    text = f"{killed}/{drawn} killed ({killed / drawn:.0%}, 95 % interval {low:.0%} to {high:.0%}) of {total}"
+    text = f"{killed}/{drawn} killed ({killed / drawn:.0%}, 95 % interval {low:.0%} to {high:.0%}) of {row['total']}"
     if row["survivors"]:
         text += f"; {explained} of {len(row['survivors'])} survivors explained"
     return Line(f"{row['package']}: mutants killed >= {SCORE:.0%}", text, killed >= SCORE * drawn)

@@ -52,6 +52,7 @@ def test_the_error_is_the_largest_difference(name):
     assert parameter_error(net, truth) == pytest.approx(expected, rel=1e-14)
     matching = match_units(net, truth)
     assert matching.error == pytest.approx(expected, rel=1e-14)
+    assert sorted(matching.truth.b) == [1.0, 2.0, 3.0] and matching.network.n_hidden == 3
     assert (matching.offset_error > 0) == (name == "c")
     assert (matching.unit_errors > 1e-14).sum() == (name != "c")
 

@@ -15,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import planted
 from planted.outcomes import Guarantee, Outcome
@@ -187,7 +188,24 @@ def benchmarks_page() -> str:
                 widths="45 45 10",
             ),
         ]
+        if name == "mutation":
+            sections.append(_survivors(record["rows"]))
     return "".join(sections)
+
+
+def _survivors(packages: list[dict[str, Any]]) -> str:
+    """Return the mutants that no unit test noticed: what was changed, and why that is none to worry about."""
+    rows = [
+        (
+            survivor["mutant"].replace("planted.", "", 1).rpartition("__mutmut_")[0],
+            " → ".join(f"`{line[1:].strip()}`" for line in survivor["change"]),
+            survivor["reason"] or "not explained",
+        )
+        for package in packages
+        for survivor in package["survivors"]
+    ]
+    lead = _paragraph("The mutants that survived, each with its change and why no unit test kills it:")
+    return lead + _table(("function", "change", "reason"), rows, widths="22 50 28")
 
 
 def bad_input_page() -> str:

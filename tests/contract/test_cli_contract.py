@@ -148,9 +148,19 @@ def test_errors_name_file_row_and_column(column: str, place: str, folder: Path) 
         assert "gap.csv" in result.stderr and place in result.stderr
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("dia", "diagnose"), ("fetch", "fetch-mnist")])
-def test_the_shell_completes_commands(typed: str, offered: str) -> None:
-    extra = {"_PLANTED_COMPLETE": "complete_bash", "COMP_WORDS": f"planted {typed}", "COMP_CWORD": "1"}
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("dia", "diagnose"),
+        ("fetch", "fetch-mnist"),
+        ("recover --meth", "--method"),
+        ("recover --method comp", "complementarity"),
+        ("export --to on", "onnx"),
+    ],
+)
+def test_the_shell_completes_commands_options_and_names(typed: str, offered: str) -> None:
+    words = str(len(typed.split()))
+    extra = {"_PLANTED_COMPLETE": "complete_bash", "COMP_WORDS": f"planted {typed}", "COMP_CWORD": words}
     command = [sys.executable, "-c", "from planted.cli import main; main()"]
     finished = subprocess.run(
         command, env=os.environ | extra, capture_output=True, text=True, timeout=60, check=False

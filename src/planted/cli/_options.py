@@ -14,6 +14,7 @@ __all__ = [
     "ActivationOption",
     "DataArgument",
     "FeaturesOption",
+    "MethodOption",
     "SeedOption",
     "TargetsOption",
     "VariadicCommand",
@@ -24,6 +25,14 @@ __all__ = [
 ]
 
 VARIADIC = ("--targets", "--features", "--sums")
+
+
+def complete_method(incomplete: str) -> list[str]:
+    """Offer the names of methods to the shell."""
+    from planted.front import methods
+
+    return [name for name in ("auto", *methods()) if name.startswith(incomplete)]
+
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file.")
@@ -43,6 +52,7 @@ FeaturesOption = Annotated[
 ActivationOption = Annotated[
     str, typer.Option(help="relu, leaky-relu:SLOPE, power:P, absolute or quadratic.")
 ]
+MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", autocompletion=complete_method)]
 SeedOption = Annotated[
     int | None, typer.Option(metavar="N", help="Seed; the same seed gives the same result.")
 ]

@@ -24,6 +24,11 @@ __all__ = ["compare_models", "export", "identify", "print_comparison", "read_any
 FORMATS = "onnx|torch|json|numpy|c|planted"
 
 
+def complete_format(incomplete: str) -> list[str]:
+    """Offer the formats to the shell."""
+    return [name for name in FORMATS.split("|") if name.startswith(incomplete)]
+
+
 def identify(
     model: Annotated[
         list[str],
@@ -93,7 +98,9 @@ def identify(
 
 def export(
     network: Annotated[Path, typer.Argument(metavar="NET", help="A network: .safetensors, .onnx or .json.")],
-    to: Annotated[str, typer.Option(metavar=FORMATS, help="Format to write.")],
+    to: Annotated[
+        str, typer.Option(metavar=FORMATS, help="Format to write.", autocompletion=complete_format)
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write (if not given, beside NET).")
     ] = None,

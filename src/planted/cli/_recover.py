@@ -23,6 +23,7 @@ from planted.cli._files import is_too_large, read_samples, write_page
 from planted.cli._options import (
     ActivationOption,
     FeaturesOption,
+    MethodOption,
     SeedOption,
     TargetsOption,
     check_folder,
@@ -56,7 +57,7 @@ def recover(
         typer.Option(metavar="NAME", help="A column of row weights; the file is then read in blocks."),
     ] = None,
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
-    method: Annotated[str, typer.Option(help="Name of a method, or auto.")] = "auto",
+    method: MethodOption = "auto",
     activation: ActivationOption = "relu",
     seed: SeedOption = None,
     out: Annotated[

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from _scale_products import (
     D,
+    K,
     M,
     cpu_seconds,
     measure_hermite,
@@ -33,6 +34,7 @@ from _scale_products import (
 from _table import RESULTS, Line, parse_options, report
 
 import planted
+from planted.front import predict_cost
 from planted.moments import RowBlocks, accumulate, accumulate_normal, joint_moments, pack_sums
 from planted.moments._normal import NormalSummand
 
@@ -44,6 +46,7 @@ CHILD = """
 import json, resource, sys, time
 import numpy as np
 import planted
+from planted.front import predict_cost
 from planted.moments import RowBlocks, accumulate_normal
 sys.path.insert(0, sys.argv[2])
 from scale import generated, teacher
@@ -76,7 +79,7 @@ def peak_bytes(n: int) -> int:
     return 1024 * int(json.loads(run.stdout))
 
 
-def write_parquet(path: Path, n: int, network: planted.TwoLayerNetwork) -> None:
+def write_parquet(path: Path, n: int, network: planted.TwoLayerNetwork, noise: float = 0.0) -> None:
     """Write rows in groups of 65,536, never holding more than one group."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -87,7 +90,8 @@ def write_parquet(path: Path, n: int, network: planted.TwoLayerNetwork) -> None:
         for start in range(0, n, 65_536):
             rng = np.random.default_rng([7, start])
             X = rng.exponential(size=(min(65_536, n - start), network.n_features)) - 1.0
-            writer.write_table(pa.table(list(np.hstack([X, network(X)]).T), schema=schema))
+            Y = network(X) + noise * rng.standard_normal((len(X), network.n_outputs))
+            writer.write_table(pa.table(list(np.hstack([X, Y]).T), schema=schema))
 
 
 RECOVER = """
@@ -196,6 +200,25 @@ def measure_file(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any
     return [Line(target, text, is_right and found["peak_bytes"] < MEMORY)], [found]
 
 
+def measure_cost(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
+    """Processor time of whole recoveries from Parquet against the prediction of the cost model."""
+    n, lines, rows = 60_000 if quick else 300_000, [], []
+    for k, noise in ((FILE_UNITS, 0.0), (FILE_UNITS, 0.1), (K, 0.0), (K, 0.1)):
+        network = teacher(seed, k=k)
+        with tempfile.TemporaryDirectory(dir=os.environ.get("PLANTED_SCRATCH")) as folder:
+            path = Path(folder) / "rows.parquet"
+            write_parquet(path, n, network, noise)
+            found = from_parquet(path, network)
+        predicted = predict_cost(n, D, k, n_outputs=M, is_noisy=noise > 0)
+        ratio = predicted.seconds / found["cpu_seconds"]
+        target = f"cost model, {n:,} rows, {k} units, noise {noise}: predicted time within a factor 2"
+        text = f"x{ratio:.2f} ({predicted.seconds:.0f} s against {found['cpu_seconds']:.0f} CPU s)"
+        lines.append(Line(target, text, 0.5 <= ratio <= 2 and found["outcome"] == "RECOVERED"))
+        rows.append({**found, "k": k, "noise": noise, "predicted_seconds": predicted.seconds,
+                     "predicted_bytes": predicted.n_bytes})  # fmt: skip
+    return lines, rows
+
+
 def measure_processes(quick: bool, seed: int) -> tuple[list[Line], list[dict[str, Any]]]:
     """T10: two worker processes against one; and the rate of reading for the cost model."""
     network, n = teacher(seed), 131_072 if quick else 524_288
@@ -270,6 +293,7 @@ SECTIONS = {
     "memory": measure_memory,
     "processes": measure_processes,
     "file": measure_file,
+    "cost": measure_cost,
 }
 
 

@@ -1,5 +1,6 @@
 """The cost model: what it says follows its formula, the page quotes it, and what does not fit is refused with the number."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,17 +9,40 @@ import pytest
 
 import planted
 from planted.front import predict_cost
-from planted.front._cost import FLOP_RATE, READ_RATE
+from planted.front._cost import FEATURE_SECONDS, FLOP_RATE, READ_RATE, START_SECONDS
 from planted.outcomes import BadInputError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+STORED = json.loads((ROOT / "benchmarks" / "results" / "scale.json").read_text(encoding="utf-8"))
+LIBRARY_BYTES = 190e6  # Python with planted, SciPy and Arrow
 
 
 def test_seconds_follow_the_formula_and_scale_with_rows_and_workers():
-    cost = predict_cost(1e6, 3, 2, n_outputs=4, passes=5)
-    operations = 8**2 + 2 * 8 * (2 + 1 + 4)
-    assert cost.seconds == pytest.approx(5 * 1e6 * (operations / FLOP_RATE + 8 * 7 / READ_RATE))
-    assert predict_cost(4e6, 3, 2, n_outputs=4, passes=5, workers=4).seconds == pytest.approx(cost.seconds)
+    cost = predict_cost(1e6, 3, 2, n_outputs=4, is_noisy=False)
+    step = (8**2 + 2 * 8 * (2 + 1 + 4)) / FLOP_RATE + 8 * FEATURE_SECONDS
+    expected = 1e6 * (5 * 8 * 7 / READ_RATE + 2 * step) + 10 * 20_000 * step + START_SECONDS
+    assert cost.seconds == pytest.approx(expected)
+    more = predict_cost(4e6, 3, 2, n_outputs=4, is_noisy=False, workers=4)
+    assert more.seconds == pytest.approx(cost.seconds)
+
+
+def test_the_prediction_is_within_a_factor_two_of_what_was_measured():
+    """Stored by `benchmarks/scale.py`: whole recoveries of 300,000 and of ten million rows, and the rates."""
+    parts = {part["section"]: part["rows"] for part in STORED["rows"]}
+    assert len(parts["cost"]) == 4
+    for row in parts["cost"]:
+        predicted = predict_cost(row["rows"], 32, row["k"], n_outputs=16, is_noisy=row["noise"] > 0)
+        assert 0.5 < predicted.seconds / row["cpu_seconds"] < 2
+    (row,) = parts["file"]
+    predicted = predict_cost(row["rows"], 32, 4, n_outputs=16, is_noisy=False)
+    assert predicted.passes == row["passes"]
+    assert 0.5 < predicted.seconds / row["cpu_seconds"] < 2
+    assert 0.5 < (predicted.n_bytes + LIBRARY_BYTES) / row["peak_bytes"] < 2
+    constants = parts["products"][-1], parts["processes"][-1]
+    assert pytest.approx(constants[0]["flop_rate"], rel=0.25) == FLOP_RATE
+    assert pytest.approx(constants[0]["feature_seconds"], rel=0.5) == FEATURE_SECONDS
+    assert pytest.approx(constants[1]["read_rate"], rel=0.25) == READ_RATE
 
 
 def test_bytes_grow_with_the_height_of_the_tree_only():
@@ -27,10 +51,32 @@ def test_bytes_grow_with_the_height_of_the_tree_only():
 
 
 def test_the_page_quotes_the_model():
-    rows = re.findall(r"^\| (1e\d+) \| (\d+) \| (about .*) \|$", PAGE, flags=re.MULTILINE)
-    assert len(rows) == 5
-    for n, workers, text in rows:
-        assert str(predict_cost(float(n), 32, 16, n_outputs=16, workers=int(workers))) == text
+    rows = re.findall(r"^\| (1e\d+) \| (\d+) \| (about .*) \| (about .*) \|$", PAGE, flags=re.MULTILINE)
+    assert len(rows) == 6
+    for n, workers, noiseless, noisy in rows:
+        for text, is_noisy in ((noiseless, False), (noisy, True)):
+            cost = predict_cost(float(n), 32, 16, n_outputs=16, workers=int(workers), is_noisy=is_noisy)
+            assert text == str(cost).partition(" on ")[0]
+
+
+def test_the_page_quotes_the_measurements():
+    """Each line of the table of measurements: rows, units, noise, predicted and measured seconds, as they are stored."""
+    parts = {part["section"]: part["rows"] for part in STORED["rows"]}
+    stored = [{**parts["file"][0], "k": 4, "noise": 0.0}, *parts["cost"]]
+    lines = re.findall(
+        r"^\| ([\d,]+) \| (\d+) \| ([\d.]+) \| (\d+) s \| (\d+) s \|$", PAGE, flags=re.MULTILINE
+    )
+    assert len(lines) == len(stored)
+    for line, row in zip(lines, stored, strict=True):
+        predicted = predict_cost(row["rows"], 32, row["k"], n_outputs=16, is_noisy=row["noise"] > 0).seconds
+        expected = (
+            f"{row['rows']:,}",
+            str(row["k"]),
+            f"{row['noise']:g}",
+            f"{predicted:.0f}",
+            f"{row['cpu_seconds']:.0f}",
+        )
+        assert line == expected
 
 
 def test_diagnose_predicts():
@@ -38,7 +84,10 @@ def test_diagnose_predicts():
         200, n_features=3, n_hidden=2, n_outputs=3, law="exponential", activity=(0.3, 0.7), random_state=0
     )
     diagnosis = planted.diagnose(data.X, data.Y, n_hidden=2, random_state=0)
-    assert diagnosis.cost == predict_cost(200, 3, 2, n_outputs=3)
+    assert diagnosis.cost == predict_cost(200, 3, 2, n_outputs=3, is_noisy=False)
+    noise = np.random.default_rng(1).standard_normal(data.Y.shape)
+    noisy = planted.diagnose(data.X, data.Y + 0.1 * noise, n_hidden=2, random_state=0)
+    assert noisy.cost == predict_cost(200, 3, 2, n_outputs=3)
     assert f"predicted: {diagnosis.cost}" in str(diagnosis)
     assert diagnosis.to_dict()["cost"]["bytes"] == diagnosis.cost.n_bytes
 

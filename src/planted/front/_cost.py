@@ -1,12 +1,16 @@
 """What a recovery costs before it is begun: seconds and bytes from the shape of the problem and measured constants.
 
-A pass of the refinement sums the normal equations: for p = d + 1 it forms k p masked inputs for every row and their
-symmetric product, (k p)² operations with those of the outputs beside them, and reads d + m numbers:
+Every pass reads d + m numbers of each row; most also sum the normal equations: with u = k (d + 1) they form u masked inputs
+of each row and their symmetric product, u² operations with those of the outputs beside them. A search on at most
+20,000 rows, on one core, comes before:
 
-    seconds = passes · n / workers · ( flops / FLOP_RATE + 8 (d + m) / READ_RATE ),
+    seconds = n / workers · ( passes · 8 (d + m) / READ_RATE + steps · step ) + searches · min(n, 20,000) · step + 1,
+    step    = (u² + 2 u (k + 1 + m)) / FLOP_RATE + u · FEATURE_SECONDS .
 
-memory is that of the sums, once for every open node of their tree, with the rows kept for the search, and does not depend
-on n but for the height of that tree. Constants are those that `benchmarks/scale.py` measures on one core.
+How many passes, steps and searches there are depends on the noise and was counted for the method `complementarity`; so were
+the rates, on one core: `benchmarks/scale.py --only products`, `--only processes`, and `--only cost`, which compares whole
+recoveries with this prediction. Memory is that of the sums, once for every open node of their tree, of the rows kept for the
+search and of those being read; it does not depend on n but for the height of that tree.
 """
 
 from __future__ import annotations
@@ -21,14 +25,43 @@ from planted.outcomes import BadInputError
 
 __all__ = ["Cost", "predict_cost", "require_room"]
 
-FLOP_RATE = 3.0e10
-"""Floating-point operations in a second of one core, building of the features included."""
+FLOP_RATE = 3.6e10
+"""Floating-point operations in a second of one core, of the bare matrix product (measured: 3.5e10, 3.6e10)."""
 
-READ_RATE = 3.0e8
-"""Bytes of float64 columns in a second that one core reads from Parquet, checks and standardises."""
+FEATURE_SECONDS = 2.5e-9
+"""Time to build one masked input of one row (measured: 2.6e-9, 2.7e-9, from the difference to the bare product)."""
 
-PASSES = 12
-"""Passes of a usual run: two to standardise and sample, some of refinement, two of certificates."""
+READ_RATE = 3.6e8
+"""Bytes of float64 columns in a second that one core reads from Parquet, checks and standardises (measured: 3.6e8)."""
+
+START_SECONDS = 1.0
+"""Imports and small algebra (measured: 0.9)."""
+
+READ_AHEAD = 4
+"""Row groups of 65,536 rows that the reader of Parquet holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How often rows are read and normal equations are summed.
+
+    Parameters
+    ----------
+    passes : int
+        Passes over all rows.
+    steps : int
+        Those that sum normal equations.
+    searches : int
+        Sums of normal equations over the rows of the search, with the algebra between them.
+    """
+
+    passes: int
+    steps: int
+    searches: int
+
+
+EXACT_WORK = Work(5, 2, 10)
+NOISY_WORK = Work(13, 10, 200)  # counted: 12 to 15 passes; a test of the residual costs one and a half steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +71,9 @@ class Cost:
     Parameters
     ----------
     seconds : float
-        Time of all passes.
+        Time of all passes and of the search.
     n_bytes : int
-        Memory of sums, blocks and sampled rows in one process.
+        Memory of sums, blocks and sampled rows in one process, beside that of Python and its libraries.
     passes : int
         Passes assumed.
     workers : int
@@ -66,9 +99,9 @@ def predict_cost(
     *,
     n_outputs: int,
     workers: int = 1,
-    passes: int = PASSES,
+    is_noisy: bool = True,
 ) -> Cost:
-    """Predict seconds and bytes of a recovery from files.
+    """Predict seconds and bytes of a recovery from Parquet files by the method "complementarity".
 
     Parameters
     ----------
@@ -82,8 +115,8 @@ def predict_cost(
         Outputs, m.
     workers : int
         Cores that share the rows.
-    passes : int
-        Passes over the rows.
+    is_noisy : bool
+        Whether the outputs have noise; without it a fifth of the work is enough.
 
     Returns
     -------
@@ -98,13 +131,16 @@ def predict_cost(
     """
     d, k, m = n_features, n_hidden, n_outputs
     unknowns = k * (d + 1)
-    flops = unknowns**2 + 2 * unknowns * (k + 1 + m)
-    seconds = passes * n_samples / workers * (flops / FLOP_RATE + 8 * (d + m) / READ_RATE)
+    work = NOISY_WORK if is_noisy else EXACT_WORK
+    step = (unknowns**2 + 2 * unknowns * (k + 1 + m)) / FLOP_RATE + unknowns * FEATURE_SECONDS
+    read = 8 * (d + m) / READ_RATE
+    seconds = n_samples / workers * (work.passes * read + work.steps * step)
+    seconds += work.searches * min(n_samples, SEARCH_ROWS) * step + START_SECONDS
     sums = 8 * (unknowns * (unknowns + k + 1 + m) + (k + 1 + m) ** 2)
     parts = max(n_samples / (PART_BLOCKS * DEFAULT_BLOCK_ROWS), 1.0)
     nodes = 4 + ceil(log(parts, FAN_IN)) if parts > 1 else 4
-    rows = 3 * SEARCH_ROWS + 2 * PART_BLOCKS * DEFAULT_BLOCK_ROWS
-    return Cost(float(seconds), int(nodes * sums + 8 * rows * (d + m) + 16e6), passes, workers)
+    rows = 3 * SEARCH_ROWS + (2 + READ_AHEAD) * PART_BLOCKS * DEFAULT_BLOCK_ROWS
+    return Cost(float(seconds), int(nodes * sums + 8 * rows * (d + m) + 16e6), work.passes, workers)
 
 
 def require_room(blocks: RowBlocks, n_hidden: int | str) -> None:

@@ -344,7 +344,8 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
         check_method(card, facts, n_hidden=facts.widths[0], is_noisy=is_noisy) for card in methods().values()
     )
     shape = (problem.n_samples, problem.n_features, problem.n_outputs)
-    cost = predict_cost(shape[0], shape[1], facts.widths[0], n_outputs=shape[2])
+    is_exact = facts.noise.relative_std <= EXACT_NOISE
+    cost = predict_cost(*shape[:2], facts.widths[0], n_outputs=shape[2], is_noisy=not is_exact)
     return Diagnosis(shape, findings, facts.noise, facts.widths, checks, cost)
 
 

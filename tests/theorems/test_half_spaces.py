@@ -80,7 +80,7 @@ def test_a_unit_that_noise_could_have_made_is_not_claimed():
     data = problem(GaussianNoise(0.3), 4)
     recovery = planted.recover(data.X, data.Y, 4, method="half-spaces", random_state=1)
     assert recovery.outcome is not Outcome.RECOVERED
-    need = next(item for item in recovery.evidence if "weakest unit stands out" in item.name)
+    need = next(item for item in recovery.evidence if "rise of the sum of squares without" in item.name)
     assert not need.passed
 
 

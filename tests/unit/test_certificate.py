@@ -250,23 +250,33 @@ def test_pure_noise_has_no_units():
     Y = np.random.default_rng(5).standard_normal((500, 3))
     recovery = recover(data.X, Y, random_state=0)
     assert recovery.outcome is Outcome.FITTED
-    assert line(recovery, "stands out").passed is False
+    assert line(recovery, "rise of the sum of squares without").passed is False
 
 
-@pytest.mark.parametrize(("strength", "is_enough"), [(6.0, False), (12.0, True)])
-def test_a_unit_must_be_stronger_than_one_of_noise(strength, is_enough):
-    """Six standard errors convince of a coefficient, not of a unit that was free to look anywhere."""
-    data = world(2000, noise=0.0)
-    noise = 0.1 * np.random.default_rng(8).standard_normal(data.Y.shape)
-    one = judged(data.X, data.Y + noise, data.network, noisy=True).uncertainty.standard_errors["A"][:, 0]
+@pytest.mark.parametrize(("size", "is_enough"), [(0.02, False), (0.1, True)])
+def test_a_unit_must_be_stronger_than_one_of_noise(size, is_enough):
+    """The rise without a unit is its output weights squared times what its activation varies beside the other units."""
+    data = world(2000)
     A = data.network.A.copy()
-    A[:, 0] *= strength / np.sqrt(((A[:, 0] / one) ** 2).sum())
+    A[:, 0] *= size / np.linalg.norm(A[:, 0])
     weak = TwoLayerNetwork(data.network.W, data.network.b, A)
-    verdict = judged(data.X, weak(data.X) + noise, weak, noisy=True)
-    stands_out = line(verdict, "stands out")
-    assert stands_out.measured == pytest.approx(strength, abs=3)  # one standard error of a χ of five outputs
-    assert stands_out.required == pytest.approx(8.224, abs=0.001)  # root of 67.6, the 1e-4 tail of χ² with 30
-    assert stands_out.passed is is_enough
+    noise = 0.1 * np.random.default_rng(8).standard_normal(data.Y.shape)
+    rise = line(
+        judged(data.X, weak(data.X) + noise, weak, noisy=True), "rise of the sum of squares without unit 0"
+    )
+    assert rise.required == pytest.approx(67.6, abs=0.1)  # the 1e-4 tail of χ² with 30
+    assert rise.passed is is_enough
+
+
+def test_a_unit_of_noise_lowers_the_sum_of_squares_like_its_law():
+    """A fourth unit fitted to noise: about a χ² with 2(d + m) = 30 degrees of freedom."""
+    rises = []
+    for seed in range(6):
+        data = world(500, k=3, noise=0.5, seed=seed)
+        recovery = recover(data.X, data.Y, 4, random_state=seed, n_restarts=3)
+        assert recovery.outcome is Outcome.FITTED
+        rises.append(line(recovery, "rise of the sum of squares without").measured)
+    assert np.mean(rises) == pytest.approx(30, abs=4 * np.sqrt(60 / 6))
 
 
 def test_noise_on_few_samples_is_too_few():

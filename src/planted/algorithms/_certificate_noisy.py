@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from planted._typing import Array
 from planted.algorithms._certificate_parts import (
     CONDITIONING_TOL,
     Verdict,
@@ -19,6 +20,7 @@ from planted.algorithms._certificate_parts import (
 )
 from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._missing_unit import missing_unit_evidence
+from planted.algorithms._needless_unit import needless_unit_evidence
 from planted.algorithms._problem import Problem
 from planted.algorithms._residual_sums import ResidualSums, residual_sums
 from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
@@ -36,7 +38,6 @@ SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
-UNNEEDED = 1e-4  # probability that a unit fitted to noise alone is as strong as the weakest must be
 DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
 
 
@@ -92,15 +93,11 @@ def certify_noisy(
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
     missing = missing_unit_evidence(problem, net, offset=offset, noise=noise, biases=biases, weights=weights)
-    checks = (
-        enough,
-        rank,
-        *sides,
-        *traces,
-        missing,
-        _tails(problem, net),
-        *_unit_strengths(net, info, noise),
+    strengths, direction = _unit_strengths(net, info, noise)
+    needed = needless_unit_evidence(
+        problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights
     )
+    checks = (enough, rank, *sides, *traces, missing, needed, _tails(problem, net), direction)
     evidence = (*_size_evidence(noise, unknowns, equations), count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
@@ -134,23 +131,13 @@ def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
     return Evidence("median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=")
 
 
-def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Evidence, Evidence]:
-    """Return how many standard errors the weakest unit stands out by, and the largest error of a direction.
-
-    A unit that is free to look anywhere explains about a χ² with 2(d + m) degrees of freedom of pure noise
-    (`_missing_unit`); its strength must be beyond that.
-    """
+def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Array, Evidence]:
+    """Return the output weights of units in standard errors, and the line on the largest error of a direction."""
     assert info.variances is not None
     sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
     direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
-    limit = float(np.sqrt(stats.chi2.ppf(1 - UNNEEDED, 2 * (network.n_features + network.n_outputs))))
-    name = "standard errors by which the weakest unit stands out"
-    return (
-        Evidence(name, float(sigmas.min()), limit, ">=", "root of χ² with 2(d + m)"),
-        Evidence(
-            "largest standard error of a unit's direction (radians)", float(direction), DIRECTION_ERROR, "<="
-        ),
-    )
+    name = "largest standard error of a unit's direction (radians)"
+    return sigmas, Evidence(name, float(direction), DIRECTION_ERROR, "<=")
 
 
 def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:

@@ -5,7 +5,14 @@ import pytest
 from scipy.special import gamma
 
 from planted import simulate
-from planted.moments import Draws, HermiteTensors, RowBlocks, SampleHermite, fit_polynomial
+from planted.moments import (
+    Draws,
+    HermiteTensors,
+    RowBlocks,
+    SampleHermite,
+    accumulate_grams,
+    fit_polynomial,
+)
 from planted.moments import population as closed
 from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents
 from planted.moments._hermite_tensors import add_slot, contract_slot, rank_one_squares, symmetric_pairs
@@ -153,6 +160,19 @@ def test_slots_are_added_and_filled():
     theta = np.array([0.5, -1.5])
     expected = svec((full @ theta).transpose(2, 0, 1)).T
     np.testing.assert_allclose(contract_slot(flat, theta, 4), expected, rtol=1e-13)
+
+
+def test_halves_are_every_other_row_of_the_data_not_of_the_block():
+    rng = np.random.default_rng(11)
+    X, Y = rng.standard_normal((21, 2)), rng.standard_normal((21, 1))
+    whole = accumulate_grams(RowBlocks.from_arrays(X, Y, block_rows=21), lambda x, y: y, quadratic=True)
+    cut = accumulate_grams(RowBlocks.from_arrays(X, Y, block_rows=5), lambda x, y: y, quadratic=True)
+    for half in (0, 1):
+        rows = slice(half, None, 2)
+        alone = accumulate_grams(RowBlocks.from_arrays(X[rows], Y[rows]), lambda x, y: y, quadratic=True)
+        for order in range(5):
+            np.testing.assert_allclose(cut.moment(0, order, half), whole.moment(0, order, half), atol=1e-12)
+            np.testing.assert_allclose(whole.moment(0, order, half), alone.moment(0, order), atol=1e-12)
 
 
 # --- regressions

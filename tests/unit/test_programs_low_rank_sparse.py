@@ -5,6 +5,7 @@ import pytest
 
 from planted.programs.low_rank_sparse import (
     EXACT,
+    PURSUIT_STEPS,
     LowRankSparse,
     _leading,
     _masked_solve,
@@ -75,6 +76,8 @@ def test_pursuit_ends_near_the_low_rank_part_and_the_polish_makes_it_exact():
     split = polish_low_rank(Y, near, 2)
     assert np.abs(split.L - L).max() < 1e-12
     np.testing.assert_array_equal(split.is_clean, ~wrong)
+    assert principal_component_pursuit(Y, weight=weight, tol=np.inf)[1] == 1
+    assert principal_component_pursuit(Y, weight=weight, tol=0.0)[1] == PURSUIT_STEPS
     loose, fewer = principal_component_pursuit(Y, weight=weight, tol=1e-3)
     assert fewer < steps and np.abs(loose - L).max() > np.abs(near - L).max()
 

@@ -51,6 +51,36 @@ def test_the_rank_is_what_exceeds_the_threshold_and_no_more_than_allowed():
     assert nothing.Z.shape == (6, 0) and nothing.residual == 0.0
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+def test_terms_that_are_not_orthogonal_are_told_apart_within_their_span(rank):
+    Z, stack = columns_and_stack(5, rank, 4, seed=20 + rank)
+    assert np.abs(Z.T @ Z - np.eye(rank)).max() > 0.2, "singular vectors would be wrong"
+    found = decompose_shared_terms(stack, np.random.default_rng(1), threshold=1e-9, largest_rank=5)
+    assert worst_angle(found.Z, Z) < 1e-10
+
+
+def test_noise_above_the_threshold_is_left_in_the_residual():
+    Z, stack = columns_and_stack(4, 2, 6, seed=30)
+    noise = np.random.default_rng(31).standard_normal(stack.shape)
+    noisy = stack + 1e-3 * (noise + noise.transpose(0, 2, 1))
+    found = decompose_shared_terms(noisy, np.random.default_rng(1), threshold=0.1, largest_rank=4)
+    assert found.Z.shape == (4, 2) and 1e-9 < found.residual < 1e-3 and worst_angle(found.Z, Z) < 1e-4
+    capped = decompose_shared_terms(noisy, np.random.default_rng(1), threshold=0.0, largest_rank=3)
+    assert capped.Z.shape == (4, 3)
+
+
+def test_one_pair_alone_is_worse_than_all_matrices_under_noise():
+    _, stack = columns_and_stack(4, 3, 8, seed=32)
+    noise = np.random.default_rng(33).standard_normal(stack.shape)
+    noisy = stack + 0.02 * (noise + noise.transpose(0, 2, 1))
+    options = {"threshold": 0.3, "largest_rank": 3}
+    alone, together = (
+        decompose_shared_terms(noisy, np.random.default_rng(1), **options, **more)
+        for more in ({"max_sweeps": 0}, {})
+    )
+    assert together.residual < alone.residual
+
+
 def test_one_term_is_its_own_span():
     z = np.array([0.6, 0.0, -0.8])
     stack = np.stack([2.0 * np.outer(z, z), -np.outer(z, z)])

@@ -108,6 +108,8 @@ def test_restarts_stop_at_the_first_exact_pair_and_keep_the_best():
     best = alone[-1]
     np.testing.assert_allclose(np.linalg.norm(best.Z, axis=0), 1.0, rtol=1e-12)
     assert best.residual == pytest.approx(jd._off_diagonal_energy(noisy, np.linalg.inv(best.Z)), rel=0.5)
+    default = diagonalise_by_congruence(noisy, np.random.default_rng(6), max_sweeps=0)
+    assert default.restarts == 5 and default.residual == best.residual
     loose = diagonalise_by_congruence(noisy, np.random.default_rng(6), tol=1.0, max_sweeps=0)
     assert loose.restarts == 1 and loose.sweeps == 0
 
@@ -213,9 +215,8 @@ def test_the_common_factor_is_the_mean_up_to_signs():
     found = cp._common_factor(U, V)
     mean = np.array([0.6, 1.8]) / np.hypot(0.6, 1.8)
     np.testing.assert_allclose(found, np.column_stack([[1.0, 0.0], mean]), atol=1e-15)
-    np.testing.assert_array_equal(
-        cp._unit_columns(np.array([[3.0, 0.0], [4.0, 0.0]])), [[0.6, 0.0], [0.8, 0.0]]
-    )
+    columns = np.array([[3.0, 0.0, 0.3], [4.0, 0.0, 0.4]])
+    np.testing.assert_allclose(cp._unit_columns(columns), [[0.6, 0.0, 0.6], [0.8, 0.0, 0.8]], rtol=1e-15)
 
 
 def test_alternation_stops_at_the_tolerance_at_a_stall_or_at_the_limit():
@@ -225,6 +226,8 @@ def test_alternation_stops_at_the_tolerance_at_a_stall_or_at_the_limit():
     near = (np.zeros((2, 3)), Z + 0.01, Z - 0.01)
     _, residual, sweeps = cp._alternate(core, near, 500, 1e-10)
     assert residual <= 1e-10 and sweeps < 100
+    _, residual, first = cp._alternate(core, near, 500, 0.5)
+    assert first == 1 and 1e-10 < residual < 0.5
     _, residual, limit = cp._alternate(core, near, 2, 0.0)
     assert limit == 2 and residual > 1e-20
     noise = rng.standard_normal((2, 3, 3))
@@ -240,3 +243,7 @@ def test_sweeps_of_the_trial_runs_are_a_tenth():
         noise, 4, rng=np.random.default_rng(8), n_restarts=1, max_sweeps=50, tol=0.0
     )
     assert found.sweeps == 5 + 50 and found.restarts == 1
+    many = cp.decompose_symmetric(noise, 4, rng=np.random.default_rng(8), max_sweeps=50, tol=0.0)
+    assert many.restarts == 10 and many.sweeps == 55
+    loose = cp.decompose_symmetric(noise, 4, rng=np.random.default_rng(8), max_sweeps=50, tol=1.0)
+    assert (loose.restarts, loose.sweeps) == (1, 1)

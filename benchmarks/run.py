@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 # Not benchmarks: what they share, and this program.
 SHARED = {"run", "targets"}
 # The cheap ones, which the short version runs; the others take minutes even with a tenth of the seeds.
-SHORT = ("start", "limits", "queries", "moments", "recovery")
+SHORT = ("start", "nist", "limits", "queries", "moments", "recovery")
 # These need files that are not part of the repository.
 NEEDS_DATA = {"memorize_mnist": "--data DIR with the MNIST files"}
 

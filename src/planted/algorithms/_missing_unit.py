@@ -21,7 +21,7 @@ from planted._typing import Array
 from planted.algorithms._problem import Problem
 from planted.algorithms._split_units import SPLIT_NAME
 from planted.algorithms.refine import refine
-from planted.moments import RowBlocks, RowWeights, augment
+from planted.moments import RowWeights, augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
 
@@ -66,7 +66,7 @@ def missing_unit_evidence(
         The fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
     """
     X, Y = problem.X, problem.Y
-    rows = RowBlocks.from_arrays(X, Y, weights=problem.w)
+    rows = problem.sampled_rows
     base = refine(rows, network, offset=offset, biases=biases, max_iter=STEPS, weights=weights).cost
     falls = [0.0]
     for w, b in _promising_half_spaces(X, Y, network, problem.rng, biases):

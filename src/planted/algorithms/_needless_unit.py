@@ -1,31 +1,38 @@
-r"""Is the weakest unit needed, or could noise have made it?
+r"""Is every unit needed, and every bend, or could noise have made them?
 
 Problem     Where a network of k units is doubted by chance, one of k + 1 is fitted, and its last unit looks strong beside
-            standard errors that hold its hyperplane fixed: it was free to look anywhere.
-Idea        Take the unit away whose output weights stand out least, refine the rest, and measure how much the sum of squares
-            rises, in noise variances. A unit fitted to noise alone lowers it by about a χ² with 2 (d + m) degrees of freedom
+            standard errors that hold its hyperplane fixed: it was free to look anywhere. And a table that is nearly linear
+            is fitted well by a unit that is on for nearly all samples, although nothing in it bends.
+Idea        1. Take the unit away whose output weights stand out least, refine the rest, and measure how much the sum of
+               squares rises, in noise variances.
+            2. Give the outputs a free affine part and take each unit away with the other units held fixed: what it then
+               explains is its bend alone. One regression on [H, x, 1] has the answer for all units.
+            A unit fitted to noise alone lowers the sum of squares by about a χ² with 2 (d + m) degrees of freedom
             (`_missing_unit`); a unit that is claimed must be beyond what that reaches once in ten thousand times.
 Guarantee   Heuristic: the refined rest may be a local minimum, and the rise then too large.
-Cost        One refinement of k - 1 units on the rows in memory and a few steps on all rows.
+Cost        One refinement of k - 1 units on the rows in memory and a few steps on all rows; one pass of n (k + d)².
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy import stats
+from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowBlocks, RowWeights
+from planted.moments import RowWeights, Sums, accumulate, augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 
-__all__ = ["needless_unit_evidence"]
+__all__ = ["bend_evidence", "needless_unit_evidence"]
 
 LEVEL = 1e-4
 STEPS = 30
 STEPS_ON_ALL_ROWS = 5
+SINGULAR = 1e-10  # eigenvalue of the scaled products below which a regressor is a combination of the others
 
 
 def needless_unit_evidence(
@@ -63,18 +70,77 @@ def needless_unit_evidence(
         The rise in noise variances, which must be beyond what a unit fitted to noise reaches.
     """
     unit = int(np.argmin(strengths))
-    limit = stats.chi2.ppf(1 - LEVEL, 2 * (problem.n_features + problem.n_outputs))
     name = f"rise of the sum of squares without unit {unit}, in noise variances"
     if fit.network.n_hidden == 1:
         cost = ((problem.Y - problem.Y.mean(axis=0) * offset) ** 2).sum() * problem.n_samples / len(problem.Y)
     else:
         rest = _without(fit.network, unit)
-        rows = RowBlocks.from_arrays(problem.X, problem.Y)
-        near = refine(rows, rest, offset=offset, biases=biases, max_iter=STEPS, weights=weights).network
+        near = refine(
+            problem.sampled_rows, rest, offset=offset, biases=biases, max_iter=STEPS, weights=weights
+        ).network
         cost = refine(
             problem.blocks, near, offset=offset, biases=biases, max_iter=STEPS_ON_ALL_ROWS, weights=weights
         ).cost
-    return Evidence(name, float((cost - fit.cost) / noise**2), float(limit), ">=", "χ² with 2(d + m)")
+    return Evidence(name, float((cost - fit.cost) / noise**2), _limit(problem), ">=", "χ² with 2(d + m)")
+
+
+def bend_evidence(
+    problem: Problem, network: TwoLayerNetwork, *, noise: float, weights: RowWeights | None = None
+) -> Evidence:
+    """Measure how much the bend of the straightest unit explains beyond an affine function.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        Its least-squares network.
+    noise : float
+        Standard deviation of the residual.
+    weights : callable, optional
+        Weights of the rows in the fit.
+
+    Returns
+    -------
+    Evidence
+        The part of the sum of squares, in noise variances, which must be beyond what a bend fitted to noise reaches.
+    """
+    k = network.n_hidden
+    sums = accumulate(problem.blocks, _RegressionSummand(network, weights))
+    scale = np.sqrt(np.maximum(np.diag(sums.GG), np.finfo(float).tiny))
+    inverse = linalg.pinvh(sums.GG / np.outer(scale, scale), rtol=SINGULAR, check_finite=False)
+    moved = (inverse @ (sums.GR / scale[:, None]))[:k] / scale[:k, None]
+    spread = np.diag(inverse)[:k] / scale[:k] ** 2
+    bends = ((network.A.T + moved) ** 2).sum(axis=1) / np.maximum(spread, np.finfo(float).tiny) / noise**2
+    unit = int(np.argmin(bends))
+    name = f"rise of the sum of squares when unit {unit} does not bend, in noise variances"
+    return Evidence(name, float(bends[unit]), _limit(problem), ">=", "χ² with 2(d + m)")
+
+
+def _limit(problem: Problem) -> float:
+    return float(stats.chi2.ppf(1 - LEVEL, 2 * (problem.n_features + problem.n_outputs)))
+
+
+@dataclass(frozen=True, slots=True)
+class _RegressionSums(Sums):
+    """Products of [H, x, 1] with itself and with the residual."""
+
+    GG: Array
+    GR: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _RegressionSummand:
+    """The products at a network."""
+
+    network: TwoLayerNetwork
+    weights: RowWeights | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> _RegressionSums:
+        H = self.network.activation(self.network.preactivations(X))
+        G = np.hstack([H, augment(X)])
+        weighted = G if self.weights is None else G * self.weights(first_row, X, Y)[:, None]
+        return _RegressionSums(weighted.T @ G, weighted.T @ (Y - H @ self.network.A.T - self.network.c))
 
 
 def _without(network: TwoLayerNetwork, unit: int) -> TwoLayerNetwork:

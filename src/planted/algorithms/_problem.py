@@ -192,6 +192,11 @@ class Problem:
         return int(self.Y.shape[1])
 
     @property
+    def sampled_rows(self) -> RowBlocks:
+        """The sampled rows as blocks, with their weights if they have any."""
+        return RowBlocks.from_arrays(self.X, self.Y, weights=self.w)
+
+    @property
     def holds_all_rows(self) -> bool:
         """Whether the sample in memory is the whole data set."""
         return len(self.X) == self.n_samples

@@ -56,8 +56,10 @@ import json
 import pathlib
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     stats = pathlib.Path("mutmut-stats.json")
+    if config.option.collectonly:
+        return
     seconds = json.loads(stats.read_text())["duration_by_test"] if stats.exists() else {{}}
     items.sort(key=lambda item: seconds.get(item.nodeid, 0.0))
     total = itertools.accumulate(seconds.get(item.nodeid, 0.0) for item in items)

@@ -20,7 +20,7 @@ from planted.algorithms._certificate_parts import (
 )
 from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._missing_unit import missing_unit_evidence
-from planted.algorithms._needless_unit import needless_unit_evidence
+from planted.algorithms._needless_unit import bend_evidence, needless_unit_evidence
 from planted.algorithms._problem import Problem
 from planted.algorithms._residual_sums import ResidualSums, residual_sums
 from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
@@ -97,7 +97,8 @@ def certify_noisy(
     needed = needless_unit_evidence(
         problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights
     )
-    checks = (enough, rank, *sides, *traces, missing, needed, _tails(problem, net), direction)
+    bends = bend_evidence(problem, net, noise=noise, weights=weights)
+    checks = (enough, rank, *sides, *traces, missing, needed, bends, _tails(problem, net), direction)
     evidence = (*_size_evidence(noise, unknowns, equations), count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:

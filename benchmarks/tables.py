@@ -1,6 +1,6 @@
 """Real tables, where nothing is planted: is the small network as good as what people use, and the same at every seed?
 
-Eleven tables that come with scikit-learn and statsmodels, repeated splits. MLPRegressor is tuned once on other splits (hidden
+Eleven tables of scikit-learn and statsmodels, repeated splits. MLPRegressor is tuned once on other splits (hidden
 units, penalty), gradient boosting likewise (leaves, rate); both are standardised and judged by the median over their
 own seeds. planted is run with `method="auto"` and must say that it is not a recovery.
 """

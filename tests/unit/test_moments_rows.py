@@ -9,7 +9,7 @@ import pytest
 from planted.moments import RowBlocks
 from planted.moments._gram import RowMoments
 from planted.moments._sources import PART_BLOCKS, ArraySource, HeldSource, Stream, checked_pair
-from planted.moments._sums import Sums, SumTree, pack_sums, unpack_sums
+from planted.moments._sums import Sums, SumTree, kind_of, pack_sums, unpack_sums
 from planted.moments._views import Mapped, Weighted, has_weights, root_of, with_root
 from planted.moments._weights import StoredWeights, bind_weights, checked_weights, weighed_rows
 from planted.outcomes import BadInputError, FileFormatError
@@ -271,7 +271,7 @@ def test_branches_enter_the_tree_at_their_height():
 def test_sums_survive_packing():
     moments = RowMoments.of(np.column_stack([X, Y]))
     packed = pack_sums(moments)
-    again = unpack_sums("RowMoments", packed)
+    again = unpack_sums(kind_of(RowMoments), packed)
     assert again.count == 42 and isinstance(again.count, int)
     np.testing.assert_array_equal(again.scatter, moments.scatter)
     with raises("sums of the unknown kind 'Nothing'; they were written by another version", FileFormatError):
@@ -281,4 +281,4 @@ def test_sums_survive_packing():
         "sums of kind RowMoments with fields ['count', 'scatter']; expected ['count', 'mean', 'scatter']",
         FileFormatError,
     ):
-        unpack_sums("RowMoments", packed)
+        unpack_sums(kind_of(RowMoments), packed)

@@ -27,7 +27,7 @@ import numpy as np
 from planted._typing import Json
 from planted._version import __version__
 from planted.io._atomic import atomic_write
-from planted.moments import RowBlocks, Summand, Sums, SumTree, pack_sums, root_of, unpack_sums
+from planted.moments import RowBlocks, Summand, Sums, SumTree, kind_of, pack_sums, root_of, unpack_sums
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, DataWarning, FileFormatError
 
@@ -35,7 +35,7 @@ __all__ = ["Checkpoint", "checkpointed", "fingerprint_of"]
 
 S = TypeVar("S", bound=Sums)
 
-FORMAT, SCHEMA = "planted.checkpoint", 1
+FORMAT, SCHEMA = "planted.checkpoint", 2
 MANIFEST, OPEN_PASS = "manifest.json", "open-pass.npz"
 SAVE_SECONDS = 10.0
 _WHAT_DEFINES_A_RUN = {
@@ -249,7 +249,7 @@ class Checkpoint:
             if node is not None
             for name, array in pack_sums(node).items()
         }
-        kinds = [None if node is None else type(node).__name__ for node in tree.nodes]
+        kinds = [None if node is None else kind_of(type(node)) for node in tree.nodes]
         head = {"number": number, "digest": self._digests[number], "counts": tree.counts, "kinds": kinds}
         try:
             atomic_write(path, partial(_save_arrays, head, arrays))
@@ -346,13 +346,13 @@ def _feed(value: Any, update: Callable[[bytes], object]) -> None:
     elif isinstance(value, np.ndarray):
         update(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes())
     elif is_dataclass(value) and not isinstance(value, type):
-        update(type(value).__name__.encode())
+        update(kind_of(type(value)).encode())
         for item in fields(value):
             _feed(getattr(value, item.name), update)
     elif isinstance(value, partial):
         _feed((value.func, value.args, sorted(value.keywords.items())), update)
     elif isinstance(value, FunctionType):
-        update(value.__qualname__.encode())
+        update(f"{value.__module__}.{value.__qualname__}".encode())
         _feed([cell.cell_contents for cell in value.__closure__ or ()], update)
     elif isinstance(value, list | tuple):
         for item in value:

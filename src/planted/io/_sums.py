@@ -13,7 +13,7 @@ import numpy as np
 
 from planted._version import __version__
 from planted.io._atomic import atomic_write
-from planted.moments import RowSummary, pack_sums, unpack_sums
+from planted.moments import RowSummary, kind_of, pack_sums, unpack_sums
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["read_sums", "write_sums"]
@@ -83,6 +83,6 @@ def _read(path: Path) -> RowSummary:
         raise FileFormatError(
             f"{path} is of format {head.get('format')!r}, schema {head.get('schema')!r}; expected {FORMAT} {SCHEMA}."
         )
-    found = unpack_sums(RowSummary.__name__, arrays)
+    found = unpack_sums(kind_of(RowSummary), arrays)
     assert isinstance(found, RowSummary)
     return found

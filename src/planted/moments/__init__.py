@@ -42,7 +42,7 @@ from planted.moments._sources import (
     weighed_block,
 )
 from planted.moments._summary import RowSummary, row_keys, summarise_rows
-from planted.moments._sums import FAN_IN, Sums, SumTree, pack_sums, unpack_sums
+from planted.moments._sums import FAN_IN, Sums, SumTree, kind_of, pack_sums, unpack_sums
 from planted.moments._views import root_of, with_root
 from planted.moments._weights import RowWeights, StoredWeights
 
@@ -96,6 +96,7 @@ __all__ = [
     "hermite_design",
     "hermite_values",
     "joint_moments",
+    "kind_of",
     "masked_products",
     "outline_rows",
     "pack_sums",

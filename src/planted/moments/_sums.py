@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from planted.outcomes import FileFormatError
 
-__all__ = ["FAN_IN", "SumTree", "Sums", "pack_sums", "unpack_sums"]
+__all__ = ["FAN_IN", "SumTree", "Sums", "kind_of", "pack_sums", "unpack_sums"]
 
 FAN_IN = 8
 
@@ -120,6 +120,28 @@ class SumTree(Generic[S]):
         return last
 
 
+def kind_of(sums: type) -> str:
+    """Return the name of a class of sums by which files know it; classes of two modules may share a short name.
+
+    Parameters
+    ----------
+    sums : type
+        The class.
+
+    Returns
+    -------
+    str
+        Its module and name.
+
+    Examples
+    --------
+    >>> from planted.moments import RowSummary
+    >>> kind_of(RowSummary)
+    'planted.moments._summary.RowSummary'
+    """
+    return f"{sums.__module__}.{sums.__qualname__}"
+
+
 def pack_sums(sums: Sums) -> dict[str, npt.NDArray[Any]]:
     """Return sums as arrays for a file.
 
@@ -142,7 +164,7 @@ def unpack_sums(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Sums:
     Parameters
     ----------
     kind : str
-        Name of their class.
+        Name of their class, as of `kind_of`.
     arrays : mapping of str to ndarray
         Its fields.
 
@@ -151,12 +173,13 @@ def unpack_sums(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Sums:
     Sums
         The sums, bit by bit.
     """
-    known = {found.__name__: found for found in _kinds(Sums)}
+    known = {kind_of(found): found for found in _kinds(Sums)}
     if kind not in known:
         raise FileFormatError(f"sums of the unknown kind {kind!r}; they were written by another version")
     names = [item.name for item in fields(known[kind])]  # type: ignore[arg-type]
     if set(names) != set(arrays):
-        raise FileFormatError(f"sums of kind {kind} with fields {sorted(arrays)}; expected {sorted(names)}")
+        short = known[kind].__name__
+        raise FileFormatError(f"sums of kind {short} with fields {sorted(arrays)}; expected {sorted(names)}")
     return known[kind](*(arrays[name] if arrays[name].ndim else arrays[name].item() for name in names))
 
 

@@ -23,6 +23,7 @@ from planted.algorithms._missing_unit import missing_unit_evidence
 from planted.algorithms._needless_unit import bend_evidence, needless_unit_evidence
 from planted.algorithms._problem import Problem
 from planted.algorithms._residual_sums import ResidualSums, residual_sums
+from planted.algorithms._resolution import resolution_evidence
 from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
@@ -98,11 +99,17 @@ def certify_noisy(
         problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights
     )
     bends = bend_evidence(problem, net, noise=noise, weights=weights)
-    checks = (enough, rank, *sides, *traces, missing, needed, bends, _tails(problem, net), direction)
-    evidence = (*_size_evidence(noise, unknowns, equations), count, *checks, *further)
+    angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
+    checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
+    evidence = (*_size_evidence(noise, unknowns, equations), angle, count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
         text = "; ".join(map(_shortfall, failed)) + "."
+        if failed == [hidden]:
+            text = (
+                f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units within "
+                f"{angle.measured:.2g} radians look like one. More samples tell them apart."
+            )
         return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text, doubt)
     if first_failure(further):
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, first_failure(further), doubt)

@@ -36,6 +36,7 @@ from planted.algorithms._expand_search import Attempt, attempt_from, attempts, c
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
 from planted.algorithms._missing_unit import lacks_a_unit
 from planted.algorithms._problem import Problem, prepare_problem, without_network
+from planted.algorithms._resolution import fails_by_resolution_alone
 from planted.algorithms._robust_loss import check_loss
 from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
@@ -222,7 +223,7 @@ def _finish(run: Run, attempt: Attempt, is_repeated: bool) -> _Answer | None:
     if not (attempt.is_settled or is_repeated):
         return None
     recovery = finish_noisily(run, attempt)
-    if recovery.outcome is not Outcome.RECOVERED:
+    if recovery.outcome is not Outcome.RECOVERED and not fails_by_resolution_alone(recovery):
         return _Answer(recovery, attempt.score, False)
     rival, gain = challenge(run.problem, run.search, attempt.fit)
     line = Evidence("fall of the held-out error when every unit is split in two", gain, CHALLENGE_GAIN, "<=")

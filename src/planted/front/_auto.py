@@ -3,8 +3,9 @@ r"""`method="auto"`: an ordered plan, run within a budget, ended by the first ce
 Problem     A table, no theorem. Choose methods the data allow, cheap and exact ones first; return one answer.
 Idea        1. The methods' cards say which of them apply. They are tried in the registry's order; the others are passed
                over with the reason. Nothing is measured that no card asks for.
-            2. The first answer that is certified, RECOVERED, ends the search. One that reproduces every sample to rounding
-               and says why it is not the only one is returned unless a later one is certified.
+            2. The first answer that is certified, RECOVERED, ends the search; so does one against which nothing speaks but
+               that noise would hide units closer than its own, since no method sees further. One that reproduces every
+               sample to rounding and says why it is not the only one is returned unless a later one is certified.
             3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
                was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
                fewer units. An answer with a cross-validation of its own gives way only to one better by `CLEARLY`.
@@ -26,6 +27,7 @@ import numpy as np
 from planted._clock import OutOfTime, check_time, time_budget
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import prepare_problem
+from planted.algorithms._resolution import fails_by_resolution_alone
 from planted.front._diagnose import Facts, check_method
 from planted.front._registry import Method, find_method, methods
 from planted.moments import RowBlocks, sample_rows
@@ -85,9 +87,9 @@ def recover_automatically(
                 )
                 trace.append(_line(answer))
                 answers.append(answer)
-                if (
+                if answer.network is not None and (
                     answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY)
-                    and answer.network is not None
+                    or fails_by_resolution_alone(answer)
                 ):
                     break
             best = _choose(blocks, answers, activation)
@@ -184,8 +186,17 @@ def _has_few_samples(answer: Recovery) -> bool:
 
 
 def _settled(answers: list[Recovery]) -> Recovery | None:
-    """Return the first answer that needs no comparison: certified, or reproducing all samples."""
-    return next((a for a in answers if a.outcome is Outcome.RECOVERED or _reproduces_all(a)), None)
+    """Return the first answer that needs no comparison: certified, as far as noise lets anyone see, or all samples."""
+    return next(
+        (
+            answer
+            for answer in answers
+            if answer.outcome is Outcome.RECOVERED
+            or fails_by_resolution_alone(answer)
+            or _reproduces_all(answer)
+        ),
+        None,
+    )
 
 
 def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> float:

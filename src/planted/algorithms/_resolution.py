@@ -1,0 +1,118 @@
+r"""How close may two units be before noise makes one of them?
+
+Problem     Two units with nearly the same hyperplane and output weights of one sign look like one unit. Their difference
+            from it is confined to the wedge between the hyperplanes; below some angle noise drowns it, every test of the
+            residual passes, and a network with a unit too few would be called recovered.
+Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u, |u| = 1. With one output the difference is
+            a (ε |u'x̃| - |t|)₊ / 2 in the wedge, of mean square a² p(0) ε³ E|u'x̃|³ / 6, with p(0) the density of t at the
+            kink. With several outputs the output weights of the two differ, the difference is of first order, of mean
+            square |a|² ε² / 2. Either is seen when n times the mean square exceeds L noise variances, L the limit of the
+            test for a missing unit (`_missing_unit`). That gives the angle α = 2 ε of each unit below which it may be two.
+            Whether this matters depends on the dimension: k others with random hyperplanes lie within α of it with
+            probability k P(α), which falls like α to the power d. The sum over units, halved, is the expected number of
+            pairs that are hidden; a network is claimed when it is below `HIDDEN_PAIRS`.
+Guarantee   An estimate for random units. Nothing excludes that a network was built with nearly parallel units.
+Cost        One product of n d k multiplications on the rows in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special, stats
+
+from planted._typing import Array
+from planted.algorithms._missing_unit import LEVEL
+from planted.algorithms._problem import Problem
+from planted.networks import TwoLayerNetwork
+from planted.results import Evidence, Recovery
+
+__all__ = ["fails_by_resolution_alone", "hidden_angles", "resolution_evidence"]
+
+NAME = "pairs of units that look like one at this noise, expected among random units"
+
+HIDDEN_PAIRS = 0.01
+NEAR_KINK = 0.5  # standard deviations of t within which the density at the kink is counted
+THIRD_MOMENT = 1.6  # E|u'x|³ of standardised inputs
+
+
+def resolution_evidence(
+    problem: Problem, network: TwoLayerNetwork, *, noise: float, biases: bool = True
+) -> tuple[Evidence, Evidence]:
+    """Return the angle that noise hides and how many pairs of random units it would hide.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        Its least-squares network.
+    noise : float
+        Standard deviation of the residual.
+    biases : bool
+        Whether b is free.
+
+    Returns
+    -------
+    tuple of Evidence
+        The largest angle, for information, and the expected number of hidden pairs, which must be small.
+    """
+    angles = hidden_angles(problem, network, noise=noise)
+    dimension = problem.n_features + int(biases)
+    pairs = network.n_hidden * _chance_within(angles, dimension).sum() / 2
+    return (
+        Evidence("largest angle at which two units look like one (radians)", float(angles.max())),
+        Evidence(NAME, float(pairs), HIDDEN_PAIRS, "<="),
+    )
+
+
+def fails_by_resolution_alone(recovery: Recovery) -> bool:
+    """Return whether nothing speaks against a network but that noise would hide units closer than its own.
+
+    Parameters
+    ----------
+    recovery : Recovery
+        An answer.
+
+    Returns
+    -------
+    bool
+        Whether that line of evidence is the only one that fails.
+    """
+    return [item.name for item in recovery.evidence if not item.passed] == [NAME]
+
+
+def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -> Array:
+    """Return for each unit the angle below which it may be two.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    network : TwoLayerNetwork
+        Its least-squares network.
+    noise : float
+        Standard deviation of the residual.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Angles between hyperplanes (w, b), in radians, at most π.
+    """
+    norms = np.linalg.norm(np.column_stack([network.W, network.b]), axis=1)
+    weights = (np.linalg.norm(network.A, axis=0) * norms) ** 2
+    limit = stats.chi2.ppf(1 - LEVEL, 2 * (problem.n_features + problem.n_outputs)) * noise**2
+    if problem.n_outputs > 1:
+        return np.asarray(np.minimum(2 * np.sqrt(2 * limit / (problem.n_samples * weights)), np.pi))
+    t = network.preactivations(problem.X) / norms
+    width = NEAR_KINK * t.std(axis=0)
+    density = np.maximum((np.abs(t) < width).mean(axis=0), 1 / len(t)) / (2 * width)
+    cubes = 6 * limit / (problem.n_samples * weights * density * THIRD_MOMENT)
+    return np.asarray(np.minimum(2 * np.cbrt(cubes), np.pi))
+
+
+def _chance_within(angles: Array, dimension: int) -> Array:
+    """Return the part of the unit sphere within an angle of a point: the cap of that angle."""
+    if dimension < 2:
+        return np.full(len(angles), 0.5)
+    half = special.betainc((dimension - 1) / 2, 0.5, np.sin(np.minimum(angles, np.pi / 2)) ** 2) / 2
+    return np.asarray(np.where(angles <= np.pi / 2, half, 0.5))

@@ -149,6 +149,27 @@ def test_errors_name_file_row_and_column(column: str, place: str, folder: Path) 
 
 
 @pytest.mark.parametrize(
+    ("library", "extra", "arguments"),
+    [
+        ("onnxruntime", "onnx", ("identify", "net.onnx")),
+        ("onnx", "onnx", ("export", "net.safetensors", "--to", "onnx")),
+        ("pyarrow", "files", ("recover", "table.parquet")),
+    ],
+)
+def test_a_missing_extra_is_exit_code_2_with_the_command_that_installs_it(
+    library: str, extra: str, arguments: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("net.onnx", "table.parquet"):
+        (folder / name).write_bytes(b"PAR1")
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert f"pip install 'planted[{extra}]'" in result.stderr and "not installed" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("typed", "offered"),
     [
         ("dia", "diagnose"),

@@ -32,6 +32,17 @@ from planted.outcomes import PlantedError, RecoveryError
 __all__ = ["app", "main"]
 
 EXIT_NOT_RECOVERED, EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED = 1, 2, 3, 130
+# Optional libraries and the extra that brings them.
+EXTRAS = {
+    "dask": "dask",
+    "distributed": "dask",
+    "jinja2": "report",
+    "matplotlib": "report",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "pyarrow": "files",
+    "torch": "torch",
+}
 
 
 class _Planted(TyperGroup):
@@ -45,16 +56,30 @@ class _Planted(TyperGroup):
             if os.environ.get("PLANTED_DEBUG") == "1" or isinstance(error, BrokenPipeError):
                 raise
             raise typer.Exit(_explain(error)) from error
-        except Exception as error:
-            if os.environ.get("PLANTED_DEBUG") == "1" or type(error).__module__.startswith(
-                ("typer", "click")
-            ):
-                raise
+        except ModuleNotFoundError as error:
+            library = str(error.name).partition(".")[0]
+            if library not in EXTRAS:
+                raise _fault(error) from error
             print_error(
-                f"this is a fault of planted, not of your data: {type(error).__name__}: {error}",
-                hint="Set PLANTED_DEBUG=1 to see where it happened, and please report it.",
+                f"this needs {library}, which is not installed.",
+                hint=f"Install it with: pip install 'planted[{EXTRAS[library]}]'",
             )
-            raise typer.Exit(EXIT_FAULT) from error
+            raise typer.Exit(EXIT_BAD_INPUT) from error
+        except Exception as error:
+            if type(error).__module__.startswith(("typer", "click")):
+                raise
+            raise _fault(error) from error
+
+
+def _fault(error: Exception) -> typer.Exit:
+    """Say that it is planted's own fault, and return the exit code as what is raised."""
+    if os.environ.get("PLANTED_DEBUG") == "1":
+        raise error
+    print_error(
+        f"this is a fault of planted, not of your data: {type(error).__name__}: {error}",
+        hint="Set PLANTED_DEBUG=1 to see where it happened, and please report it.",
+    )
+    return typer.Exit(EXIT_FAULT)
 
 
 app = typer.Typer(

@@ -28,6 +28,7 @@ from planted._clock import OutOfTime, check_time, time_budget
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import prepare_problem
 from planted.algorithms._resolution import fails_by_resolution_alone
+from planted.algorithms.refine import refine
 from planted.front._diagnose import Facts, check_method
 from planted.front._registry import Method, find_method, methods
 from planted.moments import RowBlocks, sample_rows
@@ -38,6 +39,7 @@ __all__ = ["nothing_found", "recover_automatically"]
 
 SCORE_ROWS = 5000
 FOLDS = 4
+FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
 CLEARLY = 0.1  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
@@ -172,6 +174,9 @@ def _choose(blocks: RowBlocks, answers: list[Recovery], activation: str) -> Reco
     if len(found) <= 1:
         return found[0] if found else (answers[0] if answers else None)
     rows = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
+    if steady:  # a new search costs much: it is spared those that do not even look better
+        bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
+        found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
     scores = [_score(rows, answer, activation) for answer in found]
     if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
         return steady[0]
@@ -214,6 +219,15 @@ def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> floa
         again = search(RowBlocks.from_arrays(X[train], Y[train]), answer.network.n_hidden).network
         errors.append(np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean()))
     return float(np.mean(errors))
+
+
+def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:
+    """Return the squared error on a part of the rows after refining the network, which has seen them, on the others."""
+    assert answer.network is not None
+    X, Y = rows
+    cut = max(len(X) // FOLDS, 1)
+    fit = refine(RowBlocks.from_arrays(X[cut:], Y[cut:]), answer.network, max_iter=FLATTERING_STEPS)
+    return float(((Y[:cut] - fit.network(X[:cut])) ** 2).mean())
 
 
 def _stopped_early(blocks: RowBlocks, answers: list[Recovery]) -> Recovery | None:

@@ -11,7 +11,7 @@ from planted.moments import StoredWeights, accumulate_normal, joint_moments, pac
 from planted.outcomes import BadInputError, Outcome
 
 DATA = planted.simulate.dataset(
-    600, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.1, random_state=4
+    600, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=4
 )
 COUNTS = np.random.default_rng(5).integers(0, 4, 600)
 COLUMNS = {"a": DATA.X[:, 0], "w": COUNTS / 4, "b": DATA.X[:, 1], "c": DATA.X[:, 2], "y": DATA.Y[:, 0]}

@@ -199,6 +199,12 @@ def test_integer_programs_are_checked_for_bounds_equations_and_wholeness(x, expe
     assert answer.status is ProgramStatus.UNRELIABLE and answer.violation == pytest.approx(worst)
 
 
+def test_a_program_whose_variables_need_not_be_whole_after_all():
+    answer = solve_program(program(integer=np.array([False, False])))
+    assert answer.status is ProgramStatus.OPTIMAL
+    np.testing.assert_allclose(answer.x, [1.0, 0.0], atol=1e-9)
+
+
 def test_inequalities_of_integer_programs_are_checked(monkeypatch):
     """X + y <= 2 at (3, 0): one too many, of terms that add up to 1 + 2 + 3."""
     asked = program(G=((1.0, 1.0),), g=(2.0,), upper=9.0, integer=np.array([True, True]))

@@ -98,5 +98,20 @@ def test_a_slice_inside_a_block_changes_nothing(monkeypatch):
     np.testing.assert_allclose(cut.ZR, whole.ZR, rtol=0, atol=1e-14 * np.abs(whole.ZZ).max())
 
 
+def test_weights_of_a_slice_are_those_of_its_rows(monkeypatch):
+    X, Y, network = small_problem("relu", n=300)
+    numbers = 7 + np.arange(len(X))
+
+    def weights(first_row, inputs, outputs):
+        return 1.0 / (numbers[first_row : first_row + len(inputs)])
+
+    whole = accumulate_normal(RowBlocks.from_arrays(X, Y), network, weights=weights)
+    monkeypatch.setattr("planted.moments._normal._BLOCK_BYTES", 1)
+    cut = accumulate_normal(RowBlocks.from_arrays(X, Y, block_rows=150), network, weights=weights)
+    scale = np.abs(whole.ZZ).max()
+    np.testing.assert_allclose(cut.ZZ, whole.ZZ, rtol=0, atol=1e-14 * scale)
+    np.testing.assert_allclose(cut.ZR, whole.ZR, rtol=0, atol=1e-14 * scale)
+
+
 def test_augment_appends_the_constant_last():
     np.testing.assert_array_equal(augment(np.array([[2.0, 3.0]])), [[2.0, 3.0, 1.0]])

@@ -37,7 +37,13 @@ def test_values_that_no_such_network_takes_are_infeasible():
     assert fit_units_exactly(X, negative, 2).status is ProgramStatus.INFEASIBLE
     bent = np.array([0.0, 1.0, 0.0, 1.0, 0.0])  # three kinks on a line at least
     line = np.column_stack([np.arange(5.0), np.ones(5)])
+    assert fit_units_exactly(line, bent).status is ProgramStatus.INFEASIBLE  # two units if not said otherwise
     assert fit_units_exactly(line, bent, 2).status is ProgramStatus.INFEASIBLE
+    two = np.abs(np.arange(5.0) - 2)
+    assert fit_units_exactly(line, two).status is ProgramStatus.OPTIMAL
+    kinks = relu(np.arange(5.0) - 1) + relu(np.arange(5.0) - 3) + relu(1 - np.arange(5.0))
+    assert fit_units_exactly(line, kinks).status is ProgramStatus.INFEASIBLE
+    assert fit_units_exactly(line, kinks, 3).status is ProgramStatus.OPTIMAL
 
 
 def test_the_bound_limits_the_pre_activations():

@@ -20,6 +20,7 @@ def test_the_off_diagonal_energy_is_a_share():
     matrices = np.array([[[2.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
     assert jd._off_diagonal_energy(matrices, np.eye(2)) == pytest.approx(2 / 7)
     assert jd._off_diagonal_energy(matrices, 5 * np.eye(2)) == pytest.approx(2 / 7)
+    assert jd._off_diagonal_energy(1e-6 * matrices, np.eye(2)) == pytest.approx(2 / 7)
     assert jd._off_diagonal_energy(0 * matrices, np.eye(2)) == 0.0
 
 
@@ -215,6 +216,8 @@ def test_the_common_factor_is_the_mean_up_to_signs():
     found = cp._common_factor(U, V)
     mean = np.array([0.6, 1.8]) / np.hypot(0.6, 1.8)
     np.testing.assert_allclose(found, np.column_stack([[1.0, 0.0], mean]), atol=1e-15)
+    opposite = cp._common_factor(np.array([[1.0], [0.0]]), np.array([[-0.6], [-0.8]]))
+    np.testing.assert_allclose(opposite[:, 0], np.array([1.6, 0.8]) / np.hypot(1.6, 0.8), rtol=1e-14)
     columns = np.array([[3.0, 0.0, 0.3], [4.0, 0.0, 0.4]])
     np.testing.assert_allclose(cp._unit_columns(columns), [[0.6, 0.0, 0.6], [0.8, 0.0, 0.8]], rtol=1e-15)
 

@@ -100,6 +100,14 @@ def test_default_tolerances(scale, same):
     assert near.simplify(tol=1e-14).n_hidden == 2
 
 
+def test_offsets_are_compared_relative_to_their_size():
+    def net(c):
+        return TwoLayerNetwork(W=[[1.0]], b=[0.5], A=[[1.0]], c=[c])
+
+    assert net(1e6).is_equivalent(net(1e6 + 1e-4)) and net(-1e6).is_equivalent(net(-1e6 + 1e-4))
+    assert not net(1e6).is_equivalent(net(1e6 + 1)) and not net(0.0).is_equivalent(net(1e-4))
+
+
 # --- activations
 
 

@@ -41,7 +41,7 @@ SCORE_ROWS = 5000
 FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
-CLEARLY = 0.1  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
+CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
 def recover_automatically(

@@ -26,7 +26,7 @@ from planted._frames import (
 from planted._typing import Array
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["as_matrix", "available_memory", "is_vector", "require_memory"]
+__all__ = ["as_matrix", "as_numbers", "available_memory", "is_vector", "require_memory"]
 
 
 def as_matrix(data: Any, label: str, *, vector_ok: bool) -> tuple[Array, tuple[str, ...] | None]:
@@ -68,6 +68,32 @@ def as_matrix(data: Any, label: str, *, vector_ok: bool) -> tuple[Array, tuple[s
     _refuse_shape(raw, label, vector_ok=vector_ok)
     matrix = raw[:, None] if raw.ndim == 1 else raw
     return _as_float64(matrix, label), names
+
+
+def as_numbers(data: Any, label: str) -> Array:
+    """Turn a part of the rows into float64, of whatever shape; refuse what NumPy would convert silently.
+
+    Parameters
+    ----------
+    data : array-like
+        Rows, as a source yields them.
+    label : str
+        How messages call them.
+
+    Returns
+    -------
+    ndarray
+        The values; shares memory with `data` where it can.
+
+    Examples
+    --------
+    >>> as_numbers([[1, 2]], "X")
+    array([[1., 2.]])
+    """
+    _refuse_containers(data, label)
+    raw = _plain_array(data, label)
+    refuse_kind(raw.dtype, label)
+    return numbers_of_objects(raw, label) if raw.dtype.kind == "O" else np.asarray(raw, dtype=np.float64)
 
 
 def is_vector(data: Any) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planted.moments import RowBlocks, sample_rows
-from planted.outcomes import BadInputError
+from planted.outcomes import BadInputError, BadInputTypeError
 
 
 def blocks_of(*pairs):
@@ -90,3 +90,17 @@ def test_every_row_and_every_pair_is_equally_likely():
     assert np.abs(np.diag(frequency) - single).max() < 4.5 * np.sqrt(single * (1 - single) / repeats)
     off = frequency[np.triu_indices(n, 1)]
     assert np.abs(off - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / repeats)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.ones((4, 2), dtype=complex), "X of block 0 has dtype complex128"),
+        (np.full((4, 2), "1.5"), "X of block 0 has dtype <U3"),
+        (np.zeros((4, 2), dtype="datetime64[D]"), r"X of block 0 has dtype datetime64"),
+        (np.ma.masked_greater(np.ones((4, 2)), 0), "X of block 0 is a masked array"),
+    ],
+)
+def test_what_is_not_a_real_number_is_not_converted_silently(values, words):
+    with pytest.raises(BadInputTypeError, match=words):
+        list(RowBlocks.from_arrays(values, np.ones((4, 1))))

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._clock import check_time
+from planted._conversion import as_numbers
 from planted._typing import Array
 from planted.moments._weights import checked_weights, weighed_rows
 from planted.outcomes import BadInputError
@@ -240,7 +241,7 @@ def checked_pair(
         The checked block.
     """
     check_time()
-    inputs, outputs = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    inputs, outputs = as_numbers(X, f"X of block {number}"), as_numbers(Y, f"Y of block {number}")
     if outputs.ndim == 1:
         outputs = outputs[:, None]
     if inputs.ndim != 2 or outputs.ndim != 2 or len(inputs) != len(outputs):

@@ -4,8 +4,8 @@ Problem     A table from the world: no network is planted, yet a small one may p
             run with the same seed, and promise nothing beyond its honest prediction error.
 Idea        A linear fit, written as pairs of units (σ(t) - σ(-t) = t), and k further units, refined together with a ridge
             on the output weights. Units are added greedily: of many random half-spaces the one whose activation explains
-            most of the residual. k and the ridge are chosen by cross-validation: the smallest k whose error is within one
-            standard error of the best.
+            most of the residual. k and the ridge are those with the smallest cross-validated error. (The smallest k within
+            one standard error of it predicted worse on real tables: 0.88 against 0.62 of the variance on one of them.)
 Guarantee   None; the outcome is FITTED. The cross-validated error is in the evidence.
 Departures  Ours; no paper.
 Cost        A few hundred small refinements on at most `MAX_ROWS` rows, one on all rows.
@@ -59,7 +59,6 @@ class _Choice:
     width: int
     ridge: float
     error: float
-    spread: float
 
 
 def recover_small_network(
@@ -89,7 +88,7 @@ def recover_small_network(
     """
     problem = prepare_problem(blocks, random_state=random_state, progress=progress, search_rows=MAX_ROWS)
     path = list(_cross_validate(problem, n_hidden))
-    choice = _smallest_within_one_error(path)
+    choice = min(path, key=lambda item: (item.error, item.width))
     network = _fit_path(problem.X, problem.Y, choice.width, choice.ridge, np.random.default_rng(0))[
         -1
     ].network
@@ -118,11 +117,11 @@ def recover_small_network(
 
 
 def _cross_validate(problem: Problem, n_hidden: int | str) -> Iterator[_Choice]:
-    """Yield the mean held-out error of every width and ridge, with its standard error over folds."""
+    """Yield the mean held-out error of every width and ridge."""
     X, Y = problem.X, problem.Y
     n, m = Y.shape
     if n < 2 * FOLDS:
-        yield _Choice(0, RIDGES[0], float(Y.var()), 0.0)
+        yield _Choice(0, RIDGES[0], float(Y.var()))
         return
     folds = np.random.default_rng(FOLDS).permutation(n) % FOLDS  # of its own: the same at every seed
     per_unit = X.shape[1] + 1 + m
@@ -144,18 +143,11 @@ def _cross_validate(problem: Problem, n_hidden: int | str) -> Iterator[_Choice]:
                     loss = float(((Y[test] - fit.network(X[test])) ** 2).mean())
                     errors.setdefault((width, ridge), []).append(loss)
     for (width, ridge), losses in errors.items():
-        yield _Choice(width, ridge, float(np.mean(losses)), float(np.std(losses) / np.sqrt(FOLDS)))
+        yield _Choice(width, ridge, float(np.mean(losses)))
 
 
 def _path(widest: int) -> list[int]:
     return [*(k for k in WIDTHS if k < widest), widest]
-
-
-def _smallest_within_one_error(path: list[_Choice]) -> _Choice:
-    best = min(path, key=lambda item: item.error)
-    good = [item for item in path if item.error <= best.error + best.spread]
-    width = min(item.width for item in good)
-    return min((item for item in good if item.width == width), key=lambda item: item.error)
 
 
 def _fit_path(X: Array, Y: Array, widest: int, ridge: float, rng: np.random.Generator) -> list[Refinement]:

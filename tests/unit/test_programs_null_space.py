@@ -61,3 +61,15 @@ def test_column_space_and_rank():
     assert numerical_rank(values) == 2
     assert numerical_rank(values, tol=0.9) == 1
     assert column_space(np.zeros((3, 2)))[0].shape == (3, 0)
+
+
+@pytest.mark.parametrize("smallest", [0.3, 1e-5, 1e-12])
+def test_a_product_and_a_decomposition_agree_on_full_rank(smallest):
+    """Well above the limit the product answers, near it and below the decomposition; the numbers are the same."""
+    rng = np.random.default_rng(6)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 5)))[0] for n in (40, 5))
+    M = left * np.array([1.0, 0.8, 0.6, 0.4, smallest]) @ right.T
+    space = null_space(M, tol=1e-9)
+    assert space.dimension == (smallest < 1e-9)
+    assert space.basis.shape == (5, space.dimension)
+    np.testing.assert_allclose(space.singular_values, [1.0, 0.8, 0.6, 0.4, smallest], rtol=1e-9, atol=1e-14)

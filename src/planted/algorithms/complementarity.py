@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noiseless
@@ -197,6 +198,7 @@ def _fit_exactly(
     space = V = None
     used = min(rows, int(2 * q) + 50)
     if rows >= NULL_SPACE_ROWS * q and q <= MAX_NULL_COLUMNS and not outputs.n_linear:
+        check_time()
         problem.progress("complementarity null space", float("nan"))
         space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
         V = units_from_null_space(

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array
 from planted.algorithms.null_units import complementarity_features
 from planted.moments import augment
@@ -133,6 +134,7 @@ def instrumental_start(
     ndarray of shape (k, d + 1)
         Rows (w, b) of unit-norm w.
     """
+    check_time()
     project = _signal_projection(stage, n_hidden)
     y = Y @ project
     q = complementarity_features(X, y)
@@ -160,6 +162,7 @@ def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
 
 def _orthonormal(columns: Array) -> Array:
     """Return an orthonormal basis whose first column is the first column's direction; dependent columns are dropped."""
+    check_time()
     lengths = np.linalg.norm(columns, axis=0)
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
     Q, R = linalg.qr(columns, mode="economic", check_finite=False)

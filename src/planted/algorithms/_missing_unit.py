@@ -25,7 +25,7 @@ from planted.moments import RowWeights, augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
 
-__all__ = ["lacks_a_unit", "missing_unit_evidence"]
+__all__ = ["LEVEL", "lacks_a_unit", "missing_unit_evidence", "noise_limit"]
 
 NAME = "fall of the sum of squares with one more unit, in noise variances"
 LEVEL = 0.01
@@ -79,8 +79,25 @@ def missing_unit_evidence(
         )
         fit = refine(rows, wider, offset=offset, biases=biases, max_iter=STEPS, weights=weights)
         falls.append((base - fit.cost) / noise**2)
-    limit = stats.chi2.ppf(1 - LEVEL, 2 * (X.shape[1] + Y.shape[1]))
-    return Evidence(NAME, float(max(falls)), float(limit), "<=", "99 % of χ² with 2(d + m)")
+    return Evidence(NAME, float(max(falls)), noise_limit(problem, LEVEL), "<=", "99 % of χ² with 2(d + m)")
+
+
+def noise_limit(problem: Problem, level: float) -> float:
+    """Return what a unit fitted to noise alone explains, in noise variances, with no more than a given probability.
+
+    Parameters
+    ----------
+    problem : Problem
+        The standardised problem.
+    level : float
+        The probability of more.
+
+    Returns
+    -------
+    float
+        The quantile of χ² with 2 (d + m) degrees of freedom.
+    """
+    return float(stats.chi2.ppf(1 - level, 2 * (problem.n_features + problem.n_outputs)))
 
 
 def lacks_a_unit(recovery: Recovery) -> bool:

@@ -18,9 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 
 from planted._typing import Array
+from planted.algorithms._missing_unit import noise_limit
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement, refine
 from planted.moments import RowWeights, Sums, accumulate, augment
@@ -81,7 +82,9 @@ def needless_unit_evidence(
         cost = refine(
             problem.blocks, near, offset=offset, biases=biases, max_iter=STEPS_ON_ALL_ROWS, weights=weights
         ).cost
-    return Evidence(name, float((cost - fit.cost) / noise**2), _limit(problem), ">=", "χ² with 2(d + m)")
+    return Evidence(
+        name, float((cost - fit.cost) / noise**2), noise_limit(problem, LEVEL), ">=", "χ² with 2(d + m)"
+    )
 
 
 def bend_evidence(
@@ -114,11 +117,7 @@ def bend_evidence(
     bends = ((network.A.T + moved) ** 2).sum(axis=1) / np.maximum(spread, np.finfo(float).tiny) / noise**2
     unit = int(np.argmin(bends))
     name = f"rise of the sum of squares when unit {unit} does not bend, in noise variances"
-    return Evidence(name, float(bends[unit]), _limit(problem), ">=", "χ² with 2(d + m)")
-
-
-def _limit(problem: Problem) -> float:
-    return float(stats.chi2.ppf(1 - LEVEL, 2 * (problem.n_features + problem.n_outputs)))
+    return Evidence(name, float(bends[unit]), noise_limit(problem, LEVEL), ">=", "χ² with 2(d + m)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ Cost        One product of n d k multiplications on the rows in memory.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from planted._typing import Array
-from planted.algorithms._missing_unit import LEVEL
+from planted.algorithms._missing_unit import LEVEL, noise_limit
 from planted.algorithms._problem import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
@@ -100,7 +100,7 @@ def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -
     """
     norms = np.linalg.norm(np.column_stack([network.W, network.b]), axis=1)
     weights = (np.linalg.norm(network.A, axis=0) * norms) ** 2
-    limit = stats.chi2.ppf(1 - LEVEL, 2 * (problem.n_features + problem.n_outputs)) * noise**2
+    limit = noise_limit(problem, LEVEL) * noise**2
     if problem.n_outputs > 1:
         return np.asarray(np.minimum(2 * np.sqrt(2 * limit / (problem.n_samples * weights)), np.pi))
     t = network.preactivations(problem.X) / norms

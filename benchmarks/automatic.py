@@ -11,8 +11,7 @@ import time
 import warnings
 from typing import Any
 
-import numpy as np
-from _table import Line, parse_options, report
+from _table import Line, gather, run_sections
 from calibration import judge
 
 import planted
@@ -92,21 +91,10 @@ def budget(name: str, seeds: range) -> tuple[Line, list[dict[str, Any]]]:
     ), rows
 
 
-def main() -> None:
-    options = parse_options(__doc__ or "")
-    seeds = range(options.seed, options.seed + (3 if options.quick else 20))
-    lines, rows = [], []
-    for result in (
-        *(compare(name, seeds) for name in CLASSES),
-        *(budget(name, seeds[:5]) for name in BUDGETED),
-    ):
-        lines.append(result[0])
-        rows.extend(result[1])
-        print(result[0].target, result[0].measured, flush=True)
-    single = np.array([[row["hits"], row["cpu"]] for row in rows if row.get("method") == "auto"]).sum(axis=0)
-    print(f"auto in all: {single[0]:.0f} successes in {single[1]:.0f} s of CPU")
-    report("automatic", lines, rows, options)
+SECTIONS = {name: gather(lambda seeds, name=name: compare(name, seeds(20))) for name in CLASSES} | {
+    "budget": gather(*(lambda seeds, name=name: budget(name, seeds(5)) for name in BUDGETED))
+}
 
 
 if __name__ == "__main__":
-    main()
+    run_sections("automatic", __doc__ or "", SECTIONS)

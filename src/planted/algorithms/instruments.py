@@ -18,7 +18,7 @@ Idea        Complementarity, h (h - t) = 0, reads for a unit with S = z z', P = 
 Guarantee   Consistent for elliptically distributed x, a start otherwise; always followed by refinement. Kind: heuristic.
 Departures  Instruments: x, its squares and products (while few), ReLU random features, and, as in two-stage least
             squares, the same quadratic features of the first-stage fit ŷ(x).
-Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments, on the rows in memory.
+Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments; one Gram product, memory O((q + r)² + n r).
 References  [Hansen1982]_
 """
 
@@ -39,6 +39,8 @@ __all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
 
 MAX_PRODUCTS = 300  # second-degree instruments beyond this number are replaced by random features
 N_RANDOM_FEATURES = 100
+BLOCK_ROWS = 2048
+LIFT = 1e-12  # share of its mean diagonal added to a covariance before it is factorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +136,10 @@ def instrumental_start(
     ndarray of shape (k, d + 1)
         Rows (w, b) of unit-norm w.
     """
-    check_time()
     project = _signal_projection(stage, n_hidden)
     y = Y @ project
-    q = complementarity_features(X, y)
-    q = q - q.mean(axis=0)
-    second = complementarity_features(X, stage.fitted @ project)
-    Q = _orthonormal(np.hstack([stage.instruments, second]))[:, 1:]
-    C = Q.T @ q
-    _, vectors = linalg.eigh(C.T @ C, _lifted(q.T @ q), subset_by_index=[0, n_hidden - 1], check_finite=False)
+    explained, total = _covariances(X, y, stage.instruments, stage.fitted @ project)
+    _, vectors = linalg.eigh(explained, _lifted(total), subset_by_index=[0, n_hidden - 1], check_finite=False)
     quadratic = smat(vectors[: n_hidden * (n_hidden + 1) // 2].T)
     Z = diagonalise_by_congruence(quadratic, rng).Z
     h = y @ Z
@@ -158,6 +155,31 @@ def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
     _, values, right = linalg.svd(centred, full_matrices=False, check_finite=False)
     values = np.maximum(values[:n_hidden], 1e-12 * values[0])
     return np.asarray(right[:n_hidden].T / values * np.sqrt(len(centred)))
+
+
+def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple[Array, Array]:
+    """Return C' C and Cov q of (2), summed over blocks of rows.
+
+    One Gram matrix of [instruments, features of the first-stage fit, q] holds both; its first column is the constant, whose
+    Schur complement centres the rest.
+    """
+    gram: Array | float = 0.0
+    for start in range(0, len(X), BLOCK_ROWS):
+        check_time()
+        rows = slice(start, start + BLOCK_ROWS)
+        q = complementarity_features(X[rows], y[rows])
+        both = np.hstack([instruments[rows], complementarity_features(X[rows], fitted[rows]), q])
+        gram = gram + both.T @ both
+    gram = np.asarray(gram)
+    centred = gram[1:, 1:] - np.outer(gram[1:, 0], gram[0, 1:]) / gram[0, 0]
+    check_time()
+    total = centred[-q.shape[1] :, -q.shape[1] :]
+    lengths = np.sqrt(np.maximum(np.diag(centred)[: -q.shape[1]], 0.0))
+    kept = np.flatnonzero(lengths > 0)
+    scaled = centred[kept] / lengths[kept, None]
+    L = linalg.cholesky(_lifted(scaled[:, kept] / lengths[kept]), lower=True, check_finite=False)
+    C = linalg.solve_triangular(L, scaled[:, -q.shape[1] :], lower=True, check_finite=False)
+    return C.T @ C, total
 
 
 def _orthonormal(columns: Array) -> Array:
@@ -177,4 +199,4 @@ def _inverse_root(M: Array) -> Array:
 
 def _lifted(M: Array) -> Array:
     """Keep a covariance positive definite to rounding."""
-    return np.asarray(M + 1e-12 * np.trace(M) / len(M) * np.eye(len(M)))
+    return np.asarray(M + LIFT * np.trace(M) / len(M) * np.eye(len(M)))

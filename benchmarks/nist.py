@@ -1,12 +1,12 @@
 """NIST's certified nonlinear regressions through the Levenberg–Marquardt core of `refine`.
 
-The sums of `refine` are those of ReLU units, but its steps are not: the damped normal equations (`damped_step`), the rule by
-which the damping moves and the rule that a step must lower the sum of squares know nothing of networks. Here they meet the
-StRD problems that fit on a page (public domain, https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml), of every level of
-difficulty. NIST gives two starts, one near the solution and one far away; `refine` promises something for the near one only.
-Digits are those in which the worst parameter agrees with the certified value, at most 11, as many as are certified.
-Derivatives are exact, by complex steps. SciPy's MINPACK solves the same problems beside it, and must reproduce the
-certified sum of squares to 9 digits: data with a misprint would not.
+The sums of `refine` are those of ReLU units, but its steps are not: the damped normal equations, the rule by which the
+damping moves and the rule that a step must lower the sum of squares (`Damping.descend`) know nothing of networks. Here they
+meet the StRD problems that fit on a page (public domain, https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml), of every
+level of difficulty. NIST gives two starts, one near the solution and one far away; `refine` promises something for the near
+one only. Digits are those in which the worst parameter agrees with the certified value, at most 11, as many as are
+certified. Derivatives are exact, by complex steps. SciPy's MINPACK solves the same problems beside it, and must reproduce
+the certified sum of squares to 9 digits: data with a misprint would not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,7 @@ import numpy as np
 from _table import Line, parse_options, report
 from scipy import optimize
 
-from planted.algorithms._normal_algebra import damped_step
-from planted.algorithms.refine import (
-    DAMPING_DOWN,
-    DAMPING_UP,
-    INITIAL_DAMPING,
-    MAX_REJECTIONS,
-    MIN_DAMPING,
-)
+from planted.algorithms.refine import INITIAL_DAMPING
 
 DIGITS = 6  # what libraries with exact derivatives reach on all of them
 CERTIFIED_DIGITS = 11
@@ -190,25 +183,34 @@ def main() -> None:
     report("nist", lines, rows, options)
 
 
+@dataclass(frozen=True)
+class Point:
+    """Parameters and the sum of squares there."""
+
+    b: Vector
+    cost: float
+
+
 def solve(problem: Problem, start: tuple[float, ...]) -> Vector:
-    """Descend as `refine` does: raise the damping until a step lowers the sum of squares, then lower it again."""
-    b, damping = np.array(start, dtype=float), INITIAL_DAMPING
-    residual, J = linearise(problem, b)
-    cost = float(residual @ residual)
+    """Descend as `refine` does, by its own search along the damping."""
+    here, damping = evaluate(problem, np.array(start, dtype=float)), INITIAL_DAMPING
+
+    def try_step(step: Vector) -> Point:
+        return evaluate(problem, here.b + step)
+
     for _ in range(MAX_ITER):
-        N, gradient = J.T @ J, J.T @ residual
+        residual, J = linearise(problem, here.b)
+        N = J.T @ J
         scales = np.maximum(np.diag(N), 1e-12 * np.diag(N).max())
-        for _ in range(MAX_REJECTIONS):
-            step = damped_step(N, gradient, damping * scales)
-            lower = np.inf if step is None else squares(problem, b + step)
-            if lower < cost:
-                break
-            damping *= DAMPING_UP
-        else:
-            return b  # no step lowers the sum of squares: its minimum to rounding
-        b, cost, damping = b + step, lower, max(damping * DAMPING_DOWN, MIN_DAMPING)
-        residual, J = linearise(problem, b)
-    return b
+        trial, damping, _ = damping.descend((N, J.T @ residual, scales), try_step, here.cost)
+        if trial is None:
+            break  # no step lowers the sum of squares: its minimum to rounding
+        here = trial
+    return here.b
+
+
+def evaluate(problem: Problem, b: Vector) -> Point:
+    return Point(b, squares(problem, b))
 
 
 def linearise(problem: Problem, b: Vector) -> tuple[Vector, Vector]:

@@ -32,16 +32,12 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray
-from planted.algorithms._normal_algebra import damped_step, solve_symmetric, weigh_blocks
+from planted.algorithms._normal_algebra import Damping, solve_symmetric, weigh_blocks
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
 
-INITIAL_DAMPING = 1e-2
-DAMPING_DOWN, DAMPING_UP = 0.1, 8.0
-DAMPING_AFTER_REJECTION = 0.5
-MAX_REJECTIONS = 14
-MIN_DAMPING = 1e-14
+INITIAL_DAMPING = Damping(1e-2, after_rejection=0.5)
 COINCIDENT = 1e-11  # part of a unit's own energy below which what it adds to the others is rounding
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
@@ -154,12 +150,15 @@ def fit_kinks(
     floor = (8 * np.finfo(float).eps) ** 2 * energy
     state = data.start(_unit_normals(V))
     costs, damping = [state.cost], INITIAL_DAMPING
+
+    def try_step(step: Array) -> _Trial:
+        return data.try_out(*_move(state, step), state.weights)
+
     for _ in range(max_iter):
         check_time()
         if state.cost <= floor:
             return state.ended(costs, True)
-        system = _reduced_system(state)
-        trial, damping = _descend(data, state, system, damping)
+        trial, damping, _ = damping.descend(_reduced_system(state), try_step, state.cost)
         if trial is None:
             return state.ended(costs, True)
         gained, state = state.cost - trial.cost, data.linearise(trial)
@@ -267,23 +266,6 @@ def _reduced_system(state: _State) -> tuple[Array, Array, Array]:
         block = slice(j * p, (j + 1) * p)
         N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
     return N, gradient, scales
-
-
-def _descend(
-    data: _Rows, state: _State, system: tuple[Array, Array, Array], damping: float
-) -> tuple[_Trial | None, float]:
-    """Raise the damping until a step lowers the cost; None if no step does."""
-    N, gradient, scales = system
-    for rejections in range(MAX_REJECTIONS):
-        step = damped_step(N, gradient, damping * scales)
-        if step is not None:
-            V, coefficients = _move(state, step)
-            trial = data.try_out(V, coefficients, state.weights)
-            if trial.cost < state.cost:
-                factor = DAMPING_AFTER_REJECTION if rejections else DAMPING_DOWN
-                return trial, max(damping * factor, MIN_DAMPING)
-        damping *= DAMPING_UP
-    return None, damping
 
 
 def _move(state: _State, step: Array) -> tuple[Array, Array]:

@@ -33,16 +33,14 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.algorithms._normal_algebra import damped_step
+from planted.algorithms._normal_algebra import Damping
 from planted.moments import HermiteTensors, rank_one_squares, relu_coefficients
 from planted.moments.population_hermite import relu_tensors
 from planted.tensors import smat
 
 __all__ = ["MatchedUnits", "leading_span", "match_moments", "misfit", "solve_eigenproblem"]
 
-INITIAL_DAMPING = 1e-3
-DAMPING_DOWN, DAMPING_UP = 0.2, 6.0
-MAX_REJECTIONS = 12
+INITIAL_DAMPING = Damping(1e-3, down=0.2, up=6.0, after_rejection=0.2)
 MAX_ITER = 60
 DECREASE_TOL = 1e-6  # relative fall of (2) at which it has settled
 ROUNDING = 1e-28  # part of the tensors' energy that rounding leaves
@@ -144,33 +142,24 @@ def match_moments(
     MatchedUnits
         The end point.
     """
-    W, b, A = (part.copy() for part in start)
     orders = range(lowest, 5)
-    left = tensors.minus(relu_tensors(W, b, A))
-    cost, damping = _energy(left, orders), INITIAL_DAMPING
+    here, damping, iterations = _evaluate(tensors, start, orders), INITIAL_DAMPING, 0
     floor = ROUNDING * _energy(tensors, orders)
-    iterations = 0
-    while iterations < max_iter and cost > floor:
+
+    def try_step(step: Array) -> _Point:
+        return _evaluate(tensors, _move(*here.units, step), orders)
+
+    while iterations < max_iter and here.cost > floor:
         check_time()
-        N, gradient = _normal_equations(W, b, A, left, orders)
-        moved = None
-        for _ in range(MAX_REJECTIONS):
-            step = damped_step(N, gradient, damping * np.maximum(np.diag(N), 1e-12 * np.diag(N).max()))
-            trial = None if step is None else _move(W, b, A, step)
-            if trial is not None:
-                rest = tensors.minus(relu_tensors(*trial))
-                lower = _energy(rest, orders)
-                if lower < cost:
-                    moved = trial
-                    break
-            damping *= DAMPING_UP
-        if moved is None:
+        N, gradient = _normal_equations(*here.units, here.left, orders)
+        scales = np.maximum(np.diag(N), 1e-12 * np.diag(N).max())
+        trial, damping, _ = damping.descend((N, gradient, scales), try_step, here.cost)
+        if trial is None:
             break
-        gained, (W, b, A), left = cost - lower, moved, rest
-        cost, damping, iterations = lower, max(damping * DAMPING_DOWN, 1e-14), iterations + 1
-        if gained <= DECREASE_TOL * cost:
+        gained, here, iterations = here.cost - trial.cost, trial, iterations + 1
+        if gained <= DECREASE_TOL * here.cost:
             break
-    return MatchedUnits(W, b, A, cost, iterations)
+    return MatchedUnits(*here.units, here.cost, iterations)
 
 
 def misfit(tensors: HermiteTensors, units: tuple[Array, Array, Array], *, lowest: int) -> float:
@@ -190,7 +179,21 @@ def misfit(tensors: HermiteTensors, units: tuple[Array, Array, Array], *, lowest
     float
         The sum.
     """
-    return _energy(tensors.minus(relu_tensors(*units)), range(lowest, 5))
+    return _evaluate(tensors, units, range(lowest, 5)).cost
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Units, what they leave of the tensors, and its energy."""
+
+    units: tuple[Array, Array, Array]
+    left: HermiteTensors
+    cost: float
+
+
+def _evaluate(tensors: HermiteTensors, units: tuple[Array, Array, Array], orders: range) -> _Point:
+    left = tensors.minus(relu_tensors(*units))
+    return _Point(units, left, _energy(left, orders))
 
 
 def _energy(left: HermiteTensors, orders: range) -> float:

@@ -1,13 +1,90 @@
-"""Small dense algebra shared by the Levenberg–Marquardt steps of `refine` and of the absolute-value form."""
+"""The Levenberg–Marquardt core shared by `refine`, the absolute-value form and moment matching, and its dense algebra."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
 
-__all__ = ["damped_step", "solve_symmetric", "weigh_blocks"]
+__all__ = ["Damping", "Descent", "damped_step", "solve_symmetric", "weigh_blocks"]
+
+MAX_REJECTIONS = 14  # 8**14 = 4e12: the step is then below rounding
+MIN_DAMPING = 1e-14
+
+
+class _HasCost(Protocol):
+    @property
+    def cost(self) -> float: ...
+
+
+Trial = TypeVar("Trial", bound=_HasCost)
+
+
+class Descent(NamedTuple, Generic[Trial]):
+    """What one search along the damping gave: the trial that lowered the cost or None, the damping to go on with, trials."""
+
+    trial: Trial | None
+    damping: Damping
+    tried: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damping:
+    """How strongly steps are damped, in units of the diagonal, and the rule by which that changes.
+
+    Parameters
+    ----------
+    value : float
+        The damping.
+    down : float
+        Factor after a step that succeeded at once.
+    up : float
+        Factor after a step that did not lower the cost.
+    after_rejection : float
+        Factor after a step that succeeded at a raised damping.
+    """
+
+    value: float
+    down: float = 0.1
+    up: float = 8.0
+    after_rejection: float = 0.1
+
+    def descend(
+        self, system: tuple[Array, Array, Array], try_step: Callable[[Array], Trial], cost: float
+    ) -> Descent[Trial]:
+        """Raise the damping until a step lowers the cost.
+
+        Parameters
+        ----------
+        system : tuple of ndarray
+            The Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies.
+        try_step : callable
+            What lies at the end of a step; it has a cost.
+        cost : float
+            The cost to undercut.
+
+        Returns
+        -------
+        Descent
+            Its trial is None if no step lowers the cost: the minimum to rounding.
+        """
+        N, gradient, scales = system
+        value, tried = self.value, 0
+        for rejections in range(MAX_REJECTIONS):
+            step = damped_step(N, gradient, value * scales)
+            if step is not None:
+                tried += 1
+                trial = try_step(step)
+                if trial.cost < cost:
+                    factor = self.after_rejection if rejections else self.down
+                    return Descent(trial, replace(self, value=max(value * factor, MIN_DAMPING)), tried)
+            value *= self.up
+        return Descent(None, replace(self, value=value), tried)
 
 
 def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:

@@ -28,16 +28,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._normal_algebra import damped_step, solve_symmetric, weigh_blocks
+from planted.algorithms._normal_algebra import Damping, solve_symmetric, weigh_blocks
 from planted.moments import NormalSums, RowBlocks, RowWeights, accumulate_normal
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Refinement", "reduced_normal_matrix", "refine"]
 
-INITIAL_DAMPING = 1e-3
-DAMPING_DOWN, DAMPING_UP = 0.1, 8.0
-MAX_REJECTIONS = 14  # 8**14 = 4e12: the step is then below rounding
-MIN_DAMPING = 1e-14
+INITIAL_DAMPING = Damping(1e-3)
 CANCELLATION = 1e-6  # a cost below this part of what was subtracted to get it has lost six digits or more
 # Decrease of the sum of squares, in units of the noise variance, below which a step has no statistical meaning:
 # 78 against 4-9 iterations for the same answer at 0.01-0.1, because steps dither on kinks.
@@ -115,22 +112,17 @@ def refine(
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
+
+    def try_step(step: Array) -> _State:
+        return _evaluate(blocks, _move(state, step, offset, ridge), offset, weights, ridge)
+
     for iteration in range(max_iter):
-        N, gradient, scales = _reduced_system(state, offset, biases, ridge)
-        trial = None
-        for _ in range(MAX_REJECTIONS):
-            step = damped_step(N, gradient, damping * scales)
-            if step is not None:
-                passes += 1
-                trial = _evaluate(blocks, _move(state, step, offset, ridge), offset, weights, ridge)
-                if trial.cost < state.cost:
-                    break
-                trial = None
-            damping *= DAMPING_UP
+        system = _reduced_system(state, offset, biases, ridge)
+        trial, damping, tried = damping.descend(system, try_step, state.cost)
+        passes += tried
         if trial is None:
             return state.ended(iteration, passes, True, costs)
-        gained = state.cost - trial.cost
-        state, damping = trial, max(damping * DAMPING_DOWN, MIN_DAMPING)
+        gained, state = state.cost - trial.cost, trial
         costs.append(state.cost)
         if state.cost <= state.rounding_floor:
             return state.ended(iteration + 1, passes, True, costs)

@@ -15,7 +15,7 @@ Everything behind this module works on clean float64 matrices and checks nothing
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from planted.outcomes import BadInputError, BadInputTypeError, DataWarning
 
 __all__ = [
     "CheckedData",
+    "check_choice",
     "check_features",
     "check_finite",
     "check_n_hidden",
@@ -140,6 +141,28 @@ def check_rows(
         constant_features=constant_features,
         notices=tuple(notices),
     )
+
+
+def check_choice(name: str, value: object, known: Collection[object]) -> None:
+    """Refuse a value that is not one of those known.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        What was given.
+    known : collection
+        The values it may have.
+
+    Examples
+    --------
+    >>> check_choice("noise", "some", ("none", "present"))
+    Traceback (most recent call last):
+    planted.outcomes.BadInputError: noise='some'; expected one of 'none', 'present'
+    """
+    if value not in known:
+        raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
 
 
 def check_features(

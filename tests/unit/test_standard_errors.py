@@ -65,5 +65,5 @@ def test_sandwich_covers_under_unequal_noise_and_the_model_does_not() -> None:
 
 def test_unknown_kinds_are_refused() -> None:
     X, Y = sample(2)
-    with pytest.raises(BadInputError, match="kind='magic'; expected one of model, sandwich, bootstrap"):
+    with pytest.raises(BadInputError, match="kind='magic'; expected one of 'model', 'sandwich', 'bootstrap'"):
         planted.standard_errors(NET, X, Y, kind="magic")

@@ -20,8 +20,8 @@ from scipy import linalg, optimize
 
 from planted._clock import check_time
 from planted._typing import Array
+from planted._validation import check_choice
 from planted.algorithms.objectives import Objective
-from planted.outcomes import BadInputError
 
 __all__ = [
     "OPTIMISERS",
@@ -138,8 +138,7 @@ def descend(
     Descent
         The end point.
     """
-    if optimiser not in OPTIMISERS:
-        raise BadInputError(f"optimiser={optimiser!r}; expected one of {', '.join(map(repr, OPTIMISERS))}")
+    check_choice("optimiser", optimiser, OPTIMISERS)
     flat = _Flat(objective, W.shape, a)
     start = flat.join(W, a)
     with np.errstate(over="ignore", invalid="ignore"):  # an objective without a lower bound: the end says so

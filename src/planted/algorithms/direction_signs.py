@@ -33,6 +33,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted._validation import check_choice
 from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 
@@ -103,8 +104,7 @@ def orient_directions(
     >>> bool(np.allclose(signed.W, data.network.W))
     True
     """
-    if form not in FORMS:
-        raise BadInputError(f"form={form!r}; expected one of {', '.join(map(repr, FORMS))}")
+    check_choice("form", form, FORMS)
     k = len(W)
     biases = np.zeros(k) if b is None else b
     f = activation or parse_activation("relu")

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
 from planted.algorithms._expand_rows import EXACT_RMS, split_rows
 from planted.algorithms._expand_run import SAME_SCORE, Run
@@ -42,7 +43,7 @@ from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
 from planted.algorithms.landscape import landscape_start
 from planted.moments import RowBlocks
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
 __all__ = ["REQUIRES", "recover_restarts", "search_from"]
@@ -114,8 +115,7 @@ def recover_restarts(
         The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
     """
     check_loss(loss)
-    if start not in STARTS:
-        raise BadInputError(f"start={start!r}; expected one of {', '.join(map(repr, STARTS))}")
+    check_choice("start", start, STARTS)
     blocks, weights = weigh_rows(blocks, sample_weight)
     problem = prepare_problem(blocks, random_state=random_state, progress=progress)
     problem, local = weights_in_memory(problem, weights)

@@ -35,6 +35,7 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._clipping import prepare_clipped
 from planted.algorithms._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.algorithms._masked_labels import fill_unlisted, masked_conditioning
@@ -46,7 +47,7 @@ from planted.algorithms.outlier_table import OutlierTable, find_outliers
 from planted.algorithms.refine import refine
 from planted.moments import RowBlocks, augment
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.programs.low_rank_sparse import (
     LowRankSparse,
     alternating_projections,
@@ -116,10 +117,7 @@ def recover_gross_errors(
         The network with its evidence; ``stats["outliers"]`` counts and lists wrong entries. `planted.outliers` gives all
         of them, and their mask.
     """
-    if decomposition not in DECOMPOSITIONS:
-        raise BadInputError(
-            f"decomposition={decomposition!r}; expected one of {', '.join(map(repr, DECOMPOSITIONS))}"
-        )
+    check_choice("decomposition", decomposition, DECOMPOSITIONS)
     options = {
         "n_hidden": n_hidden,
         "decomposition": decomposition,

@@ -31,6 +31,7 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._clipping import prepare_clipped
 from planted.algorithms._problem import Problem, without_network
 from planted.algorithms._robust_loss import RobustFit, check_loss, refine_with_loss
@@ -45,7 +46,7 @@ from planted.algorithms.outlier_table import find_outliers
 from planted.algorithms.output_covariance import certify_whitened
 from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork, parse_activation
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
 __all__ = ["REQUIRES", "recover_half_spaces"]
@@ -112,12 +113,8 @@ def recover_half_spaces(
         The network with its evidence; ``stats["outliers"]`` counts and lists the entries it does not believe.
     """
     check_loss(loss)
-    for name, value, known in (
-        ("variant", variant, VARIANTS),
-        ("covariance", covariance, ("auto", "equal")),
-    ):
-        if value not in known:
-            raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
+    check_choice("variant", variant, VARIANTS)
+    check_choice("covariance", covariance, ("auto", "equal"))
     options = {
         "n_hidden": n_hidden,
         "variant": variant,

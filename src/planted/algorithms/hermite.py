@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._expand_rows import split_rows
 from planted.algorithms._expand_run import Run
 from planted.algorithms._expand_search import attempt_from
@@ -121,9 +122,9 @@ def recover_hermite(
         The network with its evidence. ``stats["alternatives"]`` holds other networks that are the same function,
         ``stats["seen"]`` the hyperplanes that the moments alone show, up to sign.
     """
-    _check_choice("variant", variant, VARIANTS)
-    _check_choice("order", order, (1, 2, "auto"))
-    _check_choice("reduction", reduction, ("auto", *REDUCTIONS))
+    check_choice("variant", variant, VARIANTS)
+    check_choice("order", order, (1, 2, "auto"))
+    check_choice("reduction", reduction, ("auto", *REDUCTIONS))
     options = {
         "n_hidden": n_hidden,
         "variant": variant,
@@ -150,11 +151,6 @@ def recover_hermite(
         )
     report = _Report(problem, white, options, normal, start)
     return _refine_and_certify(report) if is_refined else _unrefined(report)
-
-
-def _check_choice(name: str, value: int | str, known: tuple[int | str, ...]) -> None:
-    if value not in known:
-        raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._exact_network import begin_search, complete_units, finish_search
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.moments import RowBlocks
-from planted.outcomes import BadInputError, Guarantee
+from planted.outcomes import Guarantee
 from planted.results import Evidence, Recovery, Requirements
 from planted.tensors import independent_components
 
@@ -91,8 +92,7 @@ def recover_ica(
     Recovery
         The network with its evidence.
     """
-    if variant not in VARIANTS:
-        raise BadInputError(f"variant={variant!r}; expected one of {', '.join(map(repr, VARIANTS))}")
+    check_choice("variant", variant, VARIANTS)
     options = {
         "n_hidden": n_hidden,
         "variant": variant,

@@ -34,6 +34,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._exact_network import (
     ExactSearch,
     begin_search,
@@ -46,7 +47,7 @@ from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.moments import RowBlocks, augment
 from planted.networks import Activation
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Recovery, Requirements
 from planted.tensors import diagonalise_by_congruence, smat, svec_outer
@@ -120,8 +121,7 @@ def recover_joint_diagonalisation(
     Recovery
         The network with its evidence.
     """
-    if variant not in ORDERS:
-        raise BadInputError(f"variant={variant!r}; expected one of {', '.join(map(repr, ORDERS))}")
+    check_choice("variant", variant, ORDERS)
     options = {
         "n_hidden": n_hidden,
         "variant": variant,

@@ -26,12 +26,13 @@ References  [GLM18]_
 from __future__ import annotations
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._landscape_descent import OPTIMISERS
 from planted.algorithms._landscape_search import LandscapeSearch
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError, Guarantee
+from planted.outcomes import Guarantee
 from planted.results import Recovery, Requirements
 
 __all__ = ["REQUIRES", "landscape_start", "recover_landscape"]
@@ -97,9 +98,8 @@ def recover_landscape(
     Recovery
         The network with its evidence. Interrupted by Ctrl-C, the best network so far with outcome ``STOPPED_EARLY``.
     """
-    for name, value, known in (("objective", objective, CHOICES), ("optimiser", optimiser, OPTIMISERS)):
-        if value not in known:
-            raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
+    check_choice("objective", objective, CHOICES)
+    check_choice("optimiser", optimiser, OPTIMISERS)
     options = {
         "n_hidden": n_hidden,
         "objective": objective,

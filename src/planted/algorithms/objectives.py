@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
+from planted._validation import check_choice
 from planted.algorithms._objective_designs import (
     ConstrainedDesign,
     GeneralDesign,
@@ -215,8 +216,7 @@ def designed_objective(
     Objective
         Called with (W, a) it returns value and gradients.
     """
-    if name not in OBJECTIVES:
-        raise BadInputError(f"objective={name!r}; expected one of {', '.join(map(repr, OBJECTIVES))}")
+    check_choice("objective", name, OBJECTIVES)
     second, fourth = target.hermite
     needed = {"order 4": fourth} | ({"order 2": second} if name in ("F", "f'") else {})
     for order, value in needed.items():

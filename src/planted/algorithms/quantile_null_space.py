@@ -33,8 +33,8 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
+from planted._validation import check_choice
 from planted.networks import Activation
-from planted.outcomes import BadInputError
 
 __all__ = ["RULES", "ExactUnits", "exact_unit", "pursue_rectified_units", "units_from_scores"]
 
@@ -125,8 +125,7 @@ def units_from_scores(
     ExactUnits
         The distinct units found.
     """
-    if rule not in RULES:
-        raise BadInputError(f"rule={rule!r}; expected one of {', '.join(map(repr, RULES))}")
+    check_choice("rule", rule, RULES)
     found: list[Array] = []
     for score in scores.T:
         check_time()

@@ -29,12 +29,13 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._exact_network import ExactSearch, begin_search, finish_search, give_up
 from planted.algorithms.quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
 from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.moments import RowBlocks
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.programs import ProgramStatus, extreme_ray, unit_in_subspace
 from planted.results import Evidence, Recovery, Requirements
 
@@ -101,8 +102,7 @@ def recover_sign_patterns(
     Recovery
         The network with its evidence.
     """
-    if variant not in VARIANTS:
-        raise BadInputError(f"variant={variant!r}; expected one of {', '.join(map(repr, VARIANTS))}")
+    check_choice("variant", variant, VARIANTS)
     options = {
         "n_hidden": n_hidden,
         "variant": variant,

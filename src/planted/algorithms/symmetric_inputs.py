@@ -31,6 +31,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms._symmetric_rows import (
     KERNEL_ROWS,
@@ -48,7 +49,7 @@ from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
 from planted.moments import RowBlocks, SampleMoments
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
@@ -154,9 +155,9 @@ def recover_symmetric_inputs(
     Recovery
         The network with its evidence.
     """
-    _check_choice("variant", variant, VARIANTS)
-    _check_choice("noise", noise, ("auto", "none", "present"))
-    _check_choice("precision", precision, ("double", "single"))
+    check_choice("variant", variant, VARIANTS)
+    check_choice("noise", noise, ("auto", "none", "present"))
+    check_choice("precision", precision, ("double", "single"))
     options = {
         "n_hidden": n_hidden,
         "variant": variant,
@@ -184,11 +185,6 @@ def recover_symmetric_inputs(
         return _unrefined_record(search, spectral)
     search.consider(variant, spectral.network)
     return _certified_record(search)
-
-
-def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise BadInputError(f"{name}={value!r}; expected one of {', '.join(map(repr, known))}")
 
 
 def _begin(

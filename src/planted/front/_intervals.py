@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Progress, Seed
+from planted._validation import check_choice
 from planted.algorithms._clipping import prepare_clipped
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms._robust_loss import check_loss, choose_loss, fit_with_loss
@@ -17,7 +18,6 @@ from planted.algorithms.uncertainty import information
 from planted.front._blocks import blocks_of
 from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError
 from planted.results import Unavailable, Uncertainty
 
 __all__ = ["standard_errors"]
@@ -70,8 +70,7 @@ def standard_errors(
     >>> errors["W"].shape
     (2, 3)
     """
-    if kind not in KINDS:
-        raise BadInputError(f"kind={kind!r}; expected one of {', '.join(KINDS)}")
+    check_choice("kind", kind, KINDS)
     problem, fit, offset = _fitted(network, blocks_of(X, Y), check_loss(loss), random_state, progress)
     if kind == "sandwich":
         return sandwich_errors(problem, fit, offset=offset)

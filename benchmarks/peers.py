@@ -6,10 +6,10 @@ peer from several starts. A hit is a parameter error below 1e-3 on matched units
 started at the truth; hits come with a 95 % Wilson interval and CPU seconds per hit. Ratios below two are noise.
 
 few   as many outputs as units, biases, only four times the information limit of samples: (10, 5, 5), n = 60
-ii    as many outputs as units, orthonormal, no biases, noise 0.1: (10, 10, 10), n = 10,000
-iii   one output, biases: (10, 5), n = 20,000
-iv    one output, units of one sign, no biases: (20, 10), n = 20,000
-x1    one output, more units than inputs: (10, 15), n = 20,000
+ii    as many outputs as units, orthonormal, no biases, noise 0.1: (10, 10, 10), n = 4,000
+iii   one output, biases: (10, 5), n = 4,000
+iv    one output, units of one sign, no biases: (20, 10), n = 4,000
+x1    one output, more units than inputs: (10, 15), n = 4,000
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def problem(name: str, seed: int, n: int) -> tuple[simulate.Dataset, int]:
     if name == "ii":
         shape = {"n_features": 10, "n_hidden": 10, "n_outputs": 10, "noise": 0.1}
         designs: Settings = {"hidden": "orthonormal", "outputs": "orthonormal"}
-        return simulate.dataset(n // 2, random_state=seed, **shape, **designs), 10
+        return simulate.dataset(n, random_state=seed, **shape, **designs), 10
     if name == "iv":
         shape = {"n_features": 20, "n_hidden": 10, "outputs": "magnitudes", "signs": "same"}
         return simulate.dataset(n, random_state=seed, **shape), 10
@@ -223,7 +223,7 @@ def measure(name: str) -> Section:
 
     def section(options: argparse.Namespace) -> tuple[list[Line], Rows]:
         teachers = range(options.seed, options.seed + (1 if options.quick else 10))
-        return compare(name, 2000 if options.quick else 20_000, teachers, 1 if options.quick else 10)
+        return compare(name, 2000 if options.quick else 4000, teachers, 1 if options.quick else 10)
 
     return section
 

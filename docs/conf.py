@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ if has_gallery():
         "gallery_dirs": "gallery",
         "filename_pattern": r"plot_",
         "abort_on_example_error": True,
-        "plot_gallery": True,
+        "plot_gallery": os.environ.get("PLANTED_GALLERY", "run") == "run",
     }
 
 exclude_patterns = ["_build"]

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from _table import Line, Rows, at_least, run_sections
+from numpy.polynomial.hermite_e import hermeval
 
 import planted
 from planted import Recovery, TwoLayerNetwork, simulate
@@ -35,6 +36,7 @@ from planted.algorithms._hermite_start import best_of_draws
 from planted.algorithms._hermite_units import fix_signs, flip_units, recover_scalars, recover_units
 from planted.algorithms.uncertainty import information
 from planted.moments import Draws, RowBlocks, SampleHermite, accumulate_normal, fit_polynomial
+from planted.moments._hermite_tensors import relu_coefficients
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.networks import match_units
 from planted.simulate import Dataset
@@ -144,13 +146,16 @@ def factors(seed: int) -> Rows:
 
 
 def predicted_factors(network: TwoLayerNetwork, X: Any, degree: int) -> list[float]:
-    """Return the ratio of variances of T_2 to T_4 before and after p, of the given degree, is taken from y: fresh rows.
+    """Return the ratio of variances of T_2 to T_4 before and after p is taken from y, by averages over fresh rows.
 
+    p is the part of y of the given degree: unit by unit the sum of a η_j(b) He_j(w'x) / j!, for unit rows w.
     An average of g(x) He_j(x) over n rows misses its mean by E[g² |He_j|²] - |T_j|², over n, in the mean square. For j
     within the degree the regression estimates T_j itself, and what it misses is E[(y - p)² |He_j|²] over n.
     """
-    y = network(X)
-    left = y - fit_polynomial(RowBlocks.from_arrays(X, y), degree)(X)
+    y, t = network(X), X @ network.W.T
+    eta = relu_coefficients(network.b, degree)
+    terms = (hermeval(t, [0.0] * j + [1.0]) / factorial(j) for j in range(degree + 1))
+    left = y - network.c - sum(row * He for row, He in zip(eta, terms, strict=True)) @ network.A.T
     tensors = PopulationHermite(network).tensors()
     energies = [float((part**2).sum()) for part in (tensors.second, tensors.third, tensors.fourth)]
     ratios = []

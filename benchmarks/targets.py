@@ -162,7 +162,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "hermite",
         r"factor for T2, T3, T4, d=10, k=10",
         "The factor belongs to the teacher: it is 19 to 389 for 40 teachers of one law, half of them between 43 and 93, and "
-        "agrees with the one predicted from each teacher's own Hermite expansion. The range asked for is that of few teachers.",
+        "agrees with that predicted from each teacher's own Hermite expansion. The range asked for is of few teachers.",
     ),
     (
         "landscape",

@@ -16,7 +16,7 @@ import pytest
 from planted.io import load_network
 from planted.networks import parameter_error
 
-PLANTED = [sys.executable, "-c", "from planted.cli import main; main()"]
+PLANTED = [sys.executable, "-m", "planted"]
 ESCAPE = "\x1b"
 WORLD = ("--samples", "200", "--features", "4", "--hidden", "3", "--outputs", "3", "--law", "exponential")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "PLANTED_DEBUG")}

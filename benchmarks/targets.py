@@ -165,11 +165,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "agrees with that predicted from each teacher's own Hermite expansion. The range asked for is of few teachers.",
     ),
     (
-        "landscape",
-        r"fixed sample, d = k = 50",
-        "The one seed that was run is exact; five were asked for, and each takes minutes of CPU.",
-    ),
-    (
         "nist",
         r"^far starts",
         "Refining is a local search that is started near its end. From NIST's far starts of MGH17, MGH10 and BoxBOD it "

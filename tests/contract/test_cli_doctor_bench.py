@@ -168,13 +168,13 @@ def test_quick_runs_never_count(targets: ModuleType, tmp_path: Path) -> None:
 
 def test_red_lines_are_listed_with_their_reasons(targets: ModuleType) -> None:
     results = {
-        "landscape": record(
-            "landscape", ("fixed sample, d = k = 50", "1/1", False), ("other", "0", False), ("x", "", True)
+        "nist": record(
+            "nist", ("far starts: 6 digits", "8 of 11", False), ("other", "0", False), ("x", "", True)
         )
     }
     lines = targets.red_lines(results)
-    assert [line[1] for line in lines] == ["fixed sample, d = k = 50: 1/1", "other: 0"]
-    assert "one seed" in lines[0][2] and lines[1][2] == "Not explained yet."
+    assert [line[1] for line in lines] == ["far starts: 6 digits: 8 of 11", "other: 0"]
+    assert "local search" in lines[0][2] and lines[1][2] == "Not explained yet."
 
 
 def test_every_red_line_is_explained(targets: ModuleType) -> None:

@@ -10,15 +10,21 @@ ii    as many outputs as units, orthonormal, no biases, noise 0.1: (10, 10, 10),
 iii   one output, biases: (10, 5), n = 4,000
 iv    one output, units of one sign, no biases: (20, 10), n = 4,000
 x1    one output, more units than inputs: (10, 15), n = 4,000
+convex  iii with n = 1,000 for pyscnn, which solves a convex problem instead: it has no starts and no k. Measured is what it
+      finds of the truth. It runs by the Python that PLANTED_SCNN_PYTHON names, where ``pip install pyscnn`` was done.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +39,7 @@ from planted.outcomes import BadInputError
 HIT = 1e-3
 TUNING = 50_000  # teachers for tuning start here, and solver seeds at SOLVER: never those of the comparison
 SOLVER = 10_000
+CONVEX_NEURONS, CONVEX_PENALTIES = 200, (1e-5, 1e-4, 1e-3)
 Settings = dict[str, Any]
 TEACHER: Settings = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
 
@@ -228,5 +235,53 @@ def measure(name: str) -> Section:
     return section
 
 
+def fit_convex(data: simulate.Dataset, penalty: float, seed: int) -> tuple[TwoLayerNetwork, float]:
+    """Return pyscnn's network and its CPU seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = f"{folder}/data.npz", f"{folder}/network.npz"
+        np.savez(source, X=data.X, y=data.Y)
+        worker = Path(__file__).with_name("_pyscnn_fit.py")
+        arguments = [worker, source, target, str(CONVEX_NEURONS), str(penalty), str(seed)]
+        subprocess.run([os.environ["PLANTED_SCNN_PYTHON"], *arguments], check=True, capture_output=True)
+        with np.load(target, allow_pickle=False) as found:
+            return TwoLayerNetwork(found["W"], found["b"], found["A"]), float(found["cpu"])
+
+
+def judge_convex(network: TwoLayerNetwork, truth: TwoLayerNetwork, X: Any) -> dict[str, float]:
+    """Return the error on rows not used, the units, and how many of the truth's are among them, up to scale."""
+    y = truth(X)
+    hyperplanes = [
+        np.hstack([net.W, net.b[:, None]]) / np.linalg.norm(net.W, axis=1, keepdims=True)
+        for net in (network, truth)
+    ]
+    nearest = np.linalg.norm(hyperplanes[0][:, None] - hyperplanes[1], axis=2).min(axis=0)
+    error = float(((network(X) - y) ** 2).mean() / y.var())
+    return {"error": error, "units": network.n_hidden, "found": int((nearest < HIT).sum())}
+
+
+def convex(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    """Ask pyscnn, its penalty tuned on another teacher, for the units of ten networks."""
+    if not os.environ.get("PLANTED_SCNN_PYTHON"):
+        return [Line("convex: pyscnn", "not compared: PLANTED_SCNN_PYTHON names no Python with it", True)], []
+
+    def ask(teacher: int, penalty: float) -> dict[str, Any]:
+        data, _ = problem("iii", teacher, 1000)
+        network, cpu = fit_convex(data, penalty, SOLVER + teacher)
+        X = simulate.inputs(2000, data.X.shape[1], random_state=TUNING + teacher)
+        return {"seed": teacher, "penalty": penalty, "cpu": cpu} | judge_convex(network, data.network, X)
+
+    penalty = min(CONVEX_PENALTIES, key=lambda value: ask(TUNING, value)["error"])
+    rows = [ask(options.seed + i, penalty) for i in range(1 if options.quick else 10)]
+    error, units, cpu = (float(np.median([row[key] for row in rows])) for key in ("error", "units", "cpu"))
+    text = (
+        f"{sum(row['found'] for row in rows)} of {5 * len(rows)} units found; error on other rows {error:.2f} of the "
+        f"variance, {units:.0f} units, {cpu:.0f} s CPU in the median"
+    )
+    return [Line("convex: pyscnn", text, True)], rows
+
+
+SECTIONS = {name: measure(name) for name in ("few", "ii", "iii", "iv", "x1")} | {"convex": convex}
+
+
 if __name__ == "__main__":
-    run_sections("peers", __doc__ or "", {name: measure(name) for name in ("few", "ii", "iii", "iv", "x1")})
+    run_sections("peers", __doc__ or "", SECTIONS)

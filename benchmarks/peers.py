@@ -6,10 +6,10 @@ peer from several starts. A hit is a parameter error below 1e-3 on matched units
 started at the truth; hits come with a 95 % Wilson interval and CPU seconds per hit. Ratios below two are noise.
 
 few   as many outputs as units, biases, only four times the information limit of samples: (10, 5, 5), n = 60
-ii    as many outputs as units, orthonormal, no biases, noise 0.1: (10, 10, 10), n = 4,000
-iii   one output, biases: (10, 5), n = 4,000
-iv    one output, units of one sign, no biases: (20, 10), n = 4,000
-x1    one output, more units than inputs: (10, 15), n = 4,000
+ii    as many outputs as units, orthonormal, no biases, noise 0.1: (10, 10, 10), n = 2,000
+iii   one output, biases: (10, 5), n = 2,000
+iv    one output, units of one sign, no biases: (20, 10), n = 2,000
+x1    one output, more units than inputs: (10, 15), n = 2,000
 convex  iii with n = 1,000 for pyscnn, which solves a convex problem instead: it has no starts and no k. Measured is what it
       finds of the truth. It runs by the Python that PLANTED_SCNN_PYTHON names, where ``pip install pyscnn`` was done.
 """
@@ -159,7 +159,7 @@ PEERS: dict[str, tuple[Fit, list[Settings]]] = {
     "PyTorch L-BFGS": (fit_torch, [{"solver": "lbfgs", "spread": s, "steps": 1500} for s in (0.5, 1.0)]),
     "PyTorch Adam": (
         fit_torch,
-        [{"solver": "adam", "spread": 1.0, "lr": lr, "steps": 6000, "batch": b} for lr in (3e-3, 1e-2) for b in (64, 256)],
+        [{"solver": "adam", "spread": 1.0, "lr": lr, "steps": 3000, "batch": b} for lr in (3e-3, 1e-2) for b in (64, 256)],
     ),
 }  # fmt: skip
 
@@ -230,7 +230,7 @@ def measure(name: str) -> Section:
 
     def section(options: argparse.Namespace) -> tuple[list[Line], Rows]:
         teachers = range(options.seed, options.seed + (1 if options.quick else 10))
-        return compare(name, 2000 if options.quick else 4000, teachers, 1 if options.quick else 10)
+        return compare(name, 2000, teachers, 1 if options.quick else 10)
 
     return section
 

@@ -153,12 +153,6 @@ TARGETS = (
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
-        "limits",
-        r"^no biases \(10, 5, 5\)",
-        "Without biases the smallest shape needs 3 times the limit, where 99 of 100 are exact (benchmark rectified); "
-        "below, answers are missed, none is falsely certified.",
-    ),
-    (
         "hermite",
         r"factor for T2, T3, T4, d=10, k=10",
         "The factor belongs to the teacher: it is 19 to 389 for 40 teachers of one law, half of them between 43 and 93, and "

@@ -93,7 +93,7 @@ def _figure_4(options: StudyOptions) -> Study:
     fast = (
         (Stage(150, 0.2, 0.0), Stage(50, 0.05, 0.0))
         if quick
-        else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0), Stage(60, 0.0125, 0.0))
+        else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
     )
     slow = (Stage(200, 0.01, 0.0),) if quick else (Stage(150, 3e-4, 0.0),)
     plans = [

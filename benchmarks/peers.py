@@ -146,7 +146,7 @@ def fit_torch(data: simulate.Dataset, k: int, settings: Settings, seed: int) -> 
 
 Fit = Callable[[simulate.Dataset, int, Settings, int], TwoLayerNetwork]
 PEERS: dict[str, tuple[Fit, list[Settings]]] = {
-    "SciPy L-BFGS": (fit_scipy, [{"spread": s, "maxcor": c} for s in (0.5, 1.0) for c in (10, 30)]),
+    "SciPy L-BFGS": (fit_scipy, [{"spread": s, "maxcor": c} for s in (0.3, 1.0) for c in (10, 30)]),
     "MLPRegressor lbfgs": (
         fit_sklearn,
         [{"solver": "lbfgs", "max_iter": n, "max_fun": 4 * n, "tol": 1e-12} for n in (1000, 4000)],
@@ -156,10 +156,10 @@ PEERS: dict[str, tuple[Fit, list[Settings]]] = {
         [{"solver": "adam", "max_iter": 400, "tol": 1e-9, "n_iter_no_change": 30, "learning_rate_init": lr}
          for lr in (1e-3, 3e-3, 1e-2)],
     ),
-    "PyTorch L-BFGS": (fit_torch, [{"solver": "lbfgs", "spread": s, "steps": 1500} for s in (0.5, 1.0)]),
+    "PyTorch L-BFGS": (fit_torch, [{"solver": "lbfgs", "spread": s, "steps": 1500} for s in (0.3, 1.0)]),
     "PyTorch Adam": (
         fit_torch,
-        [{"solver": "adam", "spread": 1.0, "lr": lr, "steps": 3000, "batch": b} for lr in (3e-3, 1e-2) for b in (64, 256)],
+        [{"solver": "adam", "spread": s, "lr": lr, "steps": 3000, "batch": 256} for s in (0.3, 1.0) for lr in (1e-2, 3e-2)],
     ),
 }  # fmt: skip
 

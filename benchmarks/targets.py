@@ -80,7 +80,7 @@ TARGETS = (
         "T4",
         "One output, biases, mixed signs, 12 samples per parameter: 99 % exact up to (20, 20), (10, 20); 95 % at (50, 50)",
         (Source("scalar", r"^\((10,5|10,15|20,20|10,20|50,50)\): "),),
-        (Source("peers", r"^(iii|x1): "),),
+        (Source("peers", r"^(iii|x1|convex): "),),
     ),
     Target(
         "T5",

@@ -38,6 +38,18 @@ def test_constant_instruments_are_left_out():
     np.testing.assert_allclose(explained, without, atol=1e-9)
 
 
+def test_constant_and_repeated_inputs_are_no_trouble():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((3000, 3))
+    X = np.hstack([X, X[:, :1], np.full((3000, 1), 1e3)])
+    y = rng.standard_normal((3000, 2))
+    basis = linalg.orth(np.hstack([np.ones((3000, 1)), X[:, :3]]))
+    basis = linalg.qr(np.hstack([np.ones((3000, 1)), basis]), mode="economic")[0][:, :4]
+    explained, total = instruments._covariances(X, y, basis, y)
+    # q itself is among the instruments: they explain all of it.
+    np.testing.assert_allclose(explained, total, atol=1e-7 * np.abs(total).max())
+
+
 def test_blocks_of_rows_do_not_change_the_start(planted_data, monkeypatch):
     X, Y = planted_data.X, planted_data.Y
     stage = instruments.first_stage(X, Y, np.random.default_rng(0))

@@ -31,6 +31,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
+from planted.algorithms._normal_algebra import solve_symmetric
 from planted.algorithms.null_units import complementarity_features
 from planted.moments import augment
 from planted.tensors import diagonalise_by_congruence, smat, svec_outer
@@ -40,7 +41,6 @@ __all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
 MAX_PRODUCTS = 300  # second-degree instruments beyond this number are replaced by random features
 N_RANDOM_FEATURES = 100
 BLOCK_ROWS = 2048
-LIFT = 1e-12  # share of its mean diagonal added to a covariance before it is factorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,25 +161,25 @@ def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple
     """Return C' C and Cov q of (2), summed over blocks of rows.
 
     One Gram matrix of [instruments, features of the first-stage fit, q] holds both; its first column is the constant, whose
-    Schur complement centres the rest.
+    Schur complement centres the rest. The means of the first block are taken off before, so that this loses no digits.
     """
-    gram: Array | float = 0.0
+    gram: Array = np.zeros(())
+    shift: Array = np.zeros(())
+    n_features = 0
     for start in range(0, len(X), BLOCK_ROWS):
         check_time()
         rows = slice(start, start + BLOCK_ROWS)
         q = complementarity_features(X[rows], y[rows])
         both = np.hstack([instruments[rows], complementarity_features(X[rows], fitted[rows]), q])
+        if start == 0:
+            shift, n_features = np.append(0.0, both[:, 1:].mean(axis=0)), q.shape[1]
+        both -= shift
         gram = gram + both.T @ both
-    gram = np.asarray(gram)
-    centred = gram[1:, 1:] - np.outer(gram[1:, 0], gram[0, 1:]) / gram[0, 0]
     check_time()
-    total = centred[-q.shape[1] :, -q.shape[1] :]
-    lengths = np.sqrt(np.maximum(np.diag(centred)[: -q.shape[1]], 0.0))
-    kept = np.flatnonzero(lengths > 0)
-    scaled = centred[kept] / lengths[kept, None]
-    L = linalg.cholesky(_lifted(scaled[:, kept] / lengths[kept]), lower=True, check_finite=False)
-    C = linalg.solve_triangular(L, scaled[:, -q.shape[1] :], lower=True, check_finite=False)
-    return C.T @ C, total
+    centred = gram[1:, 1:] - np.outer(gram[1:, 0], gram[0, 1:]) / gram[0, 0]
+    products = centred[:-n_features, -n_features:]
+    explained = products.T @ solve_symmetric(centred[:-n_features, :-n_features], products)
+    return explained, centred[-n_features:, -n_features:]
 
 
 def _orthonormal(columns: Array) -> Array:
@@ -199,4 +199,4 @@ def _inverse_root(M: Array) -> Array:
 
 def _lifted(M: Array) -> Array:
     """Keep a covariance positive definite to rounding."""
-    return np.asarray(M + LIFT * np.trace(M) / len(M) * np.eye(len(M)))
+    return np.asarray(M + 1e-12 * np.trace(M) / len(M) * np.eye(len(M)))

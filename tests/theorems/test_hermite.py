@@ -9,11 +9,11 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.algorithms._hermite_matching import leading_span, match_moments
+from planted.algorithms._hermite_matching import match_moments
 from planted.algorithms._hermite_start import Sample, best_of_draws, start_as_printed, start_efficiently
 from planted.algorithms._hermite_units import Units, fix_signs, flip_units, recover_scalars, recover_units
 from planted.algorithms.uncertainty import information
-from planted.moments import Draws, RowBlocks, accumulate_normal
+from planted.moments import Draws, RowBlocks, accumulate_normal, leading_span
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.networks import match_units
 

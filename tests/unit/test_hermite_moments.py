@@ -22,6 +22,7 @@ from planted.moments import (
     fit_polynomial,
     hermite_design,
     hermite_values,
+    leading_span,
     relu_coefficients,
     whitening_map,
 )
@@ -201,6 +202,42 @@ def test_a_polynomial_is_fitted_exactly() -> None:
     assert np.allclose(tensors.second[0], np.diag([12.0, 2.0, 0.0]))
     assert np.allclose(tensors.contract_third(np.array([1.0, 0, 0]))[0], [[0, 0, 0], [0, 0, -2], [0, -2, 0]])
     assert float(fit.residual_variance[0]) < 1e-20
+
+
+def test_tensors_in_a_subspace_become_those_of_all_inputs() -> None:
+    rng = np.random.default_rng(DRAW_SEED)
+    span = np.linalg.qr(rng.standard_normal((6, 3)))[0]
+    inner = simulate.teacher(3, 2, 2, bias=(-1, 1), random_state=10)
+    outer = TwoLayerNetwork(inner.W @ span.T, inner.b, inner.A, inner.c)
+    gap = PopulationHermite(inner).tensors().embed(span).minus(PopulationHermite(outer).tensors())
+    parts = (gap.zeroth, gap.first, gap.second, gap.third, gap.fourth)
+    assert max(float(np.abs(part).max()) for part in parts) < 1e-14
+
+
+def test_a_polynomial_of_a_subspace_is_fitted_there_and_leaves_the_rest_of_the_inputs_to_averages() -> None:
+    rng = np.random.default_rng(11)
+    span = np.linalg.qr(rng.standard_normal((4, 2)))[0]
+    X = rng.standard_normal((300, 4))
+    inside = (X @ span[:, 0]) ** 3 - X @ span[:, 1]
+    blocks = RowBlocks.from_arrays(X, inside[:, None])
+    fit = fit_polynomial(blocks, 4, span)
+    assert fit.n_features == 2 and np.allclose(fit(X)[:, 0], inside)
+    gap = fit.tensors().minus(fit_polynomial(blocks, 4).tensors())
+    assert max(float(np.abs(part).max()) for part in (gap.first, gap.second, gap.third, gap.fourth)) < 1e-9
+    beyond = 5 * X[:, 0] * X[:, 1] - 5 * X[:, 2] * X[:, 3]
+    found = SampleHermite(RowBlocks.from_arrays(X, (inside + beyond)[:, None]), (4, 1), fit).tensors()
+    left = SampleHermite(RowBlocks.from_arrays(X, beyond[:, None]), (4, 1)).tensors()
+    rest = found.minus(left.plus(fit.tensors()))
+    assert (
+        max(float(np.abs(part).max()) for part in (rest.first, rest.second, rest.third, rest.fourth)) < 1e-9
+    )
+
+
+def test_the_leading_span_is_that_of_the_units() -> None:
+    truth = simulate.teacher(7, 3, bias=(-1, 1), random_state=12)
+    span, values = leading_span(PopulationHermite(truth).tensors().second, 3)
+    assert np.allclose(truth.W @ span @ span.T, truth.W) and np.allclose(span.T @ span, np.eye(3))
+    assert values[2] > 1e-3 and values[3] < 1e-14
 
 
 def test_too_few_rows_for_a_fit_are_refused() -> None:

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
-from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
@@ -38,7 +37,7 @@ from planted.moments import HermiteTensors, rank_one_squares, relu_coefficients
 from planted.moments.population_hermite import relu_tensors
 from planted.tensors import smat
 
-__all__ = ["MatchedUnits", "leading_span", "match_moments", "misfit", "solve_eigenproblem"]
+__all__ = ["MatchedUnits", "match_moments", "misfit", "solve_eigenproblem"]
 
 INITIAL_DAMPING = Damping(1e-3, down=0.2, up=6.0, after_rejection=0.2)
 MAX_ITER = 60
@@ -70,28 +69,6 @@ class MatchedUnits:
     A: Array
     cost: float
     iterations: int
-
-
-def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
-    """Return the span of the units that order 2 shows.
-
-    Parameters
-    ----------
-    second : ndarray of shape (m, d, d)
-        T_2 of every output.
-    rank : int
-        Dimension of the span.
-
-    Returns
-    -------
-    span : ndarray of shape (d, rank)
-        Orthonormal columns.
-    values : ndarray of shape (d,)
-        Singular values of all outputs' T_2 side by side, descending.
-    """
-    stack = second.transpose(1, 0, 2).reshape(second.shape[1], -1)
-    left, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)
-    return left[:, :rank], values
 
 
 def solve_eigenproblem(tensors: HermiteTensors, rng: np.random.Generator) -> Array:

@@ -22,7 +22,6 @@ import numpy as np
 from planted._typing import Array, Progress
 from planted.algorithms._hermite_matching import (
     MatchedUnits,
-    leading_span,
     match_moments,
     solve_eigenproblem,
 )
@@ -30,12 +29,14 @@ from planted.algorithms._hermite_units import Units, fix_signs, flip_units, reco
 from planted.moments import (
     HermiteTensors,
     PolynomialFit,
+    Project,
     Residual,
     RowBlocks,
     SampleHermite,
     accumulate_grams,
     design_size,
     fit_polynomial,
+    leading_span,
 )
 from planted.moments.population_hermite import relu_tensors
 from planted.networks import TwoLayerNetwork
@@ -291,7 +292,7 @@ def _tensors_in_span(
 ) -> HermiteTensors:
     """Estimate orders 0 to 4 in the coordinates of a subspace, of the outputs or of what a known network leaves."""
     blocks = sample.blocks if control is None else sample.blocks.map(_Subtract(control))
-    inner = replace(sample, blocks=blocks.map(_Project(span)), shape=(span.shape[1], sample.shape[1]))
+    inner = replace(sample, blocks=blocks.map(Project(span)), shape=(span.shape[1], sample.shape[1]))
     tensors = SampleHermite(inner.blocks, inner.shape, _fit(inner, reduction)).tensors()
     if control is None:
         return tensors
@@ -327,16 +328,6 @@ def _start_overcomplete(
         found = match_moments(fit.tensors(), start, lowest=2)
         units = replace(units, W=found.W, b=found.b, A=found.A)
     return Start(units, 2, False, n_visible, noise)
-
-
-@dataclass(frozen=True, slots=True)
-class _Project:
-    """Inputs in the coordinates of a subspace."""
-
-    span: Array
-
-    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        return X @ self.span, Y
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,14 @@ from planted.moments._hermite import (
     SampleHermite,
     whitening_map,
 )
-from planted.moments._hermite_fit import PolynomialFit, design_size, fit_polynomial, hermite_design
+from planted.moments._hermite_fit import (
+    PolynomialFit,
+    Project,
+    design_size,
+    fit_polynomial,
+    hermite_design,
+    leading_span,
+)
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
 from planted.moments._hermite_tensors import (
     HermiteTensors,
@@ -67,6 +74,7 @@ __all__ = [
     "PairedSums",
     "Passes",
     "PolynomialFit",
+    "Project",
     "Residual",
     "RowBlocks",
     "RowFunction",
@@ -97,6 +105,7 @@ __all__ = [
     "hermite_values",
     "joint_moments",
     "kind_of",
+    "leading_span",
     "masked_products",
     "outline_rows",
     "pack_sums",

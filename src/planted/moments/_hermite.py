@@ -211,9 +211,9 @@ class SampleHermite:
         Returns
         -------
         HermiteTensors
-            The fit's where its degree reaches, averages over the residual above.
+            The fit's where its degree and its directions reach, averages over the residual elsewhere.
         """
-        if self.fit is not None and self.fit.degree >= 4:
+        if self.fit is not None and self.fit.degree >= 4 and self.fit.span is None:
             return self.fit.tensors()
         m = self.shape[1]
         total = accumulate_grams(self.blocks, Residual(self.fit), quadratic=True)

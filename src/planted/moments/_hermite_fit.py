@@ -30,10 +30,12 @@ from planted.outcomes import BadInputError
 __all__ = [
     "DesignSums",
     "PolynomialFit",
+    "Project",
     "design_size",
     "fit_polynomial",
     "hermite_design",
     "hermite_exponents",
+    "leading_span",
 ]
 
 _SLICE_NUMBERS = 2_000_000  # entries of the design that are formed at a time
@@ -76,7 +78,9 @@ class PolynomialFit:
     count : int
         Rows it was fitted to.
     n_features : int
-        Number of inputs.
+        Number of inputs of the polynomial: all, or as many as the subspace has directions.
+    span : ndarray of shape (d, n_features), optional
+        Orthonormal directions in which the polynomial lives; all inputs if None.
     """
 
     degree: int
@@ -84,10 +88,12 @@ class PolynomialFit:
     residual_variance: Array
     count: int
     n_features: int
+    span: Array | None = None
 
     def __call__(self, X: Array) -> Array:
         """Evaluate the polynomial on rows."""
-        return np.asarray(hermite_design(X, self.degree).T @ self.coefficients)
+        inner = X if self.span is None else X @ self.span
+        return np.asarray(hermite_design(inner, self.degree).T @ self.coefficients)
 
     def tensors(self) -> HermiteTensors:
         """Return its Hermite coefficients as tensors; orders above the degree are zero.
@@ -95,7 +101,7 @@ class PolynomialFit:
         Returns
         -------
         HermiteTensors
-            Orders 0 to 4.
+            Orders 0 to 4, in the coordinates of all inputs.
         """
         d, m = self.n_features, self.coefficients.shape[1]
         size = d * (d + 1) // 2
@@ -107,7 +113,8 @@ class PolynomialFit:
                 continue
             columns, scale = _tensor_entries(d, self.degree, order)
             parts.append((self.coefficients[columns] * scale[:, None]).T.reshape(m, *shape))
-        return HermiteTensors(*parts)
+        tensors = HermiteTensors(*parts)
+        return tensors if self.span is None else tensors.embed(self.span)
 
 
 def design_size(d: int, degree: int) -> int:
@@ -128,8 +135,8 @@ def design_size(d: int, degree: int) -> int:
     return comb(d + degree, degree)
 
 
-def fit_polynomial(blocks: RowBlocks, degree: int) -> PolynomialFit:
-    """Regress the outputs on all Hermite products up to a degree; one pass.
+def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) -> PolynomialFit:
+    """Regress the outputs on all Hermite products up to a degree, of the inputs or within a subspace; one pass.
 
     Parameters
     ----------
@@ -137,14 +144,17 @@ def fit_polynomial(blocks: RowBlocks, degree: int) -> PolynomialFit:
         Rows with standard normal inputs.
     degree : int
         Largest total degree, 0 to 4.
+    span : ndarray of shape (d, k), optional
+        Orthonormal directions; the outputs are regressed on products of these k numbers if given.
 
     Returns
     -------
     PolynomialFit
         The fit.
     """
-    total = accumulate(blocks, _DesignSummand(degree))
-    d = blocks.widths()[0]
+    inner = blocks if span is None else blocks.map(Project(span))
+    total = accumulate(inner, _DesignSummand(degree))
+    d = inner.widths()[0]
     if total.count <= len(total.GG):
         raise BadInputError(
             f"{total.count} samples for {len(total.GG)} coefficients of degree up to {degree}; there must be more"
@@ -152,7 +162,46 @@ def fit_polynomial(blocks: RowBlocks, degree: int) -> PolynomialFit:
     factor = linalg.cho_factor(total.GG, check_finite=False)
     coefficients = linalg.cho_solve(factor, total.GY, check_finite=False)
     left = np.maximum(total.YY - (coefficients * total.GY).sum(axis=0), 0.0)
-    return PolynomialFit(degree, coefficients, left / (total.count - len(total.GG)), total.count, d)
+    return PolynomialFit(degree, coefficients, left / (total.count - len(total.GG)), total.count, d, span)
+
+
+def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
+    """Return the span of the units that order 2 shows.
+
+    Parameters
+    ----------
+    second : ndarray of shape (m, d, d)
+        T_2 of every output.
+    rank : int
+        Dimension of the span.
+
+    Returns
+    -------
+    span : ndarray of shape (d, rank)
+        Orthonormal columns.
+    values : ndarray of shape (d,)
+        Singular values of all outputs' T_2 side by side, descending.
+    """
+    stack = second.transpose(1, 0, 2).reshape(second.shape[1], -1)
+    left, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)
+    return left[:, :rank], values
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Inputs in the coordinates of a subspace, outputs as they are.
+
+    Parameters
+    ----------
+    span : ndarray of shape (d, k)
+        Orthonormal directions.
+    """
+
+    span: Array
+
+    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Return the coordinates and the outputs of rows."""
+        return X @ self.span, Y
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,28 @@ class HermiteTensors:
             self.fourth + other.fourth,
         )
 
+    def embed(self, span: Array) -> HermiteTensors:
+        """Return the tensors of a function of V'x as tensors in x: V is put into every slot.
+
+        Parameters
+        ----------
+        span : ndarray of shape (e, d)
+            V, orthonormal columns.
+
+        Returns
+        -------
+        HermiteTensors
+            Tensors in e inputs.
+        """
+        pairs = _map_pairs(span)
+        return HermiteTensors(
+            self.zeroth,
+            self.first @ span.T,
+            span @ self.second @ span.T,
+            pairs @ self.third @ span.T,
+            pairs @ self.fourth @ pairs.T,
+        )
+
     def along(self, W: Array, top: int) -> Array:
         """Contract every order with w in all its slots: E[y He_j(w'x)] for unit w.
 
@@ -343,6 +365,13 @@ def contract_slot(tensor: Array, v: Array, order: int) -> Array:
         The contraction.
     """
     return np.asarray((tensor if order == 2 else _unfold(tensor)) @ v)
+
+
+def _map_pairs(V: Array) -> Array:
+    """Return the matrix of svec(S) to svec(V S V')."""
+    (i, j), (p, q) = symmetric_pairs(len(V)), symmetric_pairs(V.shape[1])
+    both = (V[np.ix_(i, p)] * V[np.ix_(j, q)] + V[np.ix_(i, q)] * V[np.ix_(j, p)]) / 2
+    return np.asarray(both * np.outer(triangle_weights(len(V)), triangle_weights(V.shape[1])))
 
 
 def _unfold(vectors: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.front import recover
-from planted.moments import HermiteTensors, RowBlocks, SampleHermite, fit_polynomial
+from planted.moments import HermiteTensors, RowBlocks, SampleHermite, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
@@ -25,11 +25,12 @@ from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.results import Recovery
 from planted.simulate import Dataset, dataset, inputs, teacher
 
-__all__ = ["FIGURES"]
+__all__ = ["FIGURES", "variance_factors"]
 
 METHOD = "hermite"
 SOLVER_SEED = 1_000_000  # added to the seed of the data
 WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are near 2
+VARIANCE_ROWS = 2000  # samples for each input in the table of factors
 SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
 Row = dict[str, Any]
 
@@ -161,47 +162,61 @@ def _overcomplete(options: StudyOptions) -> Study:
 
 def _variance(options: StudyOptions) -> Study:
     """Samples saved by regressing out low degrees, for T_2, T_3 and T_4."""
-    d, n, trials = (5, 5000, 4) if options.quick else (10, 20_000, 15)
+    shapes = ((6, 3), (3, 3)) if options.quick else ((10, 5), (10, 10), (20, 10))
+    trials = 4 if options.quick else 15
     rows: list[Row] = []
-    for k in (d // 2, d):
-        ratios: dict[int, list[Array]] = {1: [], 2: [], 4: []}
-        for trial in range(trials):
-            options.progress(f"k = {k}, teacher {trial}", trial / trials)
-            data = _world(n, d, k, options.seed + trial)
-            blocks = RowBlocks.from_arrays(data.X, data.Y)
-            truth = PopulationHermite(data.network).tensors()
-            plain = _squared_errors(SampleHermite(blocks, (d, 1)).tensors(), truth)
-            for degree, values in ratios.items():
-                fit = fit_polynomial(blocks, degree)
-                values.append(plain / _squared_errors(SampleHermite(blocks, (d, 1), fit).tensors(), truth))
-        for degree, values in ratios.items():
-            for order, factor in zip((2, 3, 4), np.median(values, axis=0), strict=True):
-                curve = f"k = {k}, T_{order}"
-                rows.append(
-                    {
-                        "curve": curve,
-                        "degree": degree,
-                        "factor": float(factor),
-                        "k": k,
-                        "order": order,
-                        "n": n,
-                    }
-                )
+    for index, (d, k) in enumerate(shapes):
+        n = 1000 * d if options.quick else VARIANCE_ROWS * d
+        options.progress(f"d = {d}, k = {k}", index / len(shapes))
+        ratios = [variance_factors(_world(n, d, k, options.seed + trial)) for trial in range(trials)]
+        for degree in ratios[0]:
+            factors = np.median([ratio[degree] for ratio in ratios], axis=0)
+            for order, factor in zip((2, 3, 4), factors, strict=True):
+                curve = f"({d}, {k}), T_{order}"
+                shape = {"d": d, "k": k, "order": order, "n": n}
+                rows.append({"curve": curve, "degree": degree, "factor": float(factor)} | shape)
     claims = [
         Claim(
             "Hermite coefficients are estimated by plain averages (Lemma D.3)",
             "samples saved by regressing out degrees up to 1, 2, 4: "
-            + "; ".join(f"k = {k}: {_factor_text(rows, k)}" for k in (d // 2, d)),
+            + "; ".join(f"d = {d}, k = {k}: {_factor_text(rows, d, k)}" for d, k in shapes),
         )
     ]
-    panel = Axes(f"d = {d}, n = {n:,}", "degree", "factor", "curve")
+    panel = Axes("d and k in brackets", "degree", "factor", "curve")
     return Study("general-relu-variance", "Variance factors", rows, (panel,), claims)
 
 
-def _factor_text(rows: Sequence[Row], k: int) -> str:
+def variance_factors(data: Dataset) -> dict[int, Array]:
+    """Return by what factors regressing out degrees up to 1, 2 and 4 shrinks the squared errors of T_2, T_3 and T_4.
+
+    Degree 4 is regressed out in the span of the units, as T_2 after the regression of degree 2 shows it.
+
+    Parameters
+    ----------
+    data : Dataset
+        Normal inputs, one output and the network behind it.
+
+    Returns
+    -------
+    dict of int to ndarray of shape (3,)
+        The factors by degree.
+    """
+    shape = (data.network.n_features, 1)
+    blocks, truth = RowBlocks.from_arrays(data.X, data.Y), PopulationHermite(data.network).tensors()
+    quadratic = fit_polynomial(blocks, 2)
+    span = leading_span(quadratic.tensors().second, min(data.network.n_hidden, shape[0]))[0]
+    fits = {1: fit_polynomial(blocks, 1), 2: quadratic, 4: fit_polynomial(blocks, 4, span)}
+    plain = _squared_errors(SampleHermite(blocks, shape).tensors(), truth)
+    return {
+        degree: plain / _squared_errors(SampleHermite(blocks, shape, fit).tensors(), truth)
+        for degree, fit in fits.items()
+    }
+
+
+def _factor_text(rows: Sequence[Row], d: int, k: int) -> str:
     ranges = []
     for degree in (1, 2, 4):
-        values = [row["factor"] for row in rows if row["k"] == k and row["degree"] == degree]
+        values = [row["factor"] for row in rows if (row["d"], row["k"], row["degree"]) == (d, k, degree)]
         ranges.append(f"{min(values):.3g}-{max(values):.3g}")
     return ", ".join(ranges)
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import planted
 from planted import TwoLayerNetwork, simulate
+from planted.algorithms._hermite_bound import bound_error, unseen_error
 from planted.algorithms._hermite_matching import _normal_equations, match_moments, misfit
 from planted.algorithms._hermite_regression import _solve_in_ball, approximate_function, consolidate
 from planted.algorithms._hermite_theory import (
@@ -159,15 +161,52 @@ def test_regression_recovers_turned_units_and_bounds_its_error() -> None:
     found = approximate_function(
         RowBlocks.from_arrays(X[:2000], Y[:2000]), RowBlocks.from_arrays(X[2000:], Y[2000:]), units
     )
-    assert found.error < 1e-20 and found.truncated == 0.0
+    assert found.error.error < 1e-20 and found.truncated == 0.0
     fresh = simulate.inputs(100, 4, random_state=13)
     assert np.abs(found.network(fresh) - net(fresh)).max() < 1e-10
     noisy = Y + 0.5 * np.random.default_rng(14).standard_normal(Y.shape)
     found = approximate_function(
         RowBlocks.from_arrays(X[:2000], noisy[:2000]), RowBlocks.from_arrays(X[2000:], noisy[2000:]), units
     )
-    assert found.error < found.bound < 1.2 * found.error  # 1000 squares of normal noise: 1.64 √(2/1000) = 7 %
-    assert found.error == pytest.approx(0.25, rel=0.2)
+    error = found.error
+    assert (
+        error.error < error.bound < 1.15 * error.error
+    )  # 1000 squares of normal noise: 1.96 √(2/1000) = 9 %
+    assert error.error == pytest.approx(0.25, rel=0.2)
+
+
+def test_the_limit_of_a_mean_of_squares_is_johnsons() -> None:
+    """Rows 0, ..., 0, s with one output: every moment by hand."""
+    zero = TwoLayerNetwork(W=[[1.0]], b=[0.0], A=[[0.0]])
+    units = Units(np.ones((1, 1)), np.zeros(1), np.full((1, 1), 3.0), np.zeros(0), 0.0)
+    squares = np.append(np.zeros(99), 4.0)
+    rows = RowBlocks.from_arrays(np.ones((100, 1)), np.sqrt(squares)[:, None])
+    found = bound_error(zero, rows, units, n_unseen=0)
+    z, centred = stats.norm.isf(0.025), squares - squares.mean()
+    variance, third = (centred**2).mean(), (centred**3).mean()
+    limit = squares.mean() + z * np.sqrt(variance / 100) + third * (1 + 2 * z**2) / (6 * variance * 100)
+    assert found.error == pytest.approx(0.04) and found.bound == pytest.approx(limit)
+    assert found.unseen == pytest.approx(unseen_error(100, 3.0))
+    more = bound_error(zero, rows, units, n_unseen=2)
+    assert more.bound == pytest.approx(limit + 2 * found.unseen)
+
+
+@pytest.mark.parametrize("n_rows", [100, 10_000])
+def test_an_unseen_unit_hides_what_a_linear_part_leaves_of_it(n_rows: int) -> None:
+    """Quadrature over the unit that is on once in n / log 40 rows, with the best line taken off."""
+    b = stats.norm.isf(np.log(40) / n_rows)
+    g = np.linspace(-9.0, 9.0, 2_000_001)
+    weights = stats.norm.pdf(g) * (g[1] - g[0])
+    unit = np.maximum(g - b, 0.0)
+    rest = unit - weights @ unit - g * (weights @ (g * unit))
+    assert unseen_error(n_rows, 2.0) == pytest.approx(4 * weights @ rest**2, rel=1e-6)
+
+
+def test_rows_without_error_have_a_limit_of_zero() -> None:
+    net = simulate.teacher(3, 2, bias=(-1, 1), random_state=15)
+    X = simulate.inputs(50, 3, random_state=16)
+    units = Units(net.W, net.b, net.A, np.zeros(0), 0.0)
+    assert bound_error(net, RowBlocks.from_arrays(X, net(X)), units, n_unseen=0).bound == 0.0
 
 
 # normality, visibility, signs -------------------------------------------------------------------------------------------

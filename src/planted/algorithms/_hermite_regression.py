@@ -8,7 +8,7 @@ Idea        1. On rows that were not used for the units regress y on σ(t_i), σ
                units are nearly linear or nearly zero under a normal law, so x and 1 absorb them (Lemma D.13).
             2. v₊σ(t) + v₋σ(-t) = (v₊ + v₋) σ(t) - v₋ t: each pair becomes one unit, the linear rest β₀(w₀'x + b₀) two more
                (Claim D.14), k + 2 in all.
-            3. The mean squared error on further rows, with its one-sided 95 % limit.
+            3. The mean squared error on further rows, with its one-sided 95 % limit (`_hermite_bound`).
 Departures  The convex problem of step 4 is solved exactly, by an eigendecomposition of the normal equations and a search for
             the multiplier of the ball, instead of by projected gradient steps. τ and the ball's radius are the paper's,
             with its bound B measured on the units. With several outputs the linear rest takes two units for each of its
@@ -26,6 +26,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from planted._typing import Array
+from planted.algorithms._hermite_bound import ErrorBound, bound_error
 from planted.algorithms._hermite_units import Units
 from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
@@ -34,7 +35,6 @@ from planted.results import Evidence
 __all__ = ["Approximation", "approximate_function", "consolidate"]
 
 EPSILON = 0.01  # the accuracy ε in τ, in output standard deviations
-CONFIDENCE_SIGMAS = 1.6449  # one-sided 95 % of the normal law
 NO_REST = 1e-10  # size of the linear rest, in output standard deviations, that is none
 SINGULAR = 1e-12  # eigenvalues of the normal equations below this part of the largest are exact dependencies
 
@@ -47,10 +47,8 @@ class Approximation:
     ----------
     network : TwoLayerNetwork
         At most two units more than were given, for one output.
-    error : float
-        Mean squared error on rows that were not fitted.
-    bound : float
-        Its one-sided 95 % limit; noise of the outputs counts as error.
+    error : ErrorBound
+        Its squared error on rows that were not fitted.
     linear_rest : float
         Standard deviation of the linear rest.
     truncated : float
@@ -58,13 +56,17 @@ class Approximation:
     """
 
     network: TwoLayerNetwork
-    error: float
-    bound: float
+    error: ErrorBound
     linear_rest: float
     truncated: float
 
-    def evidence(self) -> tuple[Evidence, ...]:
+    def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
         """Return the numbers as lines of evidence.
+
+        Parameters
+        ----------
+        function : str
+            What this function is in the record.
 
         Returns
         -------
@@ -72,12 +74,7 @@ class Approximation:
             Error, bound, linear rest and truncation.
         """
         return (
-            Evidence("mean squared error on rows held out, in output variances", self.error),
-            Evidence(
-                "95 % upper bound on the squared L2 error, in output variances",
-                self.bound,
-                equation="normal approximation, noise included",
-            ),
+            *self.error.evidence(function),
             Evidence(
                 "standard deviation of the linear part beside the units, in output standard deviations",
                 self.linear_rest,
@@ -87,7 +84,9 @@ class Approximation:
         )
 
 
-def approximate_function(fitted: RowBlocks, judged: RowBlocks, units: Units) -> Approximation:
+def approximate_function(
+    fitted: RowBlocks, judged: RowBlocks, units: Units, n_unseen: int = 0
+) -> Approximation:
     """Run steps 3 and 4 of Algorithm 5 and consolidate.
 
     Parameters
@@ -98,6 +97,8 @@ def approximate_function(fitted: RowBlocks, judged: RowBlocks, units: Units) -> 
         Other rows.
     units : Units
         Units up to sign.
+    n_unseen : int
+        Units that are there and are not among them.
 
     Returns
     -------
@@ -110,14 +111,10 @@ def approximate_function(fitted: RowBlocks, judged: RowBlocks, units: Units) -> 
     sums = accumulate(fitted, _RegressionSummand(features, tau))
     coefficients = _solve_in_ball(sums.GG / sums.used, sums.GY / sums.used, radius)
     network = consolidate(units.W, units.b, coefficients.T)
-    squares = accumulate(judged, _SquareSummand(network))
-    mean = squares.first / squares.count
-    spread = np.sqrt(max(squares.second / squares.count - mean**2, 0.0) / squares.count)
     rest = coefficients[2 * k : -1].T - coefficients[k : 2 * k].T @ units.W
     return Approximation(
         network,
-        float(mean),
-        float(mean + CONFIDENCE_SIGMAS * spread),
+        bound_error(network, judged, units, n_unseen),
         float(np.linalg.norm(rest)),
         float(1 - sums.used / sums.count),
     )
@@ -196,24 +193,6 @@ class _RegressionSummand:
         used = (G**2).sum(axis=1) <= self.tau**2
         G = G[used]
         return _RegressionSums(len(X), int(used.sum()), G.T @ G, G.T @ Y[used])
-
-
-@dataclass(frozen=True, slots=True)
-class _SquareSums(Sums):
-    count: int
-    first: float
-    second: float
-
-
-@dataclass(frozen=True, slots=True)
-class _SquareSummand:
-    """Squared residuals of rows, mean over outputs, and their squares."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _SquareSums:
-        squares = ((Y - self.network(X)) ** 2).mean(axis=1)
-        return _SquareSums(len(X), float(squares.sum()), float((squares**2).sum()))
 
 
 def _paper_bounds(units: Units, d: int) -> tuple[float, float]:

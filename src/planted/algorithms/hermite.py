@@ -36,6 +36,7 @@ from planted._validation import check_choice
 from planted.algorithms._expand_rows import split_rows
 from planted.algorithms._expand_run import Run
 from planted.algorithms._expand_search import attempt_from
+from planted.algorithms._hermite_bound import bound_error
 from planted.algorithms._hermite_regression import Approximation, approximate_function
 from planted.algorithms._hermite_start import REDUCTIONS, Start, start_as_printed, start_efficiently
 from planted.algorithms._hermite_theory import (
@@ -169,10 +170,18 @@ class _Report:
         asked = self.options["n_hidden"]
         return asked if isinstance(asked, int) else None
 
+    @property
+    def n_unseen(self) -> int:
+        """Units asked for beyond those that the moments show; one may always be there when no number was given."""
+        seen = len(self.start.units.W)
+        return max(self.n_hidden - seen, 0) if self.n_hidden is not None else 1
+
     def approximate(self) -> Approximation:
         """Run Algorithm 5 on rows kept for it: half as many as the paper's moments used, judged on as many more."""
         fitted = (2,) if self.options["variant"] == "paper" else (0, 1, 2)
-        return approximate_function(self.white.part(*fitted), self.white.part(3), self.start.units)
+        return approximate_function(
+            self.white.part(*fitted), self.white.part(3), self.start.units, self.n_unseen
+        )
 
     def seen(self) -> dict[str, Any]:
         """Return the hyperplanes that the moments show, up to sign, in the user's units and as plain numbers."""
@@ -287,10 +296,10 @@ def _with_reach(report: _Report, answer: Recovery) -> Recovery:
     is_open = answer.outcome not in (Outcome.RECOVERED, Outcome.STOPPED_EARLY)
     if is_open and len(report.start.units.W):
         approximation = report.approximate()
-        evidence = (*evidence, *approximation.evidence())
+        evidence = (*evidence, *approximation.evidence("these units and a linear part"))
         detail += (
             f" {len(report.start.units.W)} unit(s) and a linear part predict the outputs with a squared error of at most "
-            f"{approximation.bound:.2g} output variances (95 %)."
+            f"{approximation.error.bound:.2g} output variances (95 %)."
         )
     return replace(answer, evidence=evidence, detail=detail, stats=stats)
 
@@ -308,14 +317,13 @@ def _unrefined(report: _Report) -> Recovery:
             evidence=report.evidence(),
             detail=text,
         )
-    approximation = report.approximate()
     if start.signed and len(start.units.W) == (report.n_hidden or len(start.units.W)):
-        network, text = (
-            _signed_network(report),
-            "The moments' own answer (Algorithm 6), consistent as samples grow",
-        )
+        network = _signed_network(report)
+        judged = bound_error(network, report.white.part(3), start.units, report.n_unseen).evidence()
+        text = "The moments' own answer (Algorithm 6), consistent as samples grow"
     else:
-        network = approximation.network
+        approximation = report.approximate()
+        network, judged = approximation.network, approximation.evidence()
         text = (
             f"{len(start.units.W)} unit(s) that the moments show, with a linear part for the rest and for signs that they "
             "do not tell (Algorithm 5): close to the function, not its parameters"
@@ -324,7 +332,7 @@ def _unrefined(report: _Report) -> Recovery:
         problem.scaling.restore(report.white.restore(network)),
         Outcome.FITTED,
         Guarantee.ASYMPTOTIC,
-        (*report.evidence(), *approximation.evidence()),
+        (*report.evidence(), *judged),
         Unavailable("Standard errors belong to the refined answer."),
         problem.stats(**start.counts, seen=report.seen()),
         problem.provenance(REQUIRES, report.options),

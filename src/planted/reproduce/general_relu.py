@@ -17,7 +17,14 @@ import numpy as np
 
 from planted._typing import Array
 from planted.front import recover
-from planted.moments import HermiteTensors, RowBlocks, SampleHermite, fit_polynomial, leading_span
+from planted.moments import (
+    HermiteTensors,
+    RowBlocks,
+    SampleHermite,
+    design_size,
+    fit_polynomial,
+    leading_span,
+)
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
@@ -30,7 +37,7 @@ __all__ = ["FIGURES", "variance_factors"]
 METHOD = "hermite"
 SOLVER_SEED = 1_000_000  # added to the seed of the data
 WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are near 2
-VARIANCE_ROWS = 2000  # samples for each input in the table of factors
+ROWS_PER_COLUMN = 10  # samples for each coefficient of a regression of degree 4
 SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
 Row = dict[str, Any]
 
@@ -124,7 +131,11 @@ def _one_bias(bias: float, n: int, seed: int) -> tuple[float, float, float]:
     error = float(((answer.network(fresh) - truth(fresh)) ** 2).mean() / data.Y.var())
     lines = {item.name: item.measured for item in answer.evidence}
     visible = lines["units that stand out of the sampling error of the moments"]
-    return visible, error, lines["95 % upper bound on the squared L2 error, in output variances"]
+    return (
+        visible,
+        error,
+        lines["95 % upper bound on the squared L2 error of the network, in output variances"],
+    )
 
 
 def _overcomplete(options: StudyOptions) -> Study:
@@ -162,11 +173,11 @@ def _overcomplete(options: StudyOptions) -> Study:
 
 def _variance(options: StudyOptions) -> Study:
     """Samples saved by regressing out low degrees, for T_2, T_3 and T_4."""
-    shapes = ((6, 3), (3, 3)) if options.quick else ((10, 5), (10, 10), (20, 10))
-    trials = 4 if options.quick else 15
+    shapes = ((4, 2), (8, 4)) if options.quick else ((10, 5), (10, 10), (20, 10))
+    trials, rows_each = (4, 500) if options.quick else (15, 2000)
     rows: list[Row] = []
     for index, (d, k) in enumerate(shapes):
-        n = 1000 * d if options.quick else VARIANCE_ROWS * d
+        n = rows_each * d
         options.progress(f"d = {d}, k = {k}", index / len(shapes))
         ratios = [variance_factors(_world(n, d, k, options.seed + trial)) for trial in range(trials)]
         for degree in ratios[0]:
@@ -189,7 +200,8 @@ def _variance(options: StudyOptions) -> Study:
 def variance_factors(data: Dataset) -> dict[int, Array]:
     """Return by what factors regressing out degrees up to 1, 2 and 4 shrinks the squared errors of T_2, T_3 and T_4.
 
-    Degree 4 is regressed out in the span of the units, as T_2 after the regression of degree 2 shows it.
+    Degree 4 is regressed out on all inputs where there are `ROWS_PER_COLUMN` rows for each product of them, and otherwise in
+    the span of the units, as T_2 after the regression of degree 2 shows it.
 
     Parameters
     ----------
@@ -201,14 +213,16 @@ def variance_factors(data: Dataset) -> dict[int, Array]:
     dict of int to ndarray of shape (3,)
         The factors by degree.
     """
-    shape = (data.network.n_features, 1)
+    d = data.network.n_features
     blocks, truth = RowBlocks.from_arrays(data.X, data.Y), PopulationHermite(data.network).tensors()
     quadratic = fit_polynomial(blocks, 2)
-    span = leading_span(quadratic.tensors().second, min(data.network.n_hidden, shape[0]))[0]
+    span = None
+    if len(data.X) < ROWS_PER_COLUMN * design_size(d, 4):
+        span = leading_span(quadratic.tensors().second, min(data.network.n_hidden, d))[0]
     fits = {1: fit_polynomial(blocks, 1), 2: quadratic, 4: fit_polynomial(blocks, 4, span)}
-    plain = _squared_errors(SampleHermite(blocks, shape).tensors(), truth)
+    plain = _squared_errors(SampleHermite(blocks, (d, 1)).tensors(), truth)
     return {
-        degree: plain / _squared_errors(SampleHermite(blocks, shape, fit).tensors(), truth)
+        degree: plain / _squared_errors(SampleHermite(blocks, (d, 1), fit).tensors(), truth)
         for degree, fit in fits.items()
     }
 

@@ -153,12 +153,6 @@ TARGETS = (
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
-        "hermite",
-        r"factor for T2, T3, T4, d=10, k=10",
-        "The factor belongs to the teacher: it is 19 to 389 for 40 teachers of one law, half of them between 43 and 93, and "
-        "agrees with that predicted from each teacher's own Hermite expansion. The range asked for is of few teachers.",
-    ),
-    (
         "nist",
         r"^far starts",
         "Refining is a local search that is started near its end. From NIST's far starts of MGH17, MGH10 and BoxBOD it "

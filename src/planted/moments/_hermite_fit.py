@@ -4,7 +4,7 @@ For standard normal x the functions :math:`He_\alpha(x)/\sqrt{\alpha!} = \prod_i
 orthonormal. Regressing y on all of them up to some degree estimates the Hermite coefficients up to that degree with the
 variance of what is *left over*, instead of that of y times a heavy-tailed weight; and what is left over serves to
 estimate higher orders, since it has the same ones. Sample sizes gained against plain averages, measured for d = 10:
-about 5 (degree 1), 24 (degree 2), 50 (degree 4); see `benchmarks/hermite.py`.
+about 5 (degree 1), 27 (degree 2), 55 (degree 4); see `benchmarks/hermite.py`.
 
 Cost: O(n p²/2) time for p = C(d + degree, degree) columns, one symmetric product per block; O(p²) memory.
 """

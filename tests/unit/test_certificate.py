@@ -367,3 +367,34 @@ def test_outputs_that_repeat_each_other_do_not_dilute_the_test():
         p_value, tested = lack_of_fit(residual_sums(problem, fit.network, offset=False))
         assert p_value < 1e-6
         assert tested <= 46 + 2  # at most the functions of x for one output, not for three
+
+
+def _bound_of(answer: planted.Recovery) -> float | None:
+    lines = [line.measured for line in answer.evidence if line.name.startswith("95 % upper bound")]
+    return lines[0] if lines else None
+
+
+def test_the_bound_on_a_noisy_networks_error_holds_where_it_is_said() -> None:
+    """Thirty problems, a bound of 95 %: fewer than 85 % of them covered has a probability of about 1 %."""
+    covered = []
+    for seed in range(30):
+        data = dataset(
+            400, n_features=3, n_hidden=2, n_outputs=2, noise=0.1, bias=(-0.5, 0.5), random_state=seed
+        )
+        answer = planted.recover(data.X, data.Y, 2, random_state=900 + seed)
+        bound = _bound_of(answer)
+        if answer.outcome is not Outcome.RECOVERED:
+            assert bound is None
+            continue
+        assert answer.network is not None and bound is not None
+        error = ((answer.network(data.X) - data.network(data.X)) ** 2).mean() / data.Y.var(axis=0).mean()
+        assert error > bound / 20  # a bound, not a guess that is always true
+        covered.append(error <= bound)
+    assert len(covered) >= 25 and sum(covered) >= 0.85 * len(covered)
+
+
+def test_a_network_with_a_unit_missing_has_no_bound_on_its_error() -> None:
+    data = dataset(2_000, n_features=3, n_hidden=3, n_outputs=3, noise=0.1, random_state=1)
+    answer = planted.recover(data.X, data.Y, 2, random_state=901)
+    assert answer.outcome is not Outcome.RECOVERED and answer.network is not None
+    assert _bound_of(answer) is None

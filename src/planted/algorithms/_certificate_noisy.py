@@ -101,7 +101,8 @@ def certify_noisy(
     bends = bend_evidence(problem, net, noise=noise, weights=weights)
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
     checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
-    evidence = (*_size_evidence(noise, unknowns, equations), angle, count, *checks, *further)
+    level = Evidence("residual standard deviation, in output standard deviations", noise)
+    evidence = (level, angle, count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
         text = "; ".join(map(_shortfall, failed)) + "."
@@ -114,21 +115,19 @@ def certify_noisy(
     if first_failure(further):
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, first_failure(further), doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
-    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, evidence, text, doubt)
+    reach = _error_bound(noise, unknowns, equations)
+    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (level, reach, *evidence[1:]), text, doubt)
 
 
 def _shortfall(item: Evidence) -> str:
     return f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}"
 
 
-def _size_evidence(noise: float, unknowns: int, equations: int) -> tuple[Evidence, Evidence]:
-    """Return the noise level and what it leaves of the network's error."""
+def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
+    """Return what the noise leaves of the error on these samples; of a network with units missing it says nothing."""
     bound = float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations)
     name = "95 % upper bound on the network's mean squared error, in output variances"
-    return (
-        Evidence("residual standard deviation, in output standard deviations", noise),
-        Evidence(name, bound, equation="normal noise of one variance"),
-    )
+    return Evidence(name, bound, equation="normal noise of one variance")
 
 
 def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:

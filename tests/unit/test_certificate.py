@@ -398,3 +398,16 @@ def test_a_network_with_a_unit_missing_has_no_bound_on_its_error() -> None:
     answer = planted.recover(data.X, data.Y, 2, random_state=901)
     assert answer.outcome is not Outcome.RECOVERED and answer.network is not None
     assert _bound_of(answer) is None
+
+
+@pytest.mark.parametrize("solver_seed", range(12))
+def test_a_unit_with_one_sample_to_spare_is_certified_whatever_rows_are_drawn(solver_seed):
+    """d + 2 samples on which a unit is on: d + 1 of them must be among those that determine it."""
+    data = world(60, d=6, k=3, m=4, seed=5)
+    t = data.X @ data.network.W[0]
+    threshold = np.sort(t)[::-1][7:9].mean()
+    truth = TwoLayerNetwork(data.network.W, np.append(-threshold, data.network.b[1:]), data.network.A)
+    assert truth.patterns(data.X)[:, 0].sum() == 8
+    answer = recover(data.X, truth(data.X), random_state=700 + solver_seed)
+    assert answer.outcome is Outcome.RECOVERED, answer.detail
+    assert planted.parameter_error(answer.network, truth) < 1e-9

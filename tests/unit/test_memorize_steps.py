@@ -105,6 +105,21 @@ def test_float32_products_reach_float64_accuracy() -> None:
     assert np.mean(error**2) / 4 < 1e-20
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_on_a_singular_kernel_the_loss_falls_and_comes_near_that_of_least_squares(seed: int) -> None:
+    """60 labels and 21 products of six inputs: conjugate gradients alone end at once, above the loss of no network."""
+    rng = np.random.default_rng(seed)
+    Z, y = rng.standard_normal((60, 6)), rng.standard_normal(60)
+    products = np.einsum("ia,ib->iab", Z, Z).reshape(60, 36)
+    left = y - products @ np.linalg.lstsq(products, y, rcond=None)[0]
+    fit = solve_cg(task_of(Z, y), max_iter=100)
+    losses = [loss for _, loss in fit.curve]
+    reached = np.mean(((Z @ fit.W.T) ** 2 @ fit.A[0] - y) ** 2) / 4
+    assert losses == sorted(losses, reverse=True)
+    assert reached == pytest.approx(losses[-1], rel=1e-6)
+    assert reached < 1.1 * np.mean(left**2) / 4
+
+
 def test_curves_of_outputs_are_added() -> None:
     assert merge_curves([[4.0, 2.0, 1.0], [3.0]]) == ((0, 7.0), (1, 5.0), (2, 4.0))
 

@@ -79,7 +79,8 @@ def certify_noiseless(
     chosen = _determining_rows(problem, net, distinct)
     local = information(accumulate_normal(_part(problem, chosen), net), net, offset=offset, biases=biases)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
-    exact, count, rank = _local_evidence(rows, local, len(chosen), unknowns, net.n_outputs)
+    n_fit = min(len(chosen), int(np.ceil(FIT_PART * len(distinct))))
+    exact, count, rank = _local_evidence(rows, local, (n_fit, len(chosen)), unknowns, net.n_outputs)
     sides, search = both_sides(net, seen), _search_evidence(rivals)
     further = (_weakest_unit(net), *further)
     evidence = (exact, count, rank, *sides, *search, *further, *uniqueness)
@@ -113,12 +114,13 @@ def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntA
     """Return nine tenths of the rows, drawn so that every unit keeps the d + 1 on which it is on that determine it.
 
     The network must be determined by these alone; that it reproduces the rest too is then no accident. Rows of a rare unit
-    are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare.
+    are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare. One that is on in fewer is
+    not determined with redundancy, whatever is drawn.
     """
     shuffled = problem.rng.permutation(distinct)
     is_chosen = np.arange(len(shuffled)) < int(np.ceil(FIT_PART * len(shuffled)))
     active = network.patterns(problem.X[shuffled])
-    for unit in range(network.n_hidden):
+    for unit in np.flatnonzero(active.sum(axis=0) > network.n_features + 1):
         missing = network.n_features + 1 - int(active[is_chosen, unit].sum())
         is_chosen[np.flatnonzero(active[:, unit] & ~is_chosen)[: max(missing, 0)]] = True
     return np.asarray(shuffled[is_chosen])
@@ -129,15 +131,16 @@ def _part(problem: Problem, chosen: IntArray) -> RowBlocks:
 
 
 def _local_evidence(
-    rows: RowChecks, local: Information, n_chosen: int, unknowns: int, n_outputs: int
+    rows: RowChecks, local: Information, sizes: tuple[int, int], unknowns: int, n_outputs: int
 ) -> tuple[Evidence, Evidence, Evidence]:
     """Return the lines on exactness, on the number of equations and on the rank of the Jacobian."""
     exact = "largest residual of a sample, in output standard deviations"
-    count = f"equations from {n_chosen} of the distinct samples"
-    rank = "smallest relative singular value of the Jacobian on them"
+    count = f"equations from {sizes[0]} of the distinct samples"
+    more = sizes[1] - sizes[0]
+    rank = "smallest relative singular value of the Jacobian on them" + (f" and {more} more" if more else "")
     return (
         Evidence(exact, rows.largest_residual, RESIDUAL_TOL, "<="),
-        Evidence(count, n_chosen * n_outputs, unknowns + 1, ">=", "unknowns + 1"),
+        Evidence(count, sizes[0] * n_outputs, unknowns + 1, ">=", "unknowns + 1"),
         Evidence(rank, local.conditioning, CONDITIONING_TOL, ">="),
     )
 

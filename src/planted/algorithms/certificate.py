@@ -2,7 +2,7 @@ r"""When may a network be called *the* planted one?
 
 Problem     A small residual is not recovery: at few samples wrong networks fit exactly. Decide, from the rows, between
             RECOVERED, FITTED and the refusals, and put every number behind the decision into the evidence.
-Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a random part of the distinct samples alone gives
+Idea        *Noiseless.* (1) every sample is reproduced to rounding; (2) a drawn part of the distinct samples alone gives
             more equations than unknowns and a Jacobian of full rank, so that the network is locally determined by that
             part and the *other* samples are a test it passed (repeated rows would be no test); (3) every unit was seen on
             at least d + 2 distinct samples and off on at least k + 1: one more than its own linear system needs on each

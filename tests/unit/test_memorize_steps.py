@@ -12,7 +12,7 @@ from planted._clock import time_budget
 from planted._streams import data_streams
 from planted._validation import check_rows
 from planted.algorithms.memorize import SOLVERS
-from planted.algorithms.memorize_cg import merge_curves, pair_preconditioner, solve_cg
+from planted.algorithms.memorize_cg import _smoothed, merge_curves, pair_preconditioner, solve_cg
 from planted.algorithms.memorize_evidence import find_contradiction
 from planted.algorithms.memorize_kernel import form_kernel, solve_ridge
 from planted.algorithms.memorize_task import (
@@ -118,6 +118,16 @@ def test_on_a_singular_kernel_the_loss_falls_and_comes_near_that_of_least_square
     assert losses == sorted(losses, reverse=True)
     assert reached == pytest.approx(losses[-1], rel=1e-6)
     assert reached < 1.1 * np.mean(left**2) / 4
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_iterate_that_overflowed_does_not_replace_the_smoothed_one(bad: float) -> None:
+    best = (np.array([1.0, 2.0]), np.array([0.5, -0.5]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        kept = _smoothed(best, (np.full(2, bad), np.full(2, bad)))
+    assert kept is best
+    moved = _smoothed(best, (np.array([3.0, 2.0]), np.array([-0.5, -0.5])))
+    np.testing.assert_allclose(moved, ([2.0, 2.0], [0.0, -0.5]))
 
 
 def test_curves_of_outputs_are_added() -> None:

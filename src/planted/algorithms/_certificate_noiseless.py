@@ -76,10 +76,10 @@ def certify_noiseless(
     rows = check_rows_against(problem.blocks, net)
     distinct = _telling_rows(problem, net)
     seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
-    chosen = _determining_rows(problem, net, distinct)
+    n_fit = int(np.ceil(FIT_PART * len(distinct)))
+    chosen = _determining_rows(problem, net, distinct, n_fit)
     local = information(accumulate_normal(_part(problem, chosen), net), net, offset=offset, biases=biases)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
-    n_fit = min(len(chosen), int(np.ceil(FIT_PART * len(distinct))))
     exact, count, rank = _local_evidence(rows, local, (n_fit, len(chosen)), unknowns, net.n_outputs)
     sides, search = both_sides(net, seen), _search_evidence(rivals)
     further = (_weakest_unit(net), *further)
@@ -110,17 +110,16 @@ def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
     return telling
 
 
-def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntArray) -> IntArray:
-    """Return nine tenths of the rows, drawn so that every unit keeps the d + 1 on which it is on that determine it.
+def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntArray, n_fit: int) -> IntArray:
+    """Return so many of the rows, drawn so that every unit keeps the d + 1 on which it is on that determine it.
 
     The network must be determined by these alone; that it reproduces the rest too is then no accident. Rows of a rare unit
-    are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare. One that is on in fewer is
-    not determined with redundancy, whatever is drawn.
+    are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare.
     """
     shuffled = problem.rng.permutation(distinct)
-    is_chosen = np.arange(len(shuffled)) < int(np.ceil(FIT_PART * len(shuffled)))
+    is_chosen = np.arange(len(shuffled)) < n_fit
     active = network.patterns(problem.X[shuffled])
-    for unit in np.flatnonzero(active.sum(axis=0) > network.n_features + 1):
+    for unit in range(network.n_hidden):
         missing = network.n_features + 1 - int(active[is_chosen, unit].sum())
         is_chosen[np.flatnonzero(active[:, unit] & ~is_chosen)[: max(missing, 0)]] = True
     return np.asarray(shuffled[is_chosen])

@@ -1,7 +1,7 @@
 r"""How far a function is from the one behind the data, with a limit that holds when units are rarely on.
 
-Problem     The mean squared error on rows held out, and a one-sided 95 % limit of its expectation. A rare unit leaves
-            zeros on most rows: squares are skewed, and a unit that was on in none of them leaves no trace at all.
+Problem     The mean squared error on a quarter of the rows, and a one-sided 95 % limit of its expectation. A rare unit
+            leaves zeros on most rows: squares are skewed, and a unit that was on in none of them leaves no trace at all.
 Idea        1. The limit of the mean, corrected for skewness (Johnson 1978), at level 2.5 %:
 
                .. math:: \bar s + z \hat\sigma / \sqrt n + \hat\mu_3 (1 + 2 z^2) / (6 \hat\sigma^2 n). \quad (1)
@@ -44,7 +44,7 @@ class ErrorBound:
     Parameters
     ----------
     error : float
-        Mean on rows that were not fitted.
+        Mean on the rows it was judged on.
     bound : float
         One-sided 95 % limit, unseen units included.
     unseen : float
@@ -69,7 +69,9 @@ class ErrorBound:
             Error, limit and the share of a unit that is never on.
         """
         return (
-            Evidence(f"mean squared error of {function} on rows held out, in output variances", self.error),
+            Evidence(
+                f"mean squared error of {function} on a quarter of the rows, in output variances", self.error
+            ),
             Evidence(
                 f"95 % upper bound on the squared L2 error of {function}, in output variances",
                 self.bound,
@@ -91,7 +93,7 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_uns
     network : TwoLayerNetwork
         The function, of white inputs.
     judged : RowBlocks
-        Rows that it was not fitted to.
+        Rows that no least squares made small; that they had a part in moments of all rows does not matter.
     units : Units
         Units of unit norm that were seen.
     n_unseen : int

@@ -241,7 +241,9 @@ def _smoothed(best: tuple[Array, Array], new: tuple[Array, Array]) -> tuple[Arra
     """Return the point of least residual on the line through two iterates, each given with its residual."""
     gap = new[1] - best[1]
     length = float(gap @ gap)
-    share = -float(best[1] @ gap) / length if length > 0 else 1.0
+    if not 0 < length < np.inf:  # nothing new, or an iterate that overflowed
+        return best
+    share = -float(best[1] @ gap) / length
     return best[0] + share * (new[0] - best[0]), best[1] + share * gap
 
 

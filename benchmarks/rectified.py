@@ -20,7 +20,7 @@ import planted
 from planted import TwoLayerNetwork, simulate
 from planted._streams import data_streams
 from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns
-from planted.programs import fit_units_exactly
+from planted.linalg import fit_units_exactly
 
 SHAPES = ((10, 5, 5), (10, 10, 10), (20, 10, 15), (30, 20, 25))
 INPUTS = ("gaussian", "exponential", "rademacher", "grid", "clustered")

@@ -3,9 +3,9 @@
 import numpy as np
 
 import planted
+from planted.linalg import ProgramStatus, fit_units_exactly
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
-from planted.programs import ProgramStatus, fit_units_exactly
 from planted.simulate import Formula, hard_instance, inputs
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
-from planted.programs import ProgramStatus, column_space, extreme_ray, unit_in_subspace
+from planted.linalg import ProgramStatus, column_space, extreme_ray, unit_in_subspace
 from planted.simulate import dataset
 
 

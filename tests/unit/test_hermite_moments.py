@@ -12,6 +12,7 @@ from numpy.polynomial import hermite_e
 from scipy import integrate
 
 from planted import TwoLayerNetwork, simulate
+from planted.linalg import smat, svec
 from planted.moments import (
     Draws,
     HermiteTensors,
@@ -29,7 +30,6 @@ from planted.moments import (
 from planted.moments._hermite_fit import hermite_exponents
 from planted.moments.population_hermite import PopulationHermite
 from planted.outcomes import BadInputError
-from planted.tensors import smat, svec
 
 ROWS_SEED, DRAW_SEED = 1, 2
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from planted.programs import LinearProgram, ProgramStatus, solve_program
-from planted.programs._highs import KKT_TOL, translate_status
+from planted.linalg import LinearProgram, ProgramStatus, solve_program
+from planted.linalg._highs import KKT_TOL, translate_status
 
 NONE = np.zeros((0, 2)), np.zeros(0)
 
@@ -247,7 +247,7 @@ def test_the_dual_check_by_hand(change, expected, monkeypatch):
 
 def test_signs_of_dual_variables_count_by_themselves():
     """A problem without objective: marginals of the wrong sign that balance each other are seen."""
-    from planted.programs._highs import _dual_violation
+    from planted.linalg._highs import _dual_violation
 
     no_equations = np.zeros((0, 1)), np.zeros(0)
     asked = LinearProgram(
@@ -270,7 +270,7 @@ def test_signs_of_dual_variables_count_by_themselves():
 
 
 def test_equations_enter_the_dual_check():
-    from planted.programs._highs import _dual_violation
+    from planted.linalg._highs import _dual_violation
 
     asked = LinearProgram(
         np.array([2.0]), *(np.zeros((0, 1)), np.zeros(0)), np.array([[1.0]]), np.array([3.0]), np.full(1, -np.inf),

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import gamma
 
 from planted import simulate
+from planted.linalg import smat, svec
 from planted.moments import (
     Draws,
     HermiteTensors,
@@ -27,7 +28,6 @@ from planted.moments._paired import (
 )
 from planted.moments._summary import row_keys
 from planted.moments.population import GaussianMoments
-from planted.tensors import smat, svec
 
 ROOT = np.sqrt(2.0)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planted.networks._orientations import LARGEST_BLOCK, find_flips
+from planted.linalg.signs import LARGEST_BLOCK, find_flips
 
 
 def first_by_trial(columns, target, preferred):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.programs.low_rank_sparse import (
+from planted.linalg.low_rank_sparse import (
     EXACT,
     PURSUIT_STEPS,
     LowRankSparse,

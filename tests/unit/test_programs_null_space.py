@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from planted.programs import column_space, null_space, numerical_rank
+from planted.linalg import column_space, null_space, numerical_rank
 
 
 def test_hand_matrix():

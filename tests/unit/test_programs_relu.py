@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planted.programs import ProgramStatus
-from planted.programs.relu_programs import fit_units_exactly, unit_in_subspace
+from planted.linalg import ProgramStatus
+from planted.linalg.relu_programs import fit_units_exactly, unit_in_subspace
 
 TOL = 1e-5  # HiGHS stops at 1e-7 in its own scaling; bounds of some tens multiply it
 
@@ -80,7 +80,7 @@ def test_a_subspace_without_units_is_infeasible_and_the_bound_counts():
 
 @pytest.mark.parametrize("solve", [fit_units_exactly, unit_in_subspace])
 def test_the_time_limit_reaches_the_solver(solve, monkeypatch):
-    from planted.programs import relu_programs
+    from planted.linalg import relu_programs
 
     asked = []
     monkeypatch.setattr(

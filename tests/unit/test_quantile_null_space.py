@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from planted.algorithms.quantile_null_space import exact_unit, pursue_rectified_units, units_from_scores
+from planted.linalg import column_space
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
-from planted.programs import column_space
 from planted.simulate import dataset
 
 POWERS = ["relu", "power:2", "power:3"]

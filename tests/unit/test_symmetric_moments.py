@@ -15,6 +15,7 @@ from planted.algorithms._symmetric_theory import rank_evidence
 from planted.algorithms.refine import refine
 from planted.algorithms.symmetric_moments import null_matrices, recover_from_moments
 from planted.algorithms.uncertainty import information
+from planted.linalg import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
 from planted.moments import (
     PairMaps,
     RowBlocks,
@@ -25,7 +26,6 @@ from planted.moments import (
 )
 from planted.moments.population import GaussianMoments, relu_products, relu_slopes_with_inputs
 from planted.outcomes import BadInputError
-from planted.tensors import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
 
 MAPS_SEED, ROWS_SEED = 1, 2
 

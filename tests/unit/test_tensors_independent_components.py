@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import FastICA
 
-from planted.tensors import independent_components
+from planted.linalg import independent_components
 
 MIXING = np.array([[1.0, 2.0, 0.5], [-1.0, 1.0, 0.0], [0.3, 0.2, 2.0]])
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
-from planted.tensors import diagonalise_by_congruence
-from planted.tensors import joint_diagonalisation as module
+from planted.linalg import diagonalise_by_congruence
+from planted.linalg import joint_diagonalisation as module
 
 
 def stack_of(Z, D):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.tensors import smat, svec, svec_outer
+from planted.linalg import smat, svec, svec_outer
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 40])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from planted.tensors.jennrich import decompose_shared_terms
-from planted.tensors.khatri_rao import khatri_rao_values
-from planted.tensors.symmetric_cp import decompose_symmetric
+from planted.linalg.jennrich import decompose_shared_terms
+from planted.linalg.khatri_rao import khatri_rao_values
+from planted.linalg.symmetric_cp import decompose_symmetric
 
 
 def columns_and_stack(q, rank, count, seed):

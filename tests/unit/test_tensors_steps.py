@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from planted.tensors import joint_diagonalisation as jd
-from planted.tensors import symmetric_cp as cp
-from planted.tensors.independent_components import _orthonormal_rows, independent_components
-from planted.tensors.joint_diagonalisation import diagonalise_by_congruence
+from planted.linalg import joint_diagonalisation as jd
+from planted.linalg import symmetric_cp as cp
+from planted.linalg.independent_components import _orthonormal_rows, independent_components
+from planted.linalg.joint_diagonalisation import diagonalise_by_congruence
 
 
 def stack_of(Z, D):

@@ -20,10 +20,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, BoolArray
+from planted.linalg import svec_outer
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
-from planted.tensors import svec_outer
 
 __all__ = ["errors_ignore_each_other", "errors_ignore_inputs"]
 

@@ -27,11 +27,11 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.linalg import khatri_rao_values
+from planted.linalg.signs import enumerate_flips
 from planted.moments import RowBlocks, accumulate_grams
 from planted.networks import TwoLayerNetwork
-from planted.networks._orientations import enumerate_flips
 from planted.results import Evidence, Recovery, Uncertainty
-from planted.tensors import khatri_rao_values
 
 __all__ = [
     "identifiability_evidence",

@@ -33,8 +33,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg import decompose_shared_terms, smat
 from planted.moments import Contractions, Draws, HermiteMoments, hermite_values
-from planted.tensors import decompose_shared_terms, smat
 
 __all__ = [
     "Thresholds",

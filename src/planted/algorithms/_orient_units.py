@@ -6,7 +6,7 @@ Problem     A fit :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` 
             .. math:: \sum_i \xi_i\, \beta_i w_i^\top = \Lambda_w, \qquad \xi_i \in \{-1, 1\}; \quad (1)
 
             unit i is then :math:`a_i \sigma(\xi_i v_i^\top \tilde x)`, and the constants go into c.
-Idea        Exact fits: all solutions of (1) by `planted.networks._orientations` (least squares and rounding for units
+Idea        Exact fits: all solutions of (1) by `planted.linalg.signs` (least squares and rounding for units
             in no linear dependence, meeting in the middle for the others). Several solutions are the ambiguity of
             Claim 4.8 of [ATV21]_; the one with the smallest offset is returned and their number reported. No
             solution: the linear part needs units of its own, added by `TwoLayerNetwork.simplify`.
@@ -27,8 +27,8 @@ from planted._typing import Array, BoolArray
 from planted.algorithms._absolute_form import KinkFit
 from planted.algorithms._normal_algebra import solve_symmetric
 from planted.algorithms.direction_signs import rises_of_columns
+from planted.linalg.signs import enumerate_flips
 from planted.networks import TwoLayerNetwork
-from planted.networks._orientations import enumerate_flips
 
 __all__ = ["Oriented", "orient_exactly", "orient_noisily"]
 

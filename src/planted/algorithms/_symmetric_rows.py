@@ -24,9 +24,8 @@ from planted._typing import Array
 from planted.algorithms._symmetric_slope import Slope, slope_of
 from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.symmetric_moments import Spectral, null_matrices, separate_outputs
+from planted.linalg import column_space, svec_outer
 from planted.networks import TwoLayerNetwork
-from planted.programs import column_space
-from planted.tensors import svec_outer
 
 __all__ = ["KERNEL_ROWS", "bootstrap_exactly", "kernel_slope", "network_of_rows", "recover_from_rows"]
 

@@ -45,10 +45,7 @@ from planted.algorithms.complementarity import recover_complementarity
 from planted.algorithms.missing_labels import label_counts
 from planted.algorithms.outlier_table import OutlierTable, find_outliers
 from planted.algorithms.refine import refine
-from planted.moments import RowBlocks, augment
-from planted.networks import TwoLayerNetwork
-from planted.outcomes import Guarantee, Outcome
-from planted.programs.low_rank_sparse import (
+from planted.linalg.low_rank_sparse import (
     LowRankSparse,
     alternating_projections,
     polish_low_rank,
@@ -56,6 +53,9 @@ from planted.programs.low_rank_sparse import (
     regress_despite_errors,
     tuned_weight,
 )
+from planted.moments import RowBlocks, augment
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 
 __all__ = ["REQUIRES", "recover_gross_errors"]

@@ -30,10 +30,10 @@ from planted._validation import check_choice
 from planted.algorithms._exact_network import begin_search, complete_units, finish_search
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.linalg import independent_components
 from planted.moments import RowBlocks
 from planted.outcomes import Guarantee
 from planted.results import Evidence, Recovery, Requirements
-from planted.tensors import independent_components
 
 __all__ = ["REQUIRES", "recover_ica"]
 

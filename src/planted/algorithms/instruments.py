@@ -33,8 +33,8 @@ from planted._clock import check_time
 from planted._typing import Array
 from planted.algorithms._normal_algebra import solve_symmetric
 from planted.algorithms.null_units import complementarity_features
+from planted.linalg import diagonalise_by_congruence, smat, svec_outer
 from planted.moments import augment
-from planted.tensors import diagonalise_by_congruence, smat, svec_outer
 
 __all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
 

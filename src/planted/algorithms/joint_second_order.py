@@ -7,7 +7,7 @@ Idea        For whitened x and He_q the Hermite tensor of degree q, Stein's iden
             .. math:: E[y_l\, He_q(x)] = \sum_i c_q\, A_{li}\, w_i^{\otimes q}, \qquad c_q = E[f^{(q)}(t)] .    \quad (1)
 
             For q = 2 these are m matrices W' diag(A_l) W, diagonalised together by one congruence, which gives the
-            w_i up to sign and scale (`tensors.joint_diagonalisation`). For q = 3, 4 contract with random vectors
+            w_i up to sign and scale (`linalg.joint_diagonalisation`). For q = 3, 4 contract with random vectors
             first. Each direction, with the sign that `direction_signs` prefers and else with both, ranks the samples;
             the null space on the lowest of them is the unit, exactly, and exists for the right sign only (Algorithm 5,
             `quantile_null_space`).
@@ -45,12 +45,11 @@ from planted.algorithms._exact_network import (
 from planted.algorithms.direction_signs import signs_of_preactivations
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.linalg import column_space, diagonalise_by_congruence, numerical_rank, smat, svec_outer
 from planted.moments import RowBlocks, augment
 from planted.networks import Activation
 from planted.outcomes import Guarantee, Outcome
-from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Recovery, Requirements
-from planted.tensors import diagonalise_by_congruence, smat, svec_outer
 
 __all__ = [
     "REQUIRES",

@@ -29,10 +29,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg import NullSpace, diagonalise_by_congruence, null_space, smat, svec_outer
 from planted.moments import augment
-from planted.programs import NullSpace, null_space
 from planted.results import Evidence
-from planted.tensors import diagonalise_by_congruence, smat, svec_outer
 
 __all__ = [
     "complementarity_features",

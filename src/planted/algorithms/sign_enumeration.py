@@ -39,7 +39,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
-from planted.programs import LinearProgram, ProgramStatus, null_space, solve_program
+from planted.linalg import LinearProgram, ProgramStatus, null_space, solve_program
 
 __all__ = ["PatternUnits", "count_patterns", "enumerate_patterns", "units_of_patterns"]
 

@@ -34,9 +34,9 @@ from planted.algorithms._exact_network import ExactSearch, begin_search, finish_
 from planted.algorithms.quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
 from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
 from planted.moments import RowBlocks
 from planted.outcomes import Guarantee, Outcome
-from planted.programs import ProgramStatus, extreme_ray, unit_in_subspace
 from planted.results import Evidence, Recovery, Requirements
 
 __all__ = ["REQUIRES", "recover_sign_patterns"]

@@ -47,10 +47,10 @@ from planted.algorithms.null_units import complementarity_null_space, uniqueness
 from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
+from planted.linalg import column_space, numerical_rank
 from planted.moments import RowBlocks, SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 
 __all__ = ["REQUIRES", "recover_symmetric_inputs"]

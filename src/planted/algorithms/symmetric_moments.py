@@ -41,10 +41,10 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.algorithms._symmetric_slope import Slope, controlled_slope, inverse_roots, learn_single_unit
+from planted.linalg import decompose_symmetric, diagonalise_by_congruence, smat
 from planted.moments import PairMaps, PairMoments, second_moments, triangle_weights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
-from planted.tensors import decompose_symmetric, diagonalise_by_congruence, smat
 
 __all__ = ["VARIANTS", "Spectral", "null_matrices", "recover_from_moments", "separate_outputs"]
 

@@ -24,10 +24,10 @@ from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test,
 from planted.front._blocks import blocks_of
 from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods
+from planted.linalg import column_space, numerical_rank
 from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
-from planted.programs import column_space, numerical_rank
 from planted.results import Evidence, Requirements
 
 __all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]

@@ -295,6 +295,6 @@ def _unit(rows: Array) -> Array:
 
 
 def _svec(S: Array) -> Array:
-    """Vectorise symmetric matrices as `planted.tensors.svec` does, which this layer may not import."""
+    """Vectorise symmetric matrices as `planted.linalg.svec` does, which this layer may not import."""
     rows, columns = np.triu_indices(S.shape[-1])
     return np.asarray(S[..., rows, columns] * triangle_weights(S.shape[-1]))

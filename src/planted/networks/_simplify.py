@@ -8,7 +8,7 @@ Idea       Group the units by hyperplane. Units on the same side of one hyperpla
                a f(-t) = a f(t) - 2 slope a t                                                         (1)
 
            The rest is taken up, in order of preference,
-           1. by turning some units round (`planted.networks._orientations`): no further unit;
+           1. by turning some units round (`planted.linalg.signs`): no further unit;
            2. by a second unit on one of the hyperplanes, looking the other way: one unit per hyperplane;
            3. by pairs ``f(t) - f(-t) = 2 slope t``: two units for each rank that is left.
 Guarantee  The function is kept to rounding (hyperplanes within the tolerance are one). Every kink needs a
@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planted._typing import Array, BoolArray
+from planted.linalg.signs import LARGEST_BLOCK, find_flips
 from planted.networks._kinks import group_units, scale_units, sum_groups, unit_order
-from planted.networks._orientations import LARGEST_BLOCK, find_flips
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork

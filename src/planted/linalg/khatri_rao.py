@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.tensors.products import svec
+from planted.linalg.products import svec
 
 __all__ = ["khatri_rao_values"]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.programs._highs import LinearProgram, ProgramSolution, solve_program
+from planted.linalg._highs import LinearProgram, ProgramSolution, solve_program
 
 __all__ = ["extreme_ray"]
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.programs._highs import LinearProgram, ProgramSolution, solve_program
+from planted.linalg._highs import LinearProgram, ProgramSolution, solve_program
 
 __all__ = ["fit_units_exactly", "unit_in_subspace"]
 

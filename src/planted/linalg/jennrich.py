@@ -19,7 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.tensors.joint_diagonalisation import MAX_SWEEPS, diagonalise_by_congruence
+from planted.linalg.joint_diagonalisation import MAX_SWEEPS, diagonalise_by_congruence
 
 __all__ = ["RankOneTerms", "decompose_shared_terms"]
 

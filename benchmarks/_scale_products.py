@@ -13,7 +13,6 @@ import planted
 from planted.moments import (
     PairMaps,
     Residual,
-    RowBlocks,
     accumulate_grams,
     accumulate_kinks,
     accumulate_normal,
@@ -22,6 +21,7 @@ from planted.moments import (
     design_size,
     fit_polynomial,
 )
+from planted.rows import RowBlocks
 
 GEMM_SHARE = 0.6
 D, M, K = 32, 16, 16

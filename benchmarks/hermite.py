@@ -35,18 +35,12 @@ from planted.algorithms._hermite_matching import match_moments
 from planted.algorithms._hermite_start import best_of_draws
 from planted.algorithms._hermite_units import fix_signs, flip_units, recover_scalars, recover_units
 from planted.algorithms.uncertainty import information
-from planted.moments import (
-    Draws,
-    RowBlocks,
-    SampleHermite,
-    accumulate_normal,
-    fit_polynomial,
-    leading_span,
-)
+from planted.moments import Draws, SampleHermite, accumulate_normal, fit_polynomial, leading_span
 from planted.moments._hermite_tensors import relu_coefficients
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.networks import match_units
 from planted.reproduce.general_relu import variance_factors
+from planted.rows import RowBlocks
 from planted.simulate import Dataset
 
 METHOD = "hermite"

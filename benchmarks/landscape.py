@@ -22,7 +22,7 @@ from planted import simulate
 from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import invert_rows
 from planted.algorithms.objectives import hermite_coefficients, population_objective, sample_objective
-from planted.moments import RowBlocks
+from planted.rows import RowBlocks
 
 HIT, EXACT = 1e-3, 1e-12
 SOLVER = 10_000  # solver seeds start here: never those of the data

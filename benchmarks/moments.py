@@ -10,7 +10,8 @@ import numpy as np
 from _table import Line, parse_options, report
 
 from planted import simulate
-from planted.moments import PairMaps, RowBlocks, accumulate_pairs
+from planted.moments import PairMaps, accumulate_pairs
+from planted.rows import RowBlocks
 
 SHAPES = (10, 20, 32)
 REQUIRED = 0.6

@@ -20,10 +20,11 @@ import planted
 from planted import TwoLayerNetwork, simulate
 from planted._streams import data_streams
 from planted.algorithms.uncertainty import information
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import match_units
 from planted.reporting import draw_panels
 from planted.reproduce import Axes
+from planted.rows import RowBlocks
 
 LAWS = ("exponential", "uniform", "laplace", "student-t", "mixture", "correlated")
 SHAPES = {(10, 5, 5): 4, (20, 10, 15): 4, (30, 20, 25): 6}

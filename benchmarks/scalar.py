@@ -21,8 +21,9 @@ import planted
 from planted import TwoLayerNetwork, simulate
 from planted.algorithms.refine import refine
 from planted.algorithms.uncertainty import information
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import match_units
+from planted.rows import RowBlocks
 
 TEACHER: dict[str, Any] = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
 LBFGS_GRID = tuple(

@@ -35,8 +35,9 @@ from _table import RESULTS, Line, parse_options, report
 
 import planted
 from planted.front import predict_cost
-from planted.moments import RowBlocks, accumulate, accumulate_normal, joint_moments, pack_sums
+from planted.moments import accumulate_normal, joint_moments
 from planted.moments._normal import NormalSummand
+from planted.rows import RowBlocks, accumulate, pack_sums
 
 FLAT, SPEED_UP, MEMORY = 1.05, 1.7, 1e9
 FILE_UNITS = 4  # of the recovery from Parquet

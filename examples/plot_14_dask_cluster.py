@@ -21,7 +21,8 @@ from distributed import Client, LocalCluster
 
 import planted
 from planted.io import write_table
-from planted.moments import accumulate_normal, pack_sums
+from planted.moments import accumulate_normal
+from planted.rows import pack_sums
 
 INPUTS, OUTPUTS = [f"x{j}" for j in range(5)], [f"y{j}" for j in range(4)]
 

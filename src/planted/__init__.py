@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
-    from planted.moments import RowBlocks
     from planted.networks import (
         ThreeLayerNetwork,
         TwoLayerNetwork,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from planted.outcomes import Guarantee, Outcome
     from planted.queries import compare, identify
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
+    from planted.rows import RowBlocks
 
 __all__ = [
     "Diagnosis",
@@ -102,7 +102,7 @@ _HOMES = {
     "Outcome": "planted.outcomes",
     "Recovery": "planted.results",
     "Requirements": "planted.results",
-    "RowBlocks": "planted.moments",
+    "RowBlocks": "planted.rows",
     "ThreeLayerNetwork": "planted.networks",
     "TwoLayerNetwork": "planted.networks",
     "TwoLayerRegressor": "planted.estimators",

@@ -19,17 +19,9 @@ import planted
 from planted import RowBlocks, checkpointed, on_cluster, open_blocks
 from planted.distributed import blocks_of_collections
 from planted.io import write_table
-from planted.moments import (
-    PART_BLOCKS,
-    RowMoments,
-    StoredWeights,
-    SumTree,
-    accumulate,
-    accumulate_normal,
-    joint_moments,
-    pack_sums,
-)
+from planted.moments import RowMoments, accumulate_normal, joint_moments
 from planted.outcomes import BadInputError, ClusterError
+from planted.rows import PART_BLOCKS, StoredWeights, SumTree, accumulate, pack_sums
 
 BLOCK = 64
 PART = BLOCK * PART_BLOCKS

@@ -13,9 +13,10 @@ from scipy import linalg
 import planted
 from planted.algorithms.null_units import complementarity_null_space, units_from_null_space
 from planted.algorithms.uncertainty import information
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork, match_units
 from planted.outcomes import DataWarning, Guarantee, Outcome
+from planted.rows import RowBlocks
 from planted.simulate import dataset
 
 recover = partial(planted.recover, method="complementarity")

@@ -7,8 +7,9 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 TEACHER = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}
 SOLVER = 1000  # solver seeds are never those of the data

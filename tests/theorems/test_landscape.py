@@ -11,10 +11,10 @@ from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import invert_rows, read_outputs
 from planted.algorithms.objectives import population_objective, sample_objective
 from planted.diagnostics import classify_point
-from planted.moments import RowBlocks
 from planted.outcomes import Outcome
 from planted.reproduce._landscape_theorem import theorem_study
 from planted.reproduce._study import StudyOptions
+from planted.rows import RowBlocks
 
 DESCENDED = 1e-6  # error of rows at a gradient of 1e-8 and curvatures above 1e-2
 EXACT = 1e-12

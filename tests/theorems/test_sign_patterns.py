@@ -11,9 +11,9 @@ from scipy import linalg
 
 import planted
 from planted.algorithms.sign_enumeration import count_patterns
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, DataWarning, Guarantee, Outcome
+from planted.rows import RowBlocks
 from planted.simulate import dataset, inputs, teacher
 
 recover = partial(planted.recover, method="sign-patterns")

@@ -11,10 +11,11 @@ import planted
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
 from planted.algorithms.symmetric_moments import VARIANTS, recover_from_moments
 from planted.algorithms.uncertainty import information
-from planted.moments import RowBlocks, SampleMoments, accumulate_normal
+from planted.moments import SampleMoments, accumulate_normal
 from planted.moments.population import GaussianMoments
 from planted.networks import match_units
 from planted.results import Uncertainty
+from planted.rows import RowBlocks
 
 METHOD = "symmetric-inputs"
 SOLVER = 77  # far from the data seeds below

@@ -17,10 +17,10 @@ from planted.algorithms.certificate import (
     degrees_of_freedom,
 )
 from planted.algorithms.refine import refine
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Unavailable
+from planted.rows import RowBlocks
 from planted.simulate import dataset
 
 recover = partial(planted.recover, method="complementarity")

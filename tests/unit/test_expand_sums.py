@@ -7,14 +7,8 @@ import pytest
 
 from planted import TwoLayerNetwork
 from planted.algorithms.refine import refine
-from planted.moments import (
-    RowBlocks,
-    accumulate_kinks,
-    accumulate_linear,
-    accumulate_normal,
-    augment,
-    masked_products,
-)
+from planted.moments import accumulate_kinks, accumulate_linear, accumulate_normal, augment, masked_products
+from planted.rows import RowBlocks
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from planted.linalg import smat, svec
 from planted.moments import (
     Draws,
     HermiteTensors,
-    RowBlocks,
     SampleHermite,
     accumulate_grams,
     design_size,
@@ -30,6 +29,7 @@ from planted.moments import (
 from planted.moments._hermite_fit import hermite_exponents
 from planted.moments.population_hermite import PopulationHermite
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 ROWS_SEED, DRAW_SEED = 1, 2
 

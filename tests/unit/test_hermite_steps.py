@@ -21,9 +21,10 @@ from planted.algorithms._hermite_theory import (
 )
 from planted.algorithms._hermite_units import Units, _merge_duplicates, rows_of_terms
 from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
-from planted.moments import RowBlocks, whitening_map
+from planted.moments import whitening_map
 from planted.moments.population_hermite import relu_tensors
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 SOLVER = 9
 

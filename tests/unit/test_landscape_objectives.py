@@ -20,8 +20,8 @@ from planted.algorithms.objectives import (
     sample_objective,
     theorem_weights,
 )
-from planted.moments import RowBlocks
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 torch = pytest.importorskip("torch")
 AUTOGRAD = 1e-10  # relative; both are double precision

@@ -6,14 +6,7 @@ from scipy.special import gamma
 
 from planted import simulate
 from planted.linalg import smat, svec
-from planted.moments import (
-    Draws,
-    HermiteTensors,
-    RowBlocks,
-    SampleHermite,
-    accumulate_grams,
-    fit_polynomial,
-)
+from planted.moments import Draws, HermiteTensors, SampleHermite, accumulate_grams, fit_polynomial
 from planted.moments import population as closed
 from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents
 from planted.moments._hermite_tensors import add_slot, contract_slot, rank_one_squares, symmetric_pairs
@@ -28,6 +21,7 @@ from planted.moments._paired import (
 )
 from planted.moments._summary import row_keys
 from planted.moments.population import GaussianMoments
+from planted.rows import RowBlocks
 
 ROOT = np.sqrt(2.0)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planted.moments import RowBlocks, sample_rows
 from planted.outcomes import BadInputError, BadInputTypeError
+from planted.rows import RowBlocks, sample_rows
 
 
 def blocks_of(*pairs):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planted.moments import RowBlocks, RowMoments, joint_moments
+from planted.moments import RowMoments, joint_moments
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 
 def exact_scatter(rows):

@@ -5,8 +5,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from planted.moments import NormalSums, RowBlocks, accumulate_normal, augment
+from planted.moments import NormalSums, accumulate_normal, augment
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks
 
 ACTIVATIONS = ["relu", "leaky-relu:0.2", "absolute", "power:2", "power:3", "quadratic"]
 

@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from planted.moments import RowBlocks
 from planted.moments._gram import JointSummand, RowMoments
-from planted.moments._passes import accumulate, sum_branch
-from planted.moments._sample import RowSample, SampleSummand, sample_rows
-from planted.moments._sources import ArraySource
 from planted.moments._summary import summarise_rows
-from planted.moments._sums import SumTree
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
+from planted.rows._passes import accumulate, sum_branch
+from planted.rows._sample import RowSample, SampleSummand, sample_rows
+from planted.rows._sources import ArraySource
+from planted.rows._sums import SumTree
 
 X = np.arange(84.0).reshape(42, 2)
 Y = -np.arange(42.0)[:, None]

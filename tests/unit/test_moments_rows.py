@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from planted.moments import RowBlocks
 from planted.moments._gram import RowMoments
-from planted.moments._sources import PART_BLOCKS, ArraySource, HeldSource, Stream, checked_pair
-from planted.moments._sums import Sums, SumTree, kind_of, pack_sums, unpack_sums
-from planted.moments._views import Mapped, Weighted, has_weights, root_of, with_root
-from planted.moments._weights import StoredWeights, bind_weights, checked_weights, weighed_rows
 from planted.outcomes import BadInputError, FileFormatError
+from planted.rows import RowBlocks
+from planted.rows._sources import PART_BLOCKS, ArraySource, HeldSource, Stream, checked_pair
+from planted.rows._sums import Sums, SumTree, kind_of, pack_sums, unpack_sums
+from planted.rows._views import Mapped, Weighted, has_weights, root_of, with_root
+from planted.rows._weights import StoredWeights, bind_weights, checked_weights, weighed_rows
 
 X = np.arange(84.0).reshape(42, 2)
 Y = -np.arange(42.0)[:, None]

@@ -12,8 +12,8 @@ from planted.algorithms._problem import prepare_problem
 from planted.algorithms._robust_loss import LOSSES, choose_loss, entry_weights, refine_with_loss
 from planted.algorithms.output_covariance import sphericity_p_value
 from planted.linalg.low_rank_sparse import alternating_projections, regress_despite_errors
-from planted.moments import RowBlocks
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 
 def data_of(seed, *, n=600, noise=0.2, m=4):

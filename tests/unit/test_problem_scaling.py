@@ -5,10 +5,10 @@ import pytest
 
 import planted
 from planted.algorithms._problem import Scaling, prepare_problem
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Requirements
+from planted.rows import RowBlocks
 from planted.simulate import dataset, teacher
 
 

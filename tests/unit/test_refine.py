@@ -6,8 +6,9 @@ from scipy.optimize import least_squares
 
 import planted
 from planted.algorithms.refine import reduced_normal_matrix, refine
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks
 from planted.simulate import dataset
 
 ACTIVATIONS = ["relu", "leaky-relu:0.2", "absolute", "power:2"]

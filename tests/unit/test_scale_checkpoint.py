@@ -10,8 +10,9 @@ import pytest
 import planted
 from planted import RowBlocks, checkpointed
 from planted.io import Checkpoint, read_sums, write_sums
-from planted.moments import PART_BLOCKS, RowMoments, accumulate, joint_moments, summarise_rows
+from planted.moments import RowMoments, joint_moments, summarise_rows
 from planted.outcomes import BadInputError, DataWarning, FileFormatError
+from planted.rows import PART_BLOCKS, accumulate
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((30 * PART_BLOCKS, 3)) + 100.0, RNG.standard_normal((30 * PART_BLOCKS, 2))

@@ -7,25 +7,22 @@ import pytest
 
 import planted
 from planted.distributed._engine import _branches
-from planted.moments import (
+from planted.moments import RowMoments, accumulate_normal, joint_moments, summarise_rows
+from planted.moments._gram import JointSummand
+from planted.outcomes import BadInputError, FileFormatError
+from planted.rows import (
     FAN_IN,
     PART_BLOCKS,
     ArraySource,
     RowBlocks,
-    RowMoments,
     Sums,
     SumTree,
-    accumulate_normal,
-    joint_moments,
     kind_of,
     pack_sums,
     sample_rows,
     sum_branch,
-    summarise_rows,
     unpack_sums,
 )
-from planted.moments._gram import JointSummand
-from planted.outcomes import BadInputError, FileFormatError
 
 
 def rows(n, d=3, seed=0):

@@ -7,8 +7,9 @@ import planted
 from planted import RowBlocks, checkpointed, open_blocks
 from planted.algorithms.refine import refine
 from planted.io import write_table
-from planted.moments import StoredWeights, accumulate_normal, joint_moments, pack_sums
+from planted.moments import accumulate_normal, joint_moments
 from planted.outcomes import BadInputError, Outcome
+from planted.rows import StoredWeights, pack_sums
 
 DATA = planted.simulate.dataset(
     600, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=4

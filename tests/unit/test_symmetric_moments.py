@@ -16,16 +16,10 @@ from planted.algorithms.refine import refine
 from planted.algorithms.symmetric_moments import null_matrices, recover_from_moments
 from planted.algorithms.uncertainty import information
 from planted.linalg import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
-from planted.moments import (
-    PairMaps,
-    RowBlocks,
-    SampleMoments,
-    accumulate_normal,
-    accumulate_pairs,
-    distinguishing_sums,
-)
+from planted.moments import PairMaps, SampleMoments, accumulate_normal, accumulate_pairs, distinguishing_sums
 from planted.moments.population import GaussianMoments, relu_products, relu_slopes_with_inputs
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 MAPS_SEED, ROWS_SEED = 1, 2
 

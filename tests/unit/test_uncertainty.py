@@ -8,8 +8,9 @@ import planted
 from planted.algorithms._problem import Scaling
 from planted.algorithms.refine import refine
 from planted.algorithms.uncertainty import identity_scaling, information
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks
 from planted.simulate import dataset, teacher
 
 

@@ -21,10 +21,11 @@ from planted.algorithms._certificate_parts import (
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowBlocks, accumulate_normal
+from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence
+from planted.rows import RowBlocks
 
 __all__ = ["RESIDUAL_TOL", "certify_noiseless"]
 

@@ -27,10 +27,10 @@ from planted.algorithms._resolution import resolution_evidence
 from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowWeights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence
+from planted.rows import RowWeights
 
 __all__ = ["certify_noisy"]
 

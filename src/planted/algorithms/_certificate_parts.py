@@ -11,10 +11,10 @@ from planted._typing import Array, IntArray
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement
 from planted.algorithms.uncertainty import Information, information
-from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = [
     "CONDITIONING_TOL",

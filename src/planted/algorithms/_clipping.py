@@ -13,7 +13,7 @@ import numpy as np
 from planted._streams import solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import Problem, prepare_problem
-from planted.moments import RowBlocks, sample_rows
+from planted.rows import RowBlocks, sample_rows
 
 __all__ = ["clip_outputs", "prepare_clipped"]
 

@@ -23,10 +23,10 @@ from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.quantile_null_space import pursue_rectified_units
 from planted.algorithms.refine import Refinement, refine
 from planted.linalg import column_space, numerical_rank
-from planted.moments import RowBlocks
 from planted.networks import Activation, TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["ExactSearch", "begin_search", "complete_units", "finish_search", "give_up", "network_of_units"]
 

@@ -17,19 +17,11 @@ from planted._typing import Array, IntArray
 from planted._validation import check_weights
 from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import RESIDUAL_TOL
-from planted.moments import (
-    ArraySource,
-    RowBlocks,
-    RowWeights,
-    StoredWeights,
-    Sums,
-    accumulate,
-    joint_moments,
-    sample_rows,
-)
+from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Evidence
+from planted.rows import ArraySource, RowBlocks, RowWeights, StoredWeights, Sums, accumulate, sample_rows
 
 __all__ = [
     "ORIENTATION_GAP",

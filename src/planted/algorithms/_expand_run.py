@@ -14,10 +14,10 @@ from planted.algorithms._orient_units import orient_noisily
 from planted.algorithms._problem import Problem
 from planted.algorithms._width_path import WidthPath
 from planted.algorithms.certificate import Verdict
-from planted.moments import RowWeights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowWeights
 
 __all__ = ["SAME_SCORE", "Run"]
 

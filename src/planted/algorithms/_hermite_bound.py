@@ -28,9 +28,10 @@ from scipy import stats
 
 from planted._typing import Array
 from planted.algorithms._hermite_units import Units
-from planted.moments import RowBlocks, Sums, accumulate, relu_coefficients
+from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["ErrorBound", "bound_error", "unseen_error"]
 

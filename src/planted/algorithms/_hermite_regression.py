@@ -28,9 +28,9 @@ from scipy import linalg, optimize
 from planted._typing import Array
 from planted.algorithms._hermite_bound import ErrorBound, bound_error
 from planted.algorithms._hermite_units import Units
-from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["Approximation", "approximate_function", "consolidate"]
 

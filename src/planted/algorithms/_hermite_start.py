@@ -31,7 +31,6 @@ from planted.moments import (
     PolynomialFit,
     Project,
     Residual,
-    RowBlocks,
     SampleHermite,
     accumulate_grams,
     design_size,
@@ -40,6 +39,7 @@ from planted.moments import (
 )
 from planted.moments.population_hermite import relu_tensors
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks
 
 __all__ = ["REDUCTIONS", "Sample", "Start", "best_of_draws", "start_as_printed", "start_efficiently"]
 

@@ -29,9 +29,10 @@ from scipy import stats
 from planted._typing import Array
 from planted.linalg import khatri_rao_values
 from planted.linalg.signs import enumerate_flips
-from planted.moments import RowBlocks, accumulate_grams
+from planted.moments import accumulate_grams
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery, Uncertainty
+from planted.rows import RowBlocks
 
 __all__ = [
     "identifiability_evidence",

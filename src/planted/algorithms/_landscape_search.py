@@ -25,10 +25,11 @@ from planted.algorithms.objectives import (
     theorem_weights,
 )
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowBlocks, joint_moments
+from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["Failure", "LandscapeSearch"]
 

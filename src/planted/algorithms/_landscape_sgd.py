@@ -26,8 +26,8 @@ from planted.algorithms._objective_hermite import ScalarActivation
 from planted.algorithms._objective_low_degree import fit_low_degree
 from planted.algorithms._objective_risk import risk_sums
 from planted.algorithms._objective_targets import hermite_correction, quartic_sums
-from planted.moments import RowBlocks
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 __all__ = ["FreshSamples", "Stage", "Training", "train_on_fresh_samples"]
 

@@ -21,9 +21,10 @@ from planted._typing import Array
 from planted.algorithms._problem import Problem
 from planted.algorithms._split_units import SPLIT_NAME
 from planted.algorithms.refine import refine
-from planted.moments import RowWeights, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
+from planted.rows import RowWeights
 
 __all__ = ["LEVEL", "lacks_a_unit", "missing_unit_evidence", "noise_limit"]
 

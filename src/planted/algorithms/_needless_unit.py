@@ -24,9 +24,10 @@ from planted._typing import Array
 from planted.algorithms._missing_unit import noise_limit
 from planted.algorithms._problem import Problem
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowWeights, Sums, accumulate, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
+from planted.rows import RowWeights, Sums, accumulate
 
 __all__ = ["bend_evidence", "needless_unit_evidence"]
 

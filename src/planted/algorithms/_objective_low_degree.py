@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.moments import RowBlocks
+from planted.rows import RowBlocks
 
 __all__ = ["LowDegree", "WeightedMoments", "every_other", "fit_low_degree", "row_moments", "rows_in_memory"]
 

@@ -26,7 +26,7 @@ from scipy.spatial.distance import cdist
 
 from planted._typing import Array
 from planted.algorithms._objective_hermite import ScalarActivation, hermite_polynomials, quadrature_nodes
-from planted.moments import RowBlocks
+from planted.rows import RowBlocks
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
 

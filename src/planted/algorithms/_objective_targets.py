@@ -33,7 +33,7 @@ import numpy as np
 from planted._typing import Array
 from planted.algorithms._objective_hermite import ScalarActivation
 from planted.algorithms._objective_low_degree import every_other, fit_low_degree, row_moments, rows_in_memory
-from planted.moments import RowBlocks
+from planted.rows import RowBlocks
 
 __all__ = [
     "PopulationTarget",

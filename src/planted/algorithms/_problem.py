@@ -22,10 +22,11 @@ import numpy as np
 
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
-from planted.moments import RowBlocks, joint_moments, sample_rows
+from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks, sample_rows
 
 __all__ = ["Problem", "Scaling", "prepare_problem", "without_network"]
 

@@ -9,8 +9,9 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.algorithms._problem import Problem
-from planted.moments import RowWeights, Sums, accumulate, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowWeights, Sums, accumulate
 
 __all__ = ["ResidualSums", "inverse_root", "residual_sums"]
 

@@ -37,9 +37,9 @@ from planted.algorithms._absolute_form import Reweigh
 from planted.algorithms._problem import Problem
 from planted.algorithms.noisy import refine_on_all_rows
 from planted.algorithms.refine import DECREASE_TOL, Refinement, refine
-from planted.moments import RowWeights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
+from planted.rows import RowWeights
 
 __all__ = [
     "LOSSES",

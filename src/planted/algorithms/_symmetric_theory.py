@@ -22,10 +22,8 @@ from planted.algorithms._problem import Problem
 from planted.algorithms._symmetric_slope import slope_of
 from planted.moments import (
     PairMaps,
-    RowBlocks,
     RowMoments,
     SampleMoments,
-    accumulate,
     accumulate_pairs,
     distinguishing_sums,
     second_moments,
@@ -33,6 +31,7 @@ from planted.moments import (
 )
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
+from planted.rows import RowBlocks, accumulate
 
 __all__ = ["SymmetryTest", "rank_evidence", "symmetry_test", "theorem_evidence"]
 

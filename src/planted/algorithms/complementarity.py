@@ -42,10 +42,11 @@ from planted.algorithms.null_units import (
 from planted.algorithms.pursuit import Pursuit, pursue_units
 from planted.algorithms.refine import Refinement, refine
 from planted.linalg import column_space, numerical_rank
-from planted.moments import RowBlocks, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_complementarity"]
 

@@ -42,9 +42,9 @@ from planted.algorithms._robust_loss import check_loss
 from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
 from planted.algorithms.landscape import landscape_start
-from planted.moments import RowBlocks
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_restarts", "search_from"]
 

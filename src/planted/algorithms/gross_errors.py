@@ -53,10 +53,11 @@ from planted.linalg.low_rank_sparse import (
     regress_despite_errors,
     tuned_weight,
 )
-from planted.moments import RowBlocks, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_gross_errors"]
 

@@ -44,10 +44,10 @@ from planted.algorithms.joint_second_order import hermite_directions
 from planted.algorithms.noisy import MIN_ROWS, best_candidate
 from planted.algorithms.outlier_table import find_outliers
 from planted.algorithms.output_covariance import certify_whitened
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_half_spaces"]
 

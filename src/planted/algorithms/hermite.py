@@ -49,10 +49,11 @@ from planted.algorithms._hermite_units import EFFICIENT_DRAWS
 from planted.algorithms._hermite_white import White, whiten_problem
 from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms.expand import search_from
-from planted.moments import RowBlocks, relu_coefficients
+from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_hermite"]
 

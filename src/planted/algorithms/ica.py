@@ -31,9 +31,9 @@ from planted.algorithms._exact_network import begin_search, complete_units, fini
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.linalg import independent_components
-from planted.moments import RowBlocks
 from planted.outcomes import Guarantee
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_ica"]
 

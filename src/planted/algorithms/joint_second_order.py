@@ -46,10 +46,11 @@ from planted.algorithms.direction_signs import signs_of_preactivations
 from planted.algorithms.quantile_null_space import units_from_scores
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.linalg import column_space, diagonalise_by_congruence, numerical_rank, smat, svec_outer
-from planted.moments import RowBlocks, augment
+from planted.moments import augment
 from planted.networks import Activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = [
     "REQUIRES",

@@ -30,10 +30,10 @@ from planted._validation import check_choice
 from planted.algorithms._landscape_descent import OPTIMISERS
 from planted.algorithms._landscape_search import LandscapeSearch
 from planted.algorithms._problem import Problem, prepare_problem
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee
 from planted.results import Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "landscape_start", "recover_landscape"]
 

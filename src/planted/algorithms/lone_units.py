@@ -32,9 +32,9 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, IntArray, Progress, Seed
 from planted.algorithms._exact_network import ExactSearch, begin_search, finish_search, give_up
-from planted.moments import RowBlocks
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "parallel_groups", "predict_lone_samples", "recover_lone_units"]
 

@@ -20,9 +20,9 @@ from planted.algorithms._robust_loss import refine_with_loss
 from planted.algorithms._robust_verdict import certify_with_loss
 from planted.algorithms.certificate import RESIDUAL_TOL
 from planted.algorithms.outlier_table import find_outliers
-from planted.moments import RowBlocks, Sums, accumulate
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["complete_rows", "judge_with_incomplete_rows", "label_counts"]
 

@@ -29,10 +29,11 @@ from planted.algorithms.certificate import Verdict, certify_noisy
 from planted.algorithms.instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
 from planted.algorithms.output_covariance import certify_whitened
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowBlocks, RowWeights, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks, RowWeights
 
 __all__ = ["best_candidate", "recover_from_noise", "refine_on_all_rows"]
 

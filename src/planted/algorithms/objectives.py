@@ -43,8 +43,8 @@ from planted.algorithms._objective_designs import (
 from planted.algorithms._objective_hermite import ScalarActivation, hermite_coefficients, scalar_activation
 from planted.algorithms._objective_risk import PopulationRisk, SampleRisk
 from planted.algorithms._objective_targets import PopulationTarget, Target, sample_target
-from planted.moments import RowBlocks
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 
 __all__ = [
     "OBJECTIVES",

@@ -16,8 +16,8 @@ import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray, Json
 from planted.algorithms._robust_loss import entry_weights
-from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["OutlierTable", "find_outliers"]
 

@@ -29,8 +29,9 @@ import numpy as np
 
 from planted._typing import Array
 from planted.algorithms._normal_algebra import Damping, solve_symmetric, weigh_blocks
-from planted.moments import NormalSums, RowBlocks, RowWeights, accumulate_normal
+from planted.moments import NormalSums, accumulate_normal
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks, RowWeights
 
 __all__ = ["Refinement", "reduced_normal_matrix", "refine"]
 

@@ -25,8 +25,9 @@ from planted.algorithms._problem import Problem, Scaling
 from planted.algorithms.certificate import degrees_of_freedom
 from planted.algorithms.refine import Refinement, reduced_normal_matrix, refine
 from planted.algorithms.uncertainty import hidden_changes, tangent_basis
-from planted.moments import RowBlocks, Sums, accumulate, augment
+from planted.moments import augment
 from planted.results import Unavailable, Uncertainty
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["bootstrap_errors", "sandwich_errors"]
 

@@ -35,9 +35,9 @@ from planted.algorithms.quantile_null_space import EXACT_SINE, exact_unit, units
 from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.algorithms.warm_start import WarmStart, scores_of_start
 from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
-from planted.moments import RowBlocks
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_sign_patterns"]
 

@@ -23,10 +23,11 @@ from scipy import linalg
 from planted._typing import Array, Progress, Seed
 from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms.refine import Refinement, refine
-from planted.moments import RowBlocks, augment
+from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_small_network"]
 

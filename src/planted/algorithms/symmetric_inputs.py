@@ -48,10 +48,11 @@ from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
 from planted.linalg import column_space, numerical_rank
-from planted.moments import RowBlocks, SampleMoments
+from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.rows import RowBlocks
 
 __all__ = ["REQUIRES", "recover_symmetric_inputs"]
 

@@ -168,7 +168,8 @@ class _Samples:
             return self.data[0], self.data[1]
         import numpy as np
 
-        from planted.moments import RowBlocks, RowSummary, sample_rows
+        from planted.moments import RowSummary
+        from planted.rows import RowBlocks, sample_rows
 
         if isinstance(self.data[0], RowSummary):
             return self.data[0].X, self.data[0].Y

@@ -15,7 +15,7 @@ from planted.cli._console import print_note
 from planted.cli._options import split_names
 
 if TYPE_CHECKING:
-    from planted.moments import RowBlocks
+    from planted.rows import RowBlocks
 
 __all__ = ["Columns", "LongRun", "noticed_interrupts", "open_run"]
 

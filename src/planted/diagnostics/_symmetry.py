@@ -17,9 +17,10 @@ from planted._streams import data_streams
 from planted._typing import Array, Seed
 from planted.algorithms._symmetric_theory import SymmetryTest
 from planted.algorithms._symmetric_theory import symmetry_test as test_blocks
-from planted.moments import RowBlocks, distinguishing_sums, triangle_weights
+from planted.moments import distinguishing_sums, triangle_weights
 from planted.moments.population import gaussian_distinguishing_matrix
 from planted.outcomes import BadInputError
+from planted.rows import RowBlocks
 from planted.simulate import Gaussian, InputLaw
 
 __all__ = ["SymmetryTest", "augmented_matrix", "distinguishing_matrix", "symmetry_test"]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from planted.moments import (
+from planted.outcomes import BadInputError
+from planted.rows import (
     DEFAULT_BLOCK_ROWS,
     Block,
     RowBlocks,
@@ -22,7 +23,6 @@ from planted.moments import (
     outline_rows,
     weighed_block,
 )
-from planted.outcomes import BadInputError
 
 __all__ = ["CollectionSource", "PartitionSource", "blocks_of_collections"]
 

@@ -22,7 +22,8 @@ from uuid import uuid4
 
 from planted._clock import check_time
 from planted.distributed._collections import CollectionSource, PartitionSource
-from planted.moments import (
+from planted.outcomes import BadInputError, ClusterError, PlantedError
+from planted.rows import (
     FAN_IN,
     ArraySource,
     HeldSource,
@@ -34,7 +35,6 @@ from planted.moments import (
     sum_branch,
     with_root,
 )
-from planted.outcomes import BadInputError, ClusterError, PlantedError
 
 __all__ = ["DaskEngine", "on_cluster"]
 

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted.moments import ArraySource, RowBlocks, row_keys
+from planted.moments import row_keys
 from planted.outcomes import BadInputError
+from planted.rows import ArraySource, RowBlocks
 
 __all__ = ["RowStore", "in_own_order"]
 

@@ -31,9 +31,9 @@ from planted.algorithms._resolution import fails_by_resolution_alone
 from planted.algorithms.refine import refine
 from planted.front._diagnose import Facts, check_method
 from planted.front._registry import Method, find_method, methods
-from planted.moments import RowBlocks, sample_rows
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Unavailable
+from planted.rows import RowBlocks, sample_rows
 
 __all__ = ["nothing_found", "recover_automatically"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planted._validation import check_rows
-from planted.moments import RowBlocks
+from planted.rows import RowBlocks
 
 __all__ = ["blocks_and_notices", "blocks_of"]
 

@@ -20,8 +20,8 @@ from math import ceil, log
 
 from planted._conversion import available_memory
 from planted.algorithms._problem import SEARCH_ROWS
-from planted.moments import DEFAULT_BLOCK_ROWS, FAN_IN, PART_BLOCKS, RowBlocks
 from planted.outcomes import BadInputError
+from planted.rows import DEFAULT_BLOCK_ROWS, FAN_IN, PART_BLOCKS, RowBlocks
 
 __all__ = ["Cost", "predict_cost", "require_room"]
 

@@ -25,10 +25,10 @@ from planted.front._blocks import blocks_of
 from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods
 from planted.linalg import column_space, numerical_rank
-from planted.moments import RowBlocks, Sums, accumulate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
 from planted.results import Evidence, Requirements
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]
 

@@ -16,9 +16,9 @@ from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.sandwich import bootstrap_errors, sandwich_errors
 from planted.algorithms.uncertainty import information
 from planted.front._blocks import blocks_of
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork
 from planted.results import Unavailable, Uncertainty
+from planted.rows import RowBlocks
 
 __all__ = ["standard_errors"]
 

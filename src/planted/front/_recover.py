@@ -14,10 +14,10 @@ from planted.front._blocks import blocks_and_notices
 from planted.front._cost import require_room
 from planted.front._missing import masked_blocks, recover_despite_missing
 from planted.front._registry import find_method, weighing_method
-from planted.moments import RowBlocks
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 from planted.results import Recovery
+from planted.rows import RowBlocks
 
 __all__ = ["recover"]
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from planted.front._recover import recover
-from planted.moments import RowBlocks, RowSummary
+from planted.moments import RowSummary
 from planted.results import Evidence, Recovery
+from planted.rows import RowBlocks
 
 __all__ = ["recover_from_sums"]
 

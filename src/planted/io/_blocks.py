@@ -21,7 +21,8 @@ from planted._typing import Array
 from planted._validation import check_finite
 from planted.io._table_columns import Column, choose_columns
 from planted.io._tables import BLOCK_ROWS, cut_evenly, open_source
-from planted.moments import (
+from planted.outcomes import BadInputError
+from planted.rows import (
     DEFAULT_BLOCK_ROWS,
     PART_BLOCKS,
     Block,
@@ -30,7 +31,6 @@ from planted.moments import (
     outline_rows,
     weighed_block,
 )
-from planted.outcomes import BadInputError
 
 __all__ = ["TableSource", "open_blocks"]
 

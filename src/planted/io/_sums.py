@@ -13,8 +13,9 @@ import numpy as np
 
 from planted._version import __version__
 from planted.io._atomic import atomic_write
-from planted.moments import RowSummary, kind_of, pack_sums, unpack_sums
+from planted.moments import RowSummary
 from planted.outcomes import BadInputError, FileFormatError
+from planted.rows import kind_of, pack_sums, unpack_sums
 
 __all__ = ["read_sums", "write_sums"]
 

@@ -23,7 +23,6 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
 from planted.moments._hermite_tensors import (
@@ -32,8 +31,9 @@ from planted.moments._hermite_tensors import (
     contract_slot,
     hermite_values,
 )
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = [
     "Contractions",

@@ -20,12 +20,12 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, IntArray
-from planted.moments._blocks import RowBlocks
 from planted.moments._hermite_tensors import HermiteTensors, hermite_values, symmetric_pairs
 from planted.moments._paired import triangle_weights
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
 from planted.outcomes import BadInputError
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = [
     "DesignSums",

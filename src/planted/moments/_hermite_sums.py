@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
 from planted.moments._hermite_tensors import symmetric_pairs, to_fourth, to_third
 from planted.moments._paired import fill_products, slice_rows, triangle_weights
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = ["GramSummand", "RowFunction", "WeightedGrams", "accumulate_grams"]
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
-from planted.moments._weights import RowWeights
 from planted.networks import TwoLayerNetwork
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
+from planted.rows._weights import RowWeights
 
 __all__ = ["NormalSums", "accumulate_normal", "augment"]
 

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from scipy import linalg
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._paired import (
     PairedSums,
@@ -30,8 +29,9 @@ from planted.moments._paired import (
     row_slices,
     slice_rows,
 )
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
 

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = [
     "PairMaps",

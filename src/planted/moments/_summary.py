@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from planted._typing import Array
 from planted._validation import hash_rows
-from planted.moments._blocks import RowBlocks
 from planted.moments._gram import RowMoments
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
 from planted.outcomes import BadInputError
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = ["RowSummary", "row_keys", "summarise_rows"]
 

@@ -17,19 +17,13 @@ import numpy as np
 
 from planted._typing import Array
 from planted.front import recover
-from planted.moments import (
-    HermiteTensors,
-    RowBlocks,
-    SampleHermite,
-    design_size,
-    fit_polynomial,
-    leading_span,
-)
+from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.results import Recovery
+from planted.rows import RowBlocks
 from planted.simulate import Dataset, dataset, inputs, teacher
 
 __all__ = ["FIGURES", "variance_factors"]

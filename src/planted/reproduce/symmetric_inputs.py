@@ -14,9 +14,9 @@ import numpy as np
 
 from planted.algorithms.symmetric_inputs import recover_symmetric_inputs
 from planted.diagnostics import augmented_matrix
-from planted.moments import RowBlocks
 from planted.networks import TwoLayerNetwork, gklw_error
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.rows import RowBlocks
 from planted.simulate import (
     Conditioned,
     Dataset,

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted.moments._passes import Engine, Journal, Passes
-from planted.moments._sources import DEFAULT_BLOCK_ROWS, ArraySource, RowSource, Stream
-from planted.moments._views import Mapped, Weighted, has_weights
 from planted.outcomes import BadInputError
+from planted.rows._passes import Engine, Journal, Passes
+from planted.rows._sources import DEFAULT_BLOCK_ROWS, ArraySource, RowSource, Stream
+from planted.rows._views import Mapped, Weighted, has_weights
 
 __all__ = ["RowBlocks"]
 

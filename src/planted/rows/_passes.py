@@ -1,7 +1,7 @@
 """A pass over the rows: the one place where a sum over all data is executed.
 
 `accumulate` asks an engine for the sums of branches of parts, in order, and merges them in the tree of
-`planted.moments._sums`. The engine decides where the branches are computed (`LocalEngine` here, a Dask cluster in
+`planted.rows._sums`. The engine decides where the branches are computed (`LocalEngine` here, a Dask cluster in
 `planted.distributed`); a journal, if there is one, keeps what is done, so that an interrupted run goes on where it stopped.
 Neither changes a bit of the result.
 """
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from planted.moments._sums import Sums, SumTree
-from planted.moments._weights import bind_weights
 from planted.outcomes import BadInputError
+from planted.rows._sums import Sums, SumTree
+from planted.rows._weights import bind_weights
 
 if TYPE_CHECKING:
     from planted._typing import Array
-    from planted.moments._blocks import RowBlocks
-    from planted.moments._sources import RowSource
+    from planted.rows._blocks import RowBlocks
+    from planted.rows._sources import RowSource
 
 __all__ = ["Engine", "Journal", "LocalEngine", "Passes", "Summand", "accumulate", "sum_branch"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.moments._blocks import RowBlocks
-from planted.moments._passes import accumulate
-from planted.moments._sums import Sums
+from planted.rows._blocks import RowBlocks
+from planted.rows._passes import accumulate
+from planted.rows._sums import Sums
 
 __all__ = ["RowSample", "sample_rows"]
 

@@ -2,7 +2,7 @@
 
 A source is small and knows how to read its rows; what is read stays with whoever reads it. Arrays and memory maps are cut as
 they lie, a plain stream is counted from its beginning. Files and Dask collections are sources too (`planted.io`,
-`planted.distributed`); `planted.moments._views` shows the rows of any source through a function or with weights beside them.
+`planted.distributed`); `planted.rows._views` shows the rows of any source through a function or with weights beside them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from planted._clock import check_time
 from planted._conversion import as_numbers
 from planted._typing import Array
-from planted.moments._weights import checked_weights, weighed_rows
 from planted.outcomes import BadInputError
+from planted.rows._weights import checked_weights, weighed_rows
 
 __all__ = [
     "DEFAULT_BLOCK_ROWS",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from planted._typing import Array
-from planted.moments._sources import Block, RowSource, checked_pair, weighed_block
-from planted.moments._weights import bind_weights
+from planted.rows._sources import Block, RowSource, checked_pair, weighed_block
+from planted.rows._weights import bind_weights
 
 __all__ = ["Mapped", "Weighted", "has_weights", "root_of", "with_root"]
 

@@ -34,7 +34,7 @@ from planted import Recovery, TwoLayerNetwork, simulate
 from planted.algorithms._hermite_matching import match_moments
 from planted.algorithms._hermite_start import best_of_draws
 from planted.algorithms._hermite_units import fix_signs, flip_units, recover_scalars, recover_units
-from planted.algorithms.uncertainty import information
+from planted.fitting._standard_errors import information
 from planted.moments import Draws, SampleHermite, accumulate_normal, fit_polynomial, leading_span
 from planted.moments._hermite_tensors import relu_coefficients
 from planted.moments.population_hermite import PopulationHermite, relu_tensors

@@ -20,7 +20,7 @@ import numpy as np
 from _table import Line, parse_options, report
 from scipy import optimize
 
-from planted.algorithms.refine import INITIAL_DAMPING
+from planted.fitting._refine import INITIAL_DAMPING
 
 DIGITS = 6  # what libraries with exact derivatives reach on all of them
 CERTIFIED_DIGITS = 11

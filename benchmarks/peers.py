@@ -33,7 +33,7 @@ from scipy import optimize
 
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.algorithms.refine import refine
+from planted.fitting._refine import refine
 from planted.outcomes import BadInputError
 
 HIT = 1e-3

@@ -8,7 +8,7 @@ import pytest
 
 import planted
 from planted import RowBlocks
-from planted.algorithms._problem import prepare_problem
+from planted.fitting._problem import prepare_problem
 from planted.outcomes import BadInputError, Outcome
 from planted.simulate import dataset
 

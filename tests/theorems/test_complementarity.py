@@ -11,8 +11,8 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.algorithms.null_units import complementarity_null_space, units_from_null_space
-from planted.algorithms.uncertainty import information
+from planted.fitting._standard_errors import information
+from planted.fitting.units._null_units import complementarity_null_space, units_from_null_space
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork, match_units
 from planted.outcomes import DataWarning, Guarantee, Outcome

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planted import TwoLayerNetwork, simulate
-from planted.algorithms.direction_signs import orient_directions, rises_of_columns
+from planted.fitting.units._direction_signs import orient_directions, rises_of_columns
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 

@@ -10,7 +10,7 @@ import pytest
 import planted
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
 from planted.algorithms.symmetric_moments import VARIANTS, recover_from_moments
-from planted.algorithms.uncertainty import information
+from planted.fitting._standard_errors import information
 from planted.moments import SampleMoments, accumulate_normal
 from planted.moments.population import GaussianMoments
 from planted.networks import match_units

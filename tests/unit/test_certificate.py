@@ -8,7 +8,6 @@ from scipy import stats
 
 import planted
 from planted.algorithms._lack_of_fit import lack_of_fit
-from planted.algorithms._problem import prepare_problem
 from planted.algorithms._residual_sums import residual_sums
 from planted.algorithms.certificate import (
     certify_noiseless,
@@ -16,7 +15,8 @@ from planted.algorithms.certificate import (
     check_rows_against,
     degrees_of_freedom,
 )
-from planted.algorithms.refine import refine
+from planted.fitting._problem import prepare_problem
+from planted.fitting._refine import refine
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Unavailable

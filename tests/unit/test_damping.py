@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from planted.algorithms._normal_algebra import MIN_DAMPING, Damping, damped_step
+from planted.fitting._damping import MIN_DAMPING, Damping, damped_step
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.algorithms._absolute_form import fit_kinks, prune_units, random_hyperplanes
-from planted.algorithms._orient_units import orient_exactly, orient_noisily
+from planted.fitting.multistart._absolute_form import fit_kinks, prune_units, random_hyperplanes
+from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
 from planted.moments import augment
 
 TEACHER = {"bias": (-1.0, 1.0), "outputs": "magnitudes"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planted import TwoLayerNetwork
-from planted.algorithms.refine import refine
+from planted.fitting._refine import refine
 from planted.moments import accumulate_kinks, accumulate_linear, accumulate_normal, augment, masked_products
 from planted.rows import RowBlocks
 

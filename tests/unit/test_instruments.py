@@ -6,8 +6,8 @@ from scipy import linalg
 
 from planted import simulate
 from planted._clock import OutOfTime, time_budget
-from planted.algorithms import instruments
-from planted.algorithms.null_units import complementarity_features
+from planted.fitting.units import _instruments
+from planted.fitting.units._null_units import complementarity_features
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from planted.algorithms._landscape_descent import random_rows
-from planted.algorithms._objective_hermite import hermite_polynomials, quadrature_nodes, scalar_activation
-from planted.algorithms._objective_low_degree import fit_low_degree
-from planted.algorithms._objective_targets import sample_target
-from planted.algorithms.objectives import (
+from planted.fitting.objectives._descent import random_rows
+from planted.fitting.objectives._hermite import hermite_polynomials, quadrature_nodes, scalar_activation
+from planted.fitting.objectives._low_degree import fit_low_degree
+from planted.fitting.objectives._objectives import (
     OBJECTIVES,
     ConstrainedDesign,
     hermite_coefficients,
@@ -20,6 +19,7 @@ from planted.algorithms.objectives import (
     sample_objective,
     theorem_weights,
 )
+from planted.fitting.objectives._targets import sample_target
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

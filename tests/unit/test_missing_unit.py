@@ -4,8 +4,8 @@ import pytest
 
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.algorithms._missing_unit import missing_unit_evidence
-from planted.algorithms._problem import prepare_problem
-from planted.algorithms.refine import refine
+from planted.fitting._problem import prepare_problem
+from planted.fitting._refine import refine
 
 
 @pytest.mark.parametrize("missing", [0, 1])

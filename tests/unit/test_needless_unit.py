@@ -6,8 +6,8 @@ import pytest
 import planted
 from planted import RowBlocks, simulate
 from planted.algorithms._needless_unit import bend_evidence, needless_unit_evidence
-from planted.algorithms._problem import prepare_problem
-from planted.algorithms.refine import refine
+from planted.fitting._problem import prepare_problem
+from planted.fitting._refine import refine
 
 
 def fitted(data: simulate.Dataset, k: int):

@@ -5,12 +5,12 @@ import pytest
 
 import planted
 from planted import Outcome, simulate
-from planted.algorithms._clipping import clip_outputs
 from planted.algorithms._error_places import errors_ignore_each_other, errors_ignore_inputs
-from planted.algorithms._masked_labels import masked_conditioning
-from planted.algorithms._problem import prepare_problem
-from planted.algorithms._robust_loss import LOSSES, choose_loss, entry_weights, refine_with_loss
 from planted.algorithms.output_covariance import sphericity_p_value
+from planted.fitting._clipping import clip_outputs
+from planted.fitting._losses import LOSSES, choose_loss, entry_weights, refine_with_loss
+from planted.fitting._masked_labels import masked_conditioning
+from planted.fitting._problem import prepare_problem
 from planted.linalg.low_rank_sparse import alternating_projections, regress_despite_errors
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks

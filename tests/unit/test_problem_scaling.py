@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import planted
-from planted.algorithms._problem import Scaling, prepare_problem
+from planted.fitting._problem import Scaling, prepare_problem
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Requirements

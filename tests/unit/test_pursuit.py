@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from planted.algorithms.null_units import complementarity_null_space, units_from_null_space
-from planted.algorithms.pursuit import pursue_units
+from planted.fitting.units._null_units import complementarity_null_space, units_from_null_space
+from planted.fitting.units._pursuit import pursue_units
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.simulate import dataset

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.algorithms.quantile_null_space import exact_unit, pursue_rectified_units, units_from_scores
+from planted.fitting.units._quantile_null_space import exact_unit, pursue_rectified_units, units_from_scores
 from planted.linalg import column_space
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError

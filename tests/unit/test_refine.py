@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import least_squares
 
 import planted
-from planted.algorithms.refine import reduced_normal_matrix, refine
+from planted.fitting._refine import reduced_normal_matrix, refine
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks

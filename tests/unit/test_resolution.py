@@ -6,8 +6,8 @@ from scipy import stats
 
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.algorithms._problem import prepare_problem
 from planted.algorithms._resolution import _chance_within, hidden_angles
+from planted.fitting._problem import prepare_problem
 
 
 def problem_of(X, Y):

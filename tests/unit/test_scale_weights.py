@@ -5,7 +5,7 @@ import pytest
 
 import planted
 from planted import RowBlocks, checkpointed, open_blocks
-from planted.algorithms.refine import refine
+from planted.fitting._refine import refine
 from planted.io import write_table
 from planted.moments import accumulate_normal, joint_moments
 from planted.outcomes import BadInputError, Outcome

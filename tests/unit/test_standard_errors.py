@@ -7,7 +7,7 @@ import pytest
 
 import planted
 from planted import simulate
-from planted.algorithms.refine import refine
+from planted.fitting._refine import refine
 from planted.outcomes import BadInputError
 
 NET = simulate.teacher(3, 2, 2, activity=(0.4, 0.6), random_state=4).canonical()

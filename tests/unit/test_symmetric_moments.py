@@ -12,9 +12,9 @@ from planted import TwoLayerNetwork, diagnostics, simulate
 from planted.algorithms._symmetric_rows import bootstrap_exactly, kernel_slope
 from planted.algorithms._symmetric_slope import controlled_slope, learn_single_unit, slope_of
 from planted.algorithms._symmetric_theory import rank_evidence
-from planted.algorithms.refine import refine
 from planted.algorithms.symmetric_moments import null_matrices, recover_from_moments
-from planted.algorithms.uncertainty import information
+from planted.fitting._refine import refine
+from planted.fitting._standard_errors import information
 from planted.linalg import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
 from planted.moments import PairMaps, SampleMoments, accumulate_normal, accumulate_pairs, distinguishing_sums
 from planted.moments.population import GaussianMoments, relu_products, relu_slopes_with_inputs

@@ -18,9 +18,9 @@ from planted.algorithms._certificate_parts import (
     model_uncertainty,
     named_failure,
 )
-from planted.algorithms._problem import Problem
-from planted.algorithms.refine import Refinement
-from planted.algorithms.uncertainty import Information, information
+from planted.fitting._problem import Problem
+from planted.fitting._refine import Refinement
+from planted.fitting._standard_errors import Information, information
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

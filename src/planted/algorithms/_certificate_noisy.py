@@ -21,12 +21,12 @@ from planted.algorithms._certificate_parts import (
 from planted.algorithms._lack_of_fit import lack_of_fit
 from planted.algorithms._missing_unit import missing_unit_evidence
 from planted.algorithms._needless_unit import bend_evidence, needless_unit_evidence
-from planted.algorithms._problem import Problem
 from planted.algorithms._residual_sums import ResidualSums, residual_sums
 from planted.algorithms._resolution import resolution_evidence
 from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
-from planted.algorithms.refine import Refinement
-from planted.algorithms.uncertainty import Information, information
+from planted.fitting._problem import Problem
+from planted.fitting._refine import Refinement
+from planted.fitting._standard_errors import Information, information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence

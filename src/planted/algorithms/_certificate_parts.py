@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.algorithms._problem import Problem
-from planted.algorithms.refine import Refinement
-from planted.algorithms.uncertainty import Information, information
+from planted.fitting._problem import Problem
+from planted.fitting._refine import Refinement
+from planted.fitting._standard_errors import Information, information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty

@@ -16,12 +16,12 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms.certificate import Verdict, certify_noiseless
-from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence
-from planted.algorithms.pursuit import pursue_units
-from planted.algorithms.quantile_null_space import pursue_rectified_units
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._refine import Refinement, refine
+from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
+from planted.fitting.units._pursuit import pursue_units
+from planted.fitting.units._quantile_null_space import pursue_rectified_units
 from planted.linalg import column_space, numerical_rank
 from planted.networks import Activation, TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome

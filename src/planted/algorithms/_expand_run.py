@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from planted.algorithms._absolute_form import KinkFit
-from planted.algorithms._expand_rows import SearchRows
-from planted.algorithms._expand_search import Attempt
-from planted.algorithms._orient_units import orient_noisily
-from planted.algorithms._problem import Problem
-from planted.algorithms._width_path import WidthPath
 from planted.algorithms.certificate import Verdict
+from planted.fitting._problem import Problem
+from planted.fitting.multistart._absolute_form import KinkFit
+from planted.fitting.multistart._attempts import Attempt
+from planted.fitting.multistart._orient_units import orient_noisily
+from planted.fitting.multistart._rows import SearchRows
+from planted.fitting.multistart._width_path import WidthPath
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable

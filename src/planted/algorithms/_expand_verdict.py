@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted.algorithms._absolute_form import KinkFit, prune_units
 from planted.algorithms._expand_checks import (
     ORIENTATION_GAP,
     SIDE_ROWS,
@@ -14,14 +13,15 @@ from planted.algorithms._expand_checks import (
     few_outputs_evidence,
     reproduced_rows,
 )
-from planted.algorithms._expand_rows import EXACT_RMS, SearchRows
 from planted.algorithms._expand_run import Run
-from planted.algorithms._expand_search import POLISH_ITER, POLISH_TOL, Attempt
-from planted.algorithms._orient_units import orient_exactly, orient_noisily
-from planted.algorithms._robust_loss import refine_with_loss
 from planted.algorithms._robust_verdict import certify_with_loss
 from planted.algorithms.certificate import Verdict, certify_noiseless
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting._losses import refine_with_loss
+from planted.fitting._refine import Refinement, refine
+from planted.fitting.multistart._absolute_form import KinkFit, prune_units
+from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
+from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
+from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery

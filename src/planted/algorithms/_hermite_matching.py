@@ -32,7 +32,7 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.algorithms._normal_algebra import Damping
+from planted.fitting._damping import Damping
 from planted.linalg import smat
 from planted.moments import HermiteTensors, rank_one_squares, relu_coefficients
 from planted.moments.population_hermite import relu_tensors

@@ -12,7 +12,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.algorithms._hermite_start import Sample
-from planted.algorithms._problem import Problem
+from planted.fitting._problem import Problem
 from planted.moments import joint_moments, whitening_map
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks

@@ -12,19 +12,19 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import invert_rows, read_outputs
-from planted.algorithms._objective_hermite import ScalarActivation, scalar_activation
-from planted.algorithms._objective_targets import SampleTarget, sample_target
-from planted.algorithms._problem import Problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
-from planted.algorithms.objectives import (
+from planted.fitting._problem import Problem, without_network
+from planted.fitting._refine import Refinement, refine
+from planted.fitting.objectives._descent import descend, random_rows
+from planted.fitting.objectives._hermite import ScalarActivation, scalar_activation
+from planted.fitting.objectives._objectives import (
     ConstrainedDesign,
     Objective,
     designed_objective,
     theorem_weights,
 )
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting.objectives._targets import SampleTarget, sample_target
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
 from planted.algorithms._split_units import SPLIT_NAME
-from planted.algorithms.refine import refine
+from planted.fitting._problem import Problem
+from planted.fitting._refine import refine
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery

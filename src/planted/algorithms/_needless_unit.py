@@ -22,8 +22,8 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.algorithms._missing_unit import noise_limit
-from planted.algorithms._problem import Problem
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting._problem import Problem
+from planted.fitting._refine import Refinement, refine
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
+from planted.fitting._problem import Problem
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowWeights, Sums, accumulate

@@ -22,7 +22,7 @@ from scipy import special
 
 from planted._typing import Array
 from planted.algorithms._missing_unit import LEVEL, noise_limit
-from planted.algorithms._problem import Problem
+from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
 

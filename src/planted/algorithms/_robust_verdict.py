@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
-from planted.algorithms._robust_loss import RobustFit
 from planted.algorithms.certificate import Verdict, certify_noisy
+from planted.fitting._losses import RobustFit
+from planted.fitting._problem import Problem
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence
 

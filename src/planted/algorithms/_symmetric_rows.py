@@ -22,8 +22,8 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.algorithms._symmetric_slope import Slope, slope_of
-from planted.algorithms.pursuit import pursue_units
 from planted.algorithms.symmetric_moments import Spectral, null_matrices, separate_outputs
+from planted.fitting.units._pursuit import pursue_units
 from planted.linalg import column_space, svec_outer
 from planted.networks import TwoLayerNetwork
 

@@ -31,16 +31,16 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms.certificate import Verdict, certify_noiseless
-from planted.algorithms.noisy import recover_from_noise
-from planted.algorithms.null_units import (
+from planted.fitting._problem import Problem, prepare_problem, without_network
+from planted.fitting._refine import Refinement, refine
+from planted.fitting.multistart._candidates import recover_from_noise
+from planted.fitting.units._null_units import (
     complementarity_null_space,
     uniqueness_evidence,
     units_from_null_space,
 )
-from planted.algorithms.pursuit import Pursuit, pursue_units
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting.units._pursuit import Pursuit, pursue_units
 from planted.linalg import column_space, numerical_rank
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork

@@ -31,17 +31,17 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
-from planted.algorithms._expand_rows import EXACT_RMS, split_rows
 from planted.algorithms._expand_run import SAME_SCORE, Run
-from planted.algorithms._expand_search import Attempt, attempt_from, attempts, challenge, explain_bulk
 from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
 from planted.algorithms._missing_unit import lacks_a_unit
-from planted.algorithms._problem import Problem, prepare_problem, without_network
 from planted.algorithms._resolution import fails_by_resolution_alone
-from planted.algorithms._robust_loss import check_loss
-from planted.algorithms._width_path import follow_widths
 from planted.algorithms.certificate import Verdict
 from planted.algorithms.landscape import landscape_start
+from planted.fitting._losses import check_loss
+from planted.fitting._problem import Problem, prepare_problem, without_network
+from planted.fitting.multistart._attempts import Attempt, attempt_from, attempts, challenge, explain_bulk
+from planted.fitting.multistart._rows import EXACT_RMS, split_rows
+from planted.fitting.multistart._width_path import follow_widths
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 from planted.rows import RowBlocks

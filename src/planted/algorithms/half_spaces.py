@@ -32,18 +32,18 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._clipping import prepare_clipped
-from planted.algorithms._problem import Problem, without_network
-from planted.algorithms._robust_loss import RobustFit, check_loss, refine_with_loss
 from planted.algorithms._robust_verdict import certify_with_loss
 from planted.algorithms.certificate import Verdict
-from planted.algorithms.direction_signs import signs_of_preactivations
 from planted.algorithms.half_space_guesses import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
-from planted.algorithms.instruments import FirstStage, first_stage, rank_of_signal
 from planted.algorithms.joint_second_order import hermite_directions
-from planted.algorithms.noisy import MIN_ROWS, best_candidate
-from planted.algorithms.outlier_table import find_outliers
 from planted.algorithms.output_covariance import certify_whitened
+from planted.fitting._clipping import prepare_clipped
+from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
+from planted.fitting._outlier_table import find_outliers
+from planted.fitting._problem import Problem, without_network
+from planted.fitting.multistart._candidates import MIN_ROWS, best_candidate
+from planted.fitting.units._direction_signs import signs_of_preactivations
+from planted.fitting.units._instruments import FirstStage, first_stage, rank_of_signal
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable

@@ -28,8 +28,8 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.algorithms._exact_network import begin_search, complete_units, finish_search
-from planted.algorithms.quantile_null_space import units_from_scores
-from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.fitting.units._quantile_null_space import units_from_scores
+from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import independent_components
 from planted.outcomes import Guarantee
 from planted.results import Evidence, Recovery, Requirements

@@ -42,9 +42,9 @@ from planted.algorithms._exact_network import (
     finish_search,
     give_up,
 )
-from planted.algorithms.direction_signs import signs_of_preactivations
-from planted.algorithms.quantile_null_space import units_from_scores
-from planted.algorithms.warm_start import WarmStart, scores_of_start
+from planted.fitting.units._direction_signs import signs_of_preactivations
+from planted.fitting.units._quantile_null_space import units_from_scores
+from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import column_space, diagonalise_by_congruence, numerical_rank, smat, svec_outer
 from planted.moments import augment
 from planted.networks import Activation

@@ -24,10 +24,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._problem import Problem
 from planted.algorithms.certificate import Verdict, certify_noisy, degrees_of_freedom
-from planted.algorithms.refine import Refinement, refine
-from planted.algorithms.uncertainty import information
+from planted.fitting._problem import Problem
+from planted.fitting._refine import Refinement, refine
+from planted.fitting._standard_errors import information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty

@@ -21,8 +21,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Problem, prepare_problem
-from planted.algorithms.refine import Refinement, refine
+from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._refine import Refinement, refine
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

@@ -32,7 +32,6 @@ from scipy import linalg
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._problem import Problem, prepare_problem
 from planted.algorithms._symmetric_rows import (
     KERNEL_ROWS,
     bootstrap_exactly,
@@ -43,10 +42,11 @@ from planted.algorithms._symmetric_rows import (
 from planted.algorithms._symmetric_slope import Slope, controlled_slope
 from planted.algorithms._symmetric_theory import rank_evidence, symmetry_test, theorem_evidence
 from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
-from planted.algorithms.null_units import complementarity_null_space, uniqueness_evidence
-from planted.algorithms.pursuit import pursue_units
-from planted.algorithms.refine import Refinement, refine
 from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
+from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._refine import Refinement, refine
+from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
+from planted.fitting.units._pursuit import pursue_units
 from planted.linalg import column_space, numerical_rank
 from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork

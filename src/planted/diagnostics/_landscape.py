@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._landscape_descent import descend, smallest_curvature, tangent_gradient
-from planted.algorithms.objectives import Objective, population_objective
+from planted.fitting.objectives._descent import descend, smallest_curvature, tangent_gradient
+from planted.fitting.objectives._objectives import Objective, population_objective
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 

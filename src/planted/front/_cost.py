@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import ceil, log
 
 from planted._conversion import available_memory
-from planted.algorithms._problem import SEARCH_ROWS
+from planted.fitting._problem import SEARCH_ROWS
 from planted.outcomes import BadInputError
 from planted.rows import DEFAULT_BLOCK_ROWS, FAN_IN, PART_BLOCKS, RowBlocks
 

@@ -18,9 +18,9 @@ from scipy import linalg
 from planted._streams import solver_streams
 from planted._typing import Array, IntArray, Json, Seed
 from planted._validation import check_n_hidden
-from planted.algorithms._problem import Problem, prepare_problem
-from planted.algorithms.instruments import first_stage, rank_of_signal
 from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
+from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.front._blocks import blocks_of
 from planted.front._cost import Cost, predict_cost
 from planted.front._registry import methods

@@ -8,13 +8,13 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._clipping import prepare_clipped
-from planted.algorithms._problem import Problem, prepare_problem
-from planted.algorithms._robust_loss import check_loss, choose_loss, fit_with_loss
 from planted.algorithms.certificate import degrees_of_freedom
-from planted.algorithms.refine import Refinement, refine
-from planted.algorithms.sandwich import bootstrap_errors, sandwich_errors
-from planted.algorithms.uncertainty import information
+from planted.fitting._clipping import prepare_clipped
+from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
+from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._refine import Refinement, refine
+from planted.fitting._sandwich import bootstrap_errors, sandwich_errors
+from planted.fitting._standard_errors import information
 from planted.front._blocks import blocks_of
 from planted.networks import TwoLayerNetwork
 from planted.results import Unavailable, Uncertainty

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Seed
-from planted.algorithms._clipping import prepare_clipped
-from planted.algorithms._robust_loss import check_loss, choose_loss, output_scales
 from planted.algorithms.certificate import RESIDUAL_TOL
-from planted.algorithms.outlier_table import OutlierTable, find_outliers
+from planted.fitting._clipping import prepare_clipped
+from planted.fitting._losses import check_loss, choose_loss, output_scales
+from planted.fitting._outlier_table import OutlierTable, find_outliers
 from planted.front._missing import masked_blocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError

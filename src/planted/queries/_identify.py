@@ -11,9 +11,9 @@ import numpy as np
 
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Scaling
 from planted.algorithms.identify import COARSE, BlackBox, Identification, identify_network
 from planted.algorithms.refine_answers import refine_on_answers
+from planted.fitting._problem import Scaling
 from planted.front import recover
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError

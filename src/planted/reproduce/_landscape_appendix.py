@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._landscape_descent import descend
-from planted.algorithms.objectives import Objective, population_objective
 from planted.diagnostics import classify_point, landscape_slice
+from planted.fitting.objectives._descent import descend
+from planted.fitting.objectives._objectives import Objective, population_objective
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
 __all__ = ["appendix_study"]

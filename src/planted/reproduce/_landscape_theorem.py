@@ -15,8 +15,8 @@ import numpy as np
 from scipy import optimize
 
 from planted._typing import Array
-from planted.algorithms._landscape_descent import descend, random_rows, smallest_curvature
-from planted.algorithms.objectives import (
+from planted.fitting.objectives._descent import descend, random_rows, smallest_curvature
+from planted.fitting.objectives._objectives import (
     THEOREM_C,
     hermite_coefficients,
     population_objective,

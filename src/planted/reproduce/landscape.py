@@ -20,12 +20,12 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from planted._typing import Array
-from planted.algorithms._landscape_descent import descend, random_rows
 from planted.algorithms._landscape_read import read_outputs
 from planted.algorithms._landscape_sgd import FreshSamples, Stage, Training, train_on_fresh_samples
-from planted.algorithms._objective_hermite import scalar_activation
-from planted.algorithms.objectives import Objective, population_objective, theorem_weights
 from planted.diagnostics import classify_point
+from planted.fitting.objectives._descent import descend, random_rows
+from planted.fitting.objectives._hermite import scalar_activation
+from planted.fitting.objectives._objectives import Objective, population_objective, theorem_weights
 from planted.io import atomic_write
 from planted.networks import glm_error
 from planted.reproduce._landscape_appendix import appendix_study

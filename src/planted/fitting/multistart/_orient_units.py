@@ -24,9 +24,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray
-from planted.algorithms._absolute_form import KinkFit
-from planted.algorithms._normal_algebra import solve_symmetric
-from planted.algorithms.direction_signs import rises_of_columns
+from planted.fitting._damping import solve_symmetric
+from planted.fitting.multistart._absolute_form import KinkFit
+from planted.fitting.units._direction_signs import rises_of_columns
 from planted.linalg.signs import enumerate_flips
 from planted.networks import TwoLayerNetwork
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray, Json
-from planted.algorithms._robust_loss import entry_weights
+from planted.fitting._losses import entry_weights
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, Sums, accumulate
 

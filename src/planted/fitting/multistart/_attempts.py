@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.algorithms._absolute_form import KinkFit, prune_units, random_hyperplanes
-from planted.algorithms._expand_rows import EXACT_RMS, SearchRows
-from planted.algorithms._problem import Problem
+from planted.fitting._problem import Problem
+from planted.fitting.multistart._absolute_form import KinkFit, prune_units, random_hyperplanes
+from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 
 __all__ = [
     "Attempt",

@@ -31,8 +31,8 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.algorithms._normal_algebra import solve_symmetric
-from planted.algorithms.null_units import complementarity_features
+from planted.fitting._damping import solve_symmetric
+from planted.fitting.units._null_units import complementarity_features
 from planted.linalg import diagonalise_by_congruence, smat, svec_outer
 from planted.moments import augment
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.algorithms._absolute_form import KinkFit, fit_kinks
-from planted.algorithms._problem import Problem
-from planted.algorithms._robust_loss import search_weights
+from planted.fitting._losses import search_weights
+from planted.fitting._problem import Problem
+from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks
 from planted.moments import augment
 
 __all__ = ["EXACT_RMS", "SearchRows", "split_rows"]

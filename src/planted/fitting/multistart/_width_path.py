@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.algorithms._absolute_form import KinkFit, prune_units, random_hyperplanes
-from planted.algorithms._expand_rows import EXACT_RMS, SearchRows
-from planted.algorithms._expand_search import (
+from planted.fitting._problem import Problem
+from planted.fitting.multistart._absolute_form import KinkFit, prune_units, random_hyperplanes
+from planted.fitting.multistart._attempts import (
     EQUATIONS_PER_UNKNOWN,
     FULLEST,
     POLISH_ITER,
@@ -29,7 +29,7 @@ from planted.algorithms._expand_search import (
     WIDE_ITER,
     WIDE_TOL,
 )
-from planted.algorithms._problem import Problem
+from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 
 __all__ = ["WidthPath", "follow_widths"]
 

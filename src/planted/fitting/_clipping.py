@@ -12,7 +12,7 @@ import numpy as np
 
 from planted._streams import solver_streams
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._problem import Problem, prepare_problem
+from planted.fitting._problem import Problem, prepare_problem
 from planted.rows import RowBlocks, sample_rows
 
 __all__ = ["clip_outputs", "prepare_clipped"]

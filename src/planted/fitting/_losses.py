@@ -33,10 +33,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._absolute_form import Reweigh
-from planted.algorithms._problem import Problem
-from planted.algorithms.noisy import refine_on_all_rows
-from planted.algorithms.refine import DECREASE_TOL, Refinement, refine
+from planted.fitting._problem import Problem
+from planted.fitting._refine import DECREASE_TOL, Refinement, refine
+from planted.fitting.multistart._absolute_form import Reweigh
+from planted.fitting.multistart._candidates import refine_on_all_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.rows import RowWeights

@@ -23,8 +23,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._problem import Scaling
-from planted.algorithms.refine import reduced_normal_matrix
+from planted.fitting._problem import Scaling
+from planted.fitting._refine import reduced_normal_matrix
 from planted.moments import NormalSums
 from planted.networks import TwoLayerNetwork
 

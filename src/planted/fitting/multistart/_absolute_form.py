@@ -32,7 +32,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray
-from planted.algorithms._normal_algebra import Damping, solve_symmetric, weigh_blocks
+from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]

@@ -32,7 +32,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.algorithms._objective_designs import (
+from planted.fitting.objectives._designs import (
     ConstrainedDesign,
     GeneralDesign,
     Objective,
@@ -40,9 +40,9 @@ from planted.algorithms._objective_designs import (
     PairPotential,
     TensorFit,
 )
-from planted.algorithms._objective_hermite import ScalarActivation, hermite_coefficients, scalar_activation
-from planted.algorithms._objective_risk import PopulationRisk, SampleRisk
-from planted.algorithms._objective_targets import PopulationTarget, Target, sample_target
+from planted.fitting.objectives._hermite import ScalarActivation, hermite_coefficients, scalar_activation
+from planted.fitting.objectives._risk import PopulationRisk, SampleRisk
+from planted.fitting.objectives._targets import PopulationTarget, Target, sample_target
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray
-from planted.algorithms._normal_algebra import solve_symmetric
-from planted.algorithms.uncertainty import tangent_basis
+from planted.fitting._damping import solve_symmetric
+from planted.fitting._standard_errors import tangent_basis
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._normal_algebra import Damping, solve_symmetric, weigh_blocks
+from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
 from planted.moments import NormalSums, accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights

@@ -1,0 +1,1 @@
+"""From rows to networks: the standardised problem, refinement, losses, units, standard errors."""

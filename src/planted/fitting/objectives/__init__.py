@@ -1,0 +1,1 @@
+"""Objectives whose landscapes can be compared, and descents on them."""

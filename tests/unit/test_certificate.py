@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 import planted
-from planted.algorithms._lack_of_fit import lack_of_fit
-from planted.algorithms._residual_sums import residual_sums
-from planted.algorithms.certificate import (
+from planted.certificates._certificate import (
     certify_noiseless,
     certify_noisy,
     check_rows_against,
     degrees_of_freedom,
 )
+from planted.certificates._lack_of_fit import lack_of_fit
+from planted.certificates._residual_sums import residual_sums
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.networks import TwoLayerNetwork

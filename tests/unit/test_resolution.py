@@ -6,7 +6,7 @@ from scipy import stats
 
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.algorithms._resolution import _chance_within, hidden_angles
+from planted.certificates._resolution import _chance_within, hidden_angles
 from planted.fitting._problem import prepare_problem
 
 

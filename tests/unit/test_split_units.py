@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planted.algorithms._residual_sums import residual_sums
-from planted.algorithms._split_units import largest_root_p_value, split_unit_p_value
+from planted.certificates._residual_sums import residual_sums
+from planted.certificates._split_units import largest_root_p_value, split_unit_p_value
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.networks import TwoLayerNetwork

@@ -13,7 +13,7 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.algorithms._landscape_read import invert_rows, read_outputs
-from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
+from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
 from planted.fitting._problem import Problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.objectives._descent import descend, random_rows

@@ -31,7 +31,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
-from planted.algorithms.certificate import Verdict, certify_noiseless
+from planted.certificates._certificate import Verdict, certify_noiseless
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.multistart._candidates import recover_from_noise

@@ -30,13 +30,13 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._expand_checks import weigh_rows, weights_in_memory
-from planted.algorithms._expand_run import SAME_SCORE, Run
-from planted.algorithms._expand_verdict import finish_exactly, finish_noisily
-from planted.algorithms._missing_unit import lacks_a_unit
-from planted.algorithms._resolution import fails_by_resolution_alone
-from planted.algorithms.certificate import Verdict
 from planted.algorithms.landscape import landscape_start
+from planted.certificates._certificate import Verdict
+from planted.certificates._few_outputs import weigh_rows, weights_in_memory
+from planted.certificates._missing_unit import lacks_a_unit
+from planted.certificates._resolution import fails_by_resolution_alone
+from planted.certificates.searches._run import SAME_SCORE, Run
+from planted.certificates.searches._verdict import finish_exactly, finish_noisily
 from planted.fitting._losses import check_loss
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import Attempt, attempt_from, attempts, challenge, explain_bulk

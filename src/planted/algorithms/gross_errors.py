@@ -36,10 +36,10 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._error_places import errors_ignore_each_other, errors_ignore_inputs
-from planted.algorithms.certificate import RESIDUAL_TOL, degrees_of_freedom
 from planted.algorithms.complementarity import recover_complementarity
 from planted.algorithms.missing_labels import label_counts
+from planted.certificates._certificate import RESIDUAL_TOL, degrees_of_freedom
+from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._masked_labels import fill_unlisted, masked_conditioning
 from planted.fitting._outlier_table import OutlierTable, find_outliers

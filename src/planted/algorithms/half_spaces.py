@@ -32,11 +32,11 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._robust_verdict import certify_with_loss
-from planted.algorithms.certificate import Verdict
 from planted.algorithms.half_space_guesses import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
 from planted.algorithms.joint_second_order import hermite_directions
-from planted.algorithms.output_covariance import certify_whitened
+from planted.certificates._certificate import Verdict
+from planted.certificates._output_covariance import certify_whitened
+from planted.certificates._robust import certify_with_loss
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
 from planted.fitting._outlier_table import find_outliers

@@ -33,7 +33,6 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._expand_run import Run
 from planted.algorithms._hermite_bound import bound_error
 from planted.algorithms._hermite_regression import Approximation, approximate_function
 from planted.algorithms._hermite_start import REDUCTIONS, Start, start_as_printed, start_efficiently
@@ -46,6 +45,7 @@ from planted.algorithms._hermite_theory import (
 from planted.algorithms._hermite_units import EFFICIENT_DRAWS
 from planted.algorithms._hermite_white import White, whiten_problem
 from planted.algorithms.expand import search_from
+from planted.certificates.searches._run import Run
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows

@@ -27,7 +27,7 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._exact_network import begin_search, complete_units, finish_search
+from planted.certificates.searches._exact_units import begin_search, complete_units, finish_search
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import independent_components

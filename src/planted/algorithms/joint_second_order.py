@@ -35,7 +35,7 @@ from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._exact_network import (
+from planted.certificates.searches._exact_units import (
     ExactSearch,
     begin_search,
     complete_units,

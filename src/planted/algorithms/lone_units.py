@@ -31,7 +31,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, IntArray, Progress, Seed
-from planted.algorithms._exact_network import ExactSearch, begin_search, finish_search, give_up
+from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks

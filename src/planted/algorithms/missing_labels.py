@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array, IntArray, Progress, Seed
-from planted.algorithms._robust_verdict import certify_with_loss
-from planted.algorithms.certificate import RESIDUAL_TOL
+from planted.certificates._certificate import RESIDUAL_TOL
+from planted.certificates._robust import certify_with_loss
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._outlier_table import find_outliers

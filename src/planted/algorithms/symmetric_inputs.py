@@ -41,8 +41,8 @@ from planted.algorithms._symmetric_rows import (
 )
 from planted.algorithms._symmetric_slope import Slope, controlled_slope
 from planted.algorithms._symmetric_theory import rank_evidence, symmetry_test, theorem_evidence
-from planted.algorithms.certificate import Verdict, certify_noiseless, certify_noisy
 from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
+from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence

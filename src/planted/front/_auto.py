@@ -26,7 +26,7 @@ import numpy as np
 
 from planted._clock import OutOfTime, check_time, time_budget
 from planted._typing import Array, Progress, Seed
-from planted.algorithms._resolution import fails_by_resolution_alone
+from planted.certificates._resolution import fails_by_resolution_alone
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.front._diagnose import Facts, check_method

@@ -8,7 +8,7 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms.certificate import degrees_of_freedom
+from planted.certificates._certificate import degrees_of_freedom
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
 from planted.fitting._problem import Problem, prepare_problem

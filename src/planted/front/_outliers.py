@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Seed
-from planted.algorithms.certificate import RESIDUAL_TOL
+from planted.certificates._certificate import RESIDUAL_TOL
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import check_loss, choose_loss, output_scales
 from planted.fitting._outlier_table import OutlierTable, find_outliers

@@ -24,8 +24,8 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms.certificate import Verdict, certify_noisy
-from planted.algorithms.output_covariance import certify_whitened
+from planted.certificates._certificate import Verdict, certify_noisy
+from planted.certificates._output_covariance import certify_whitened
 from planted.fitting._problem import Problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._instruments import FirstStage, first_stage, instrumental_start, rank_of_signal

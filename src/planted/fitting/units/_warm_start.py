@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._exact_network import ExactSearch
+from planted.certificates.searches._exact_units import ExactSearch
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 from planted.results import Recovery

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
-from planted.algorithms.certificate import Verdict, certify_noiseless
+from planted.certificates._certificate import Verdict, certify_noiseless
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence

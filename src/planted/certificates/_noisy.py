@@ -1,4 +1,4 @@
-"""The certificate for noisy data: see `planted.algorithms.certificate`."""
+"""The certificate for noisy data: see `planted.certificates._certificate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.algorithms._certificate_parts import (
+from planted.certificates._lack_of_fit import lack_of_fit
+from planted.certificates._missing_unit import missing_unit_evidence
+from planted.certificates._needless_unit import bend_evidence, needless_unit_evidence
+from planted.certificates._parts import (
     CONDITIONING_TOL,
     Verdict,
     both_sides,
@@ -18,12 +21,9 @@ from planted.algorithms._certificate_parts import (
     model_uncertainty,
     named_failure,
 )
-from planted.algorithms._lack_of_fit import lack_of_fit
-from planted.algorithms._missing_unit import missing_unit_evidence
-from planted.algorithms._needless_unit import bend_evidence, needless_unit_evidence
-from planted.algorithms._residual_sums import ResidualSums, residual_sums
-from planted.algorithms._resolution import resolution_evidence
-from planted.algorithms._split_units import SPLIT_NAME, split_unit_p_value
+from planted.certificates._residual_sums import ResidualSums, residual_sums
+from planted.certificates._resolution import resolution_evidence
+from planted.certificates._split_units import SPLIT_NAME, split_unit_p_value
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, information

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planted.algorithms.certificate import Verdict
+from planted.certificates._certificate import Verdict
 from planted.fitting._problem import Problem
 from planted.fitting.multistart._absolute_form import KinkFit
 from planted.fitting.multistart._attempts import Attempt

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms.certificate import Verdict, certify_noisy, degrees_of_freedom
+from planted.certificates._certificate import Verdict, certify_noisy, degrees_of_freedom
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._standard_errors import information

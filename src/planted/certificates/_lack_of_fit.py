@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from planted.algorithms._residual_sums import ResidualSums, inverse_root
+from planted.certificates._residual_sums import ResidualSums, inverse_root
 from planted.fitting._damping import weigh_blocks
 
 __all__ = ["lack_of_fit"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg, stats
 
-from planted.algorithms._residual_sums import ResidualSums, inverse_root
+from planted.certificates._residual_sums import ResidualSums, inverse_root
 
 __all__ = ["SPLIT_NAME", "largest_root_p_value", "split_unit_p_value"]
 

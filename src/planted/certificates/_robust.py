@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms.certificate import Verdict, certify_noisy
+from planted.certificates._certificate import Verdict, certify_noisy
 from planted.fitting._losses import RobustFit
 from planted.fitting._problem import Problem
 from planted.outcomes import Guarantee, Outcome

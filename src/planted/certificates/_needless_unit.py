@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._missing_unit import noise_limit
+from planted.certificates._missing_unit import noise_limit
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.moments import augment

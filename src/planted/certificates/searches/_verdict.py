@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted.algorithms._expand_checks import (
+from planted.certificates._certificate import Verdict, certify_noiseless
+from planted.certificates._few_outputs import (
     ORIENTATION_GAP,
     SIDE_ROWS,
     count_missed_rows,
     few_outputs_evidence,
     reproduced_rows,
 )
-from planted.algorithms._expand_run import Run
-from planted.algorithms._robust_verdict import certify_with_loss
-from planted.algorithms.certificate import Verdict, certify_noiseless
+from planted.certificates._robust import certify_with_loss
+from planted.certificates.searches._run import Run
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.multistart._absolute_form import KinkFit, prune_units

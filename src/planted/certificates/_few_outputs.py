@@ -15,7 +15,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted._validation import check_weights
-from planted.algorithms.certificate import RESIDUAL_TOL
+from planted.certificates._certificate import RESIDUAL_TOL
 from planted.fitting._problem import Problem
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork

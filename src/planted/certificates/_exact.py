@@ -1,4 +1,4 @@
-"""The certificate for data without noise: see `planted.algorithms.certificate`."""
+"""The certificate for data without noise: see `planted.certificates._certificate`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planted._typing import IntArray
-from planted.algorithms._certificate_parts import (
+from planted.certificates._parts import (
     CONDITIONING_TOL,
     RowChecks,
     Verdict,

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array
-from planted.algorithms._missing_unit import LEVEL, noise_limit
+from planted.certificates._missing_unit import LEVEL, noise_limit
 from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery

@@ -20,9 +20,9 @@ Cost        Two passes over the rows; O((k p)³) algebra.
 
 from __future__ import annotations
 
-from planted.algorithms._certificate_noiseless import RESIDUAL_TOL, certify_noiseless
-from planted.algorithms._certificate_noisy import certify_noisy
-from planted.algorithms._certificate_parts import (
+from planted.certificates._exact import RESIDUAL_TOL, certify_noiseless
+from planted.certificates._noisy import certify_noisy
+from planted.certificates._parts import (
     RowChecks,
     Verdict,
     check_rows_against,

@@ -1,0 +1,1 @@
+"""When may a network be called the planted one?"""

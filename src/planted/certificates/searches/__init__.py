@@ -1,0 +1,1 @@
+"""Searches that end at a certificate; each is shared by several methods."""

@@ -44,11 +44,11 @@ from planted.algorithms._hermite_theory import (
 )
 from planted.algorithms._hermite_units import EFFICIENT_DRAWS
 from planted.algorithms._hermite_white import White, whiten_problem
-from planted.algorithms.expand import search_from
 from planted.certificates.searches._run import Run
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows
+from planted.methods.restarts import search_from
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome

@@ -19,7 +19,7 @@ __all__ = ["Method", "find_method", "methods", "weighing_method"]
 # name -> (module, function); the order is the one in which "auto" tries them: cheap and exact first.
 _MODULES = {
     "complementarity": ("planted.methods.complementarity", "recover_complementarity"),
-    "restarts": ("planted.algorithms.expand", "recover_restarts"),
+    "restarts": ("planted.methods.restarts", "recover_restarts"),
     "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
     "hermite": ("planted.algorithms.hermite", "recover_hermite"),
     "landscape": ("planted.algorithms.landscape", "recover_landscape"),

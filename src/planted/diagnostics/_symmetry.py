@@ -15,8 +15,8 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array, Seed
-from planted.algorithms._symmetric_theory import SymmetryTest
-from planted.algorithms._symmetric_theory import symmetry_test as test_blocks
+from planted.methods.symmetric_inputs._theory import SymmetryTest
+from planted.methods.symmetric_inputs._theory import symmetry_test as test_blocks
 from planted.moments import distinguishing_sums, triangle_weights
 from planted.moments.population import gaussian_distinguishing_matrix
 from planted.outcomes import BadInputError

@@ -20,7 +20,7 @@ __all__ = ["Method", "find_method", "methods", "weighing_method"]
 _MODULES = {
     "complementarity": ("planted.methods.complementarity", "recover_complementarity"),
     "restarts": ("planted.methods.restarts", "recover_restarts"),
-    "symmetric-inputs": ("planted.algorithms.symmetric_inputs", "recover_symmetric_inputs"),
+    "symmetric-inputs": ("planted.methods.symmetric_inputs", "recover_symmetric_inputs"),
     "hermite": ("planted.algorithms.hermite", "recover_hermite"),
     "landscape": ("planted.algorithms.landscape", "recover_landscape"),
     "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from planted.algorithms.symmetric_inputs import recover_symmetric_inputs
 from planted.diagnostics import augmented_matrix
+from planted.methods.symmetric_inputs import recover_symmetric_inputs
 from planted.networks import TwoLayerNetwork, gklw_error
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.rows import RowBlocks

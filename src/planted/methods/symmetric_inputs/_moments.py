@@ -40,8 +40,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._symmetric_slope import Slope, controlled_slope, inverse_roots, learn_single_unit
 from planted.linalg import decompose_symmetric, diagonalise_by_congruence, smat
+from planted.methods.symmetric_inputs._slope import Slope, controlled_slope, inverse_roots, learn_single_unit
 from planted.moments import PairMaps, PairMoments, second_moments, triangle_weights
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError

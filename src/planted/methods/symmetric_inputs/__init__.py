@@ -32,22 +32,22 @@ from scipy import linalg
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._symmetric_rows import (
-    KERNEL_ROWS,
-    bootstrap_exactly,
-    kernel_slope,
-    network_of_rows,
-    recover_from_rows,
-)
-from planted.algorithms._symmetric_slope import Slope, controlled_slope
-from planted.algorithms._symmetric_theory import rank_evidence, symmetry_test, theorem_evidence
-from planted.algorithms.symmetric_moments import VARIANTS, Spectral, recover_from_moments
 from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
 from planted.fitting.units._pursuit import pursue_units
 from planted.linalg import column_space, numerical_rank
+from planted.methods.symmetric_inputs._few_rows import (
+    KERNEL_ROWS,
+    bootstrap_exactly,
+    kernel_slope,
+    network_of_rows,
+    recover_from_rows,
+)
+from planted.methods.symmetric_inputs._moments import VARIANTS, Spectral, recover_from_moments
+from planted.methods.symmetric_inputs._slope import Slope, controlled_slope
+from planted.methods.symmetric_inputs._theory import rank_evidence, symmetry_test, theorem_evidence
 from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

@@ -18,8 +18,8 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._symmetric_slope import slope_of
 from planted.fitting._problem import Problem
+from planted.methods.symmetric_inputs._slope import slope_of
 from planted.moments import (
     PairMaps,
     RowMoments,

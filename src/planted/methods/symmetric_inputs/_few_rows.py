@@ -21,10 +21,10 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms._symmetric_slope import Slope, slope_of
-from planted.algorithms.symmetric_moments import Spectral, null_matrices, separate_outputs
 from planted.fitting.units._pursuit import pursue_units
 from planted.linalg import column_space, svec_outer
+from planted.methods.symmetric_inputs._moments import Spectral, null_matrices, separate_outputs
+from planted.methods.symmetric_inputs._slope import Slope, slope_of
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["KERNEL_ROWS", "bootstrap_exactly", "kernel_slope", "network_of_rows", "recover_from_rows"]

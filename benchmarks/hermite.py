@@ -31,10 +31,10 @@ from numpy.polynomial.hermite_e import hermeval
 
 import planted
 from planted import Recovery, TwoLayerNetwork, simulate
-from planted.algorithms._hermite_matching import match_moments
-from planted.algorithms._hermite_start import best_of_draws
-from planted.algorithms._hermite_units import fix_signs, flip_units, recover_scalars, recover_units
 from planted.fitting._standard_errors import information
+from planted.methods.hermite._matching import match_moments
+from planted.methods.hermite._start import best_of_draws
+from planted.methods.hermite._units import fix_signs, flip_units, recover_scalars, recover_units
 from planted.moments import Draws, SampleHermite, accumulate_normal, fit_polynomial, leading_span
 from planted.moments._hermite_tensors import relu_coefficients
 from planted.moments.population_hermite import PopulationHermite, relu_tensors

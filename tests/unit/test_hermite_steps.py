@@ -10,17 +10,17 @@ from scipy import stats
 
 import planted
 from planted import TwoLayerNetwork, simulate
-from planted.algorithms._hermite_bound import bound_error, unseen_error
-from planted.algorithms._hermite_matching import _normal_equations, match_moments, misfit
-from planted.algorithms._hermite_regression import _solve_in_ball, approximate_function, consolidate
-from planted.algorithms._hermite_theory import (
+from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
+from planted.methods.hermite._bound import bound_error, unseen_error
+from planted.methods.hermite._matching import _normal_equations, match_moments, misfit
+from planted.methods.hermite._regression import _solve_in_ball, approximate_function, consolidate
+from planted.methods.hermite._theory import (
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
     sign_alternatives,
 )
-from planted.algorithms._hermite_units import Units, _merge_duplicates, rows_of_terms
-from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
+from planted.methods.hermite._units import Units, _merge_duplicates, rows_of_terms
 from planted.moments import whitening_map
 from planted.moments.population_hermite import relu_tensors
 from planted.outcomes import BadInputError
@@ -282,7 +282,7 @@ def test_interrupted_work_returns_what_the_moments_show(
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("planted.algorithms.hermite.attempt_from", interrupt)
+    monkeypatch.setattr("planted.methods.hermite.attempt_from", interrupt)
     data = simulate.dataset(
         20_000, n_features=4, n_hidden=k, bias=(-1, 1), outputs="magnitudes", random_state=25
     )

@@ -21,7 +21,7 @@ _MODULES = {
     "complementarity": ("planted.methods.complementarity", "recover_complementarity"),
     "restarts": ("planted.methods.restarts", "recover_restarts"),
     "symmetric-inputs": ("planted.methods.symmetric_inputs", "recover_symmetric_inputs"),
-    "hermite": ("planted.algorithms.hermite", "recover_hermite"),
+    "hermite": ("planted.methods.hermite", "recover_hermite"),
     "landscape": ("planted.algorithms.landscape", "recover_landscape"),
     "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),

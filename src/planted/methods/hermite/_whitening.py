@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms._hermite_start import Sample
 from planted.fitting._problem import Problem
+from planted.methods.hermite._start import Sample
 from planted.moments import joint_moments, whitening_map
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.algorithms._hermite_units import Units
+from planted.methods.hermite._units import Units
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence

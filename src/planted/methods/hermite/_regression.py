@@ -26,8 +26,8 @@ import numpy as np
 from scipy import linalg, optimize
 
 from planted._typing import Array
-from planted.algorithms._hermite_bound import ErrorBound, bound_error
-from planted.algorithms._hermite_units import Units
+from planted.methods.hermite._bound import ErrorBound, bound_error
+from planted.methods.hermite._units import Units
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 from planted.rows import RowBlocks, Sums, accumulate

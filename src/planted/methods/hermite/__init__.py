@@ -33,21 +33,21 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._hermite_bound import bound_error
-from planted.algorithms._hermite_regression import Approximation, approximate_function
-from planted.algorithms._hermite_start import REDUCTIONS, Start, start_as_printed, start_efficiently
-from planted.algorithms._hermite_theory import (
+from planted.certificates.searches._run import Run
+from planted.fitting._problem import Problem, prepare_problem, without_network
+from planted.fitting.multistart._attempts import attempt_from
+from planted.fitting.multistart._rows import split_rows
+from planted.methods.hermite._bound import bound_error
+from planted.methods.hermite._regression import Approximation, approximate_function
+from planted.methods.hermite._start import REDUCTIONS, Start, start_as_printed, start_efficiently
+from planted.methods.hermite._theory import (
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
     offer_alternatives,
 )
-from planted.algorithms._hermite_units import EFFICIENT_DRAWS
-from planted.algorithms._hermite_white import White, whiten_problem
-from planted.certificates.searches._run import Run
-from planted.fitting._problem import Problem, prepare_problem, without_network
-from planted.fitting.multistart._attempts import attempt_from
-from planted.fitting.multistart._rows import split_rows
+from planted.methods.hermite._units import EFFICIENT_DRAWS
+from planted.methods.hermite._whitening import White, whiten_problem
 from planted.methods.restarts import search_from
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork

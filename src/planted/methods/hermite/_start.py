@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from planted._typing import Array, Progress
-from planted.algorithms._hermite_matching import (
+from planted.methods.hermite._matching import (
     MatchedUnits,
     match_moments,
     solve_eigenproblem,
 )
-from planted.algorithms._hermite_units import Units, fix_signs, flip_units, recover_scalars, recover_units
+from planted.methods.hermite._units import Units, fix_signs, flip_units, recover_scalars, recover_units
 from planted.moments import (
     HermiteTensors,
     PolynomialFit,

@@ -7,10 +7,10 @@ import pytest
 
 import planted
 from planted import TwoLayerNetwork, simulate
-from planted.algorithms._landscape_read import invert_rows, read_outputs
 from planted.diagnostics import classify_point
 from planted.fitting.objectives._descent import descend, random_rows
 from planted.fitting.objectives._objectives import population_objective, sample_objective
+from planted.methods.landscape._read import invert_rows, read_outputs
 from planted.outcomes import Outcome
 from planted.reproduce._landscape_theorem import theorem_study
 from planted.reproduce._study import StudyOptions

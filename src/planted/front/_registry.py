@@ -22,7 +22,7 @@ _MODULES = {
     "restarts": ("planted.methods.restarts", "recover_restarts"),
     "symmetric-inputs": ("planted.methods.symmetric_inputs", "recover_symmetric_inputs"),
     "hermite": ("planted.methods.hermite", "recover_hermite"),
-    "landscape": ("planted.algorithms.landscape", "recover_landscape"),
+    "landscape": ("planted.methods.landscape", "recover_landscape"),
     "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),

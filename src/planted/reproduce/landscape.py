@@ -20,13 +20,13 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from planted._typing import Array
-from planted.algorithms._landscape_read import read_outputs
-from planted.algorithms._landscape_sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.diagnostics import classify_point
 from planted.fitting.objectives._descent import descend, random_rows
 from planted.fitting.objectives._hermite import scalar_activation
 from planted.fitting.objectives._objectives import Objective, population_objective, theorem_weights
 from planted.io import atomic_write
+from planted.methods.landscape._read import read_outputs
+from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.networks import glm_error
 from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study

@@ -30,7 +30,6 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms.landscape import landscape_start
 from planted.certificates._certificate import Verdict
 from planted.certificates._few_outputs import weigh_rows, weights_in_memory
 from planted.certificates._missing_unit import lacks_a_unit
@@ -42,6 +41,7 @@ from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import Attempt, attempt_from, attempts, challenge, explain_bulk
 from planted.fitting.multistart._rows import EXACT_RMS, split_rows
 from planted.fitting.multistart._width_path import follow_widths
+from planted.methods.landscape import landscape_start
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 from planted.rows import RowBlocks

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms._landscape_search import LandscapeSearch
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting.objectives._descent import OPTIMISERS
+from planted.methods.landscape._search import LandscapeSearch
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee
 from planted.results import Recovery, Requirements

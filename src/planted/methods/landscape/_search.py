@@ -12,7 +12,6 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.algorithms._landscape_read import invert_rows, read_outputs
 from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
 from planted.fitting._problem import Problem, without_network
 from planted.fitting._refine import Refinement, refine
@@ -25,6 +24,7 @@ from planted.fitting.objectives._objectives import (
     theorem_weights,
 )
 from planted.fitting.objectives._targets import SampleTarget, sample_target
+from planted.methods.landscape._read import invert_rows, read_outputs
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

@@ -19,8 +19,8 @@ from _table import Line, at_least, parse_options, report
 import planted
 from planted import TwoLayerNetwork, simulate
 from planted._streams import data_streams
-from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns
 from planted.linalg import fit_units_exactly
+from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns
 
 SHAPES = ((10, 5, 5), (10, 10, 10), (20, 10, 15), (30, 20, 25))
 INPUTS = ("gaussian", "exponential", "rademacher", "grid", "clustered")

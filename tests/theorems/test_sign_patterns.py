@@ -10,7 +10,7 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.algorithms.sign_enumeration import count_patterns
+from planted.methods.sign_patterns._enumeration import count_patterns
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, DataWarning, Guarantee, Outcome
 from planted.rows import RowBlocks

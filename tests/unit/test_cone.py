@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.linalg import ProgramStatus, column_space, extreme_ray, unit_in_subspace
+from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.simulate import dataset
 
 

@@ -23,7 +23,7 @@ _MODULES = {
     "symmetric-inputs": ("planted.methods.symmetric_inputs", "recover_symmetric_inputs"),
     "hermite": ("planted.methods.hermite", "recover_hermite"),
     "landscape": ("planted.methods.landscape", "recover_landscape"),
-    "sign-patterns": ("planted.algorithms.sign_patterns", "recover_sign_patterns"),
+    "sign-patterns": ("planted.methods.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),
     "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),

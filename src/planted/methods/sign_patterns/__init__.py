@@ -30,11 +30,11 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms.sign_enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
 from planted.fitting.units._quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
 from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
+from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns, units_of_patterns
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks

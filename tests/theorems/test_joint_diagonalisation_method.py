@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.algorithms.joint_second_order import (
+from planted.methods.joint_diagonalisation import (
     _contracted,
     directions_of_matrices,
     hermite_directions,

@@ -24,7 +24,7 @@ _MODULES = {
     "hermite": ("planted.methods.hermite", "recover_hermite"),
     "landscape": ("planted.methods.landscape", "recover_landscape"),
     "sign-patterns": ("planted.methods.sign_patterns", "recover_sign_patterns"),
-    "joint-diagonalisation": ("planted.algorithms.joint_second_order", "recover_joint_diagonalisation"),
+    "joint-diagonalisation": ("planted.methods.joint_diagonalisation", "recover_joint_diagonalisation"),
     "ica": ("planted.algorithms.ica", "recover_ica"),
     "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),
     "gross-errors": ("planted.algorithms.gross_errors", "recover_gross_errors"),

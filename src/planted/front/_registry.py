@@ -25,7 +25,7 @@ _MODULES = {
     "landscape": ("planted.methods.landscape", "recover_landscape"),
     "sign-patterns": ("planted.methods.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.methods.joint_diagonalisation", "recover_joint_diagonalisation"),
-    "ica": ("planted.algorithms.ica", "recover_ica"),
+    "ica": ("planted.methods.ica", "recover_ica"),
     "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),
     "gross-errors": ("planted.algorithms.gross_errors", "recover_gross_errors"),
     "half-spaces": ("planted.algorithms.half_spaces", "recover_half_spaces"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import planted
-from planted.algorithms.lone_units import parallel_groups, predict_lone_samples
+from planted.methods.lone_units import parallel_groups, predict_lone_samples
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
 from planted.simulate import dataset

@@ -26,7 +26,7 @@ _MODULES = {
     "sign-patterns": ("planted.methods.sign_patterns", "recover_sign_patterns"),
     "joint-diagonalisation": ("planted.methods.joint_diagonalisation", "recover_joint_diagonalisation"),
     "ica": ("planted.methods.ica", "recover_ica"),
-    "lone-units": ("planted.algorithms.lone_units", "recover_lone_units"),
+    "lone-units": ("planted.methods.lone_units", "recover_lone_units"),
     "gross-errors": ("planted.algorithms.gross_errors", "recover_gross_errors"),
     "half-spaces": ("planted.algorithms.half_spaces", "recover_half_spaces"),
     "small-network": ("planted.algorithms.small_network", "recover_small_network"),

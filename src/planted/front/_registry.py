@@ -27,7 +27,7 @@ _MODULES = {
     "joint-diagonalisation": ("planted.methods.joint_diagonalisation", "recover_joint_diagonalisation"),
     "ica": ("planted.methods.ica", "recover_ica"),
     "lone-units": ("planted.methods.lone_units", "recover_lone_units"),
-    "gross-errors": ("planted.algorithms.gross_errors", "recover_gross_errors"),
+    "gross-errors": ("planted.methods.gross_errors", "recover_gross_errors"),
     "half-spaces": ("planted.algorithms.half_spaces", "recover_half_spaces"),
     "small-network": ("planted.algorithms.small_network", "recover_small_network"),
 }

@@ -36,7 +36,6 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms.missing_labels import label_counts
 from planted.certificates._certificate import RESIDUAL_TOL, degrees_of_freedom
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.fitting._clipping import prepare_clipped
@@ -53,6 +52,7 @@ from planted.linalg.low_rank_sparse import (
     tuned_weight,
 )
 from planted.methods.complementarity import recover_complementarity
+from planted.methods.gross_errors._missing_labels import label_counts
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

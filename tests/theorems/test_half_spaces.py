@@ -5,7 +5,7 @@ import pytest
 
 import planted
 from planted import Outcome, simulate
-from planted.algorithms.half_space_guesses import (
+from planted.methods.half_spaces.printed import (
     GuessGrid,
     guess_half_spaces,
     half_space_of_labels,

@@ -28,7 +28,7 @@ _MODULES = {
     "ica": ("planted.methods.ica", "recover_ica"),
     "lone-units": ("planted.methods.lone_units", "recover_lone_units"),
     "gross-errors": ("planted.methods.gross_errors", "recover_gross_errors"),
-    "half-spaces": ("planted.algorithms.half_spaces", "recover_half_spaces"),
+    "half-spaces": ("planted.methods.half_spaces", "recover_half_spaces"),
     "small-network": ("planted.algorithms.small_network", "recover_small_network"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})

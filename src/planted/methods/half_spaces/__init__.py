@@ -32,7 +32,6 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.algorithms.half_space_guesses import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
 from planted.certificates._certificate import Verdict
 from planted.certificates._output_covariance import certify_whitened
 from planted.certificates._robust import certify_with_loss
@@ -43,6 +42,7 @@ from planted.fitting._problem import Problem, without_network
 from planted.fitting.multistart._candidates import MIN_ROWS, best_candidate
 from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._instruments import FirstStage, first_stage, rank_of_signal
+from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
 from planted.methods.joint_diagonalisation import hermite_directions
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome

@@ -29,7 +29,7 @@ _MODULES = {
     "lone-units": ("planted.methods.lone_units", "recover_lone_units"),
     "gross-errors": ("planted.methods.gross_errors", "recover_gross_errors"),
     "half-spaces": ("planted.methods.half_spaces", "recover_half_spaces"),
-    "small-network": ("planted.algorithms.small_network", "recover_small_network"),
+    "small-network": ("planted.methods.small_network", "recover_small_network"),
 }
 _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
 

@@ -34,9 +34,9 @@ from _scale_products import (
 from _table import RESULTS, Line, parse_options, report
 
 import planted
-from planted.front import predict_cost
 from planted.moments import accumulate_normal, joint_moments
 from planted.moments._normal import NormalSummand
+from planted.recovery import predict_cost
 from planted.rows import RowBlocks, accumulate, pack_sums
 
 FLAT, SPEED_UP, MEMORY = 1.05, 1.7, 1e9
@@ -47,7 +47,7 @@ CHILD = """
 import json, resource, sys, time
 import numpy as np
 import planted
-from planted.front import predict_cost
+from planted.recovery import predict_cost
 from planted.moments import RowBlocks, accumulate_normal
 sys.path.insert(0, sys.argv[2])
 from scale import generated, teacher

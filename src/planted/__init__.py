@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from planted.algorithms.memorize_result import Memory
     from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
-    from planted.front import (
-        Diagnosis,
-        diagnose,
-        methods,
-        outliers,
-        recover,
-        recover_from_sums,
-        standard_errors,
-    )
     from planted.io import (
         checkpointed,
         export_network,
@@ -43,6 +34,15 @@ if TYPE_CHECKING:
     )
     from planted.outcomes import Guarantee, Outcome
     from planted.queries import compare, identify
+    from planted.recovery import (
+        Diagnosis,
+        diagnose,
+        methods,
+        outliers,
+        recover,
+        recover_from_sums,
+        standard_errors,
+    )
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
     from planted.rows import RowBlocks
 
@@ -91,9 +91,9 @@ _HOMES = {
     "checkpointed": "planted.io",
     "on_cluster": "planted.distributed",
     "open_blocks": "planted.io",
-    "recover_from_sums": "planted.front",
-    "Diagnosis": "planted.front",
-    "diagnose": "planted.front",
+    "recover_from_sums": "planted.recovery",
+    "Diagnosis": "planted.recovery",
+    "diagnose": "planted.recovery",
     "Evidence": "planted.results",
     "Guarantee": "planted.outcomes",
     "MemorizingClassifier": "planted.estimators",
@@ -116,11 +116,11 @@ _HOMES = {
     "load_network": "planted.io",
     "match_units": "planted.networks",
     "memorize": "planted.algorithms.memorize",
-    "methods": "planted.front",
-    "outliers": "planted.front",
+    "methods": "planted.recovery",
+    "outliers": "planted.recovery",
     "parameter_error": "planted.networks",
-    "recover": "planted.front",
-    "standard_errors": "planted.front",
+    "recover": "planted.recovery",
+    "standard_errors": "planted.recovery",
     "to_sklearn": "planted.io",
     "to_torch": "planted.io",
 }

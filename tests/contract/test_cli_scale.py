@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import planted
 from planted.cli import app
-from planted.front import predict_cost
 from planted.io import write_table
+from planted.recovery import predict_cost
 
 DATA = planted.simulate.dataset(
     240, n_features=4, n_hidden=3, n_outputs=3, law="exponential", activity=(0.3, 0.7), random_state=11

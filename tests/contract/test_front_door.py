@@ -10,8 +10,8 @@ import planted
 from planted import Outcome, simulate
 from planted._clock import OutOfTime, check_time, time_budget
 from planted.diagnostics import estimate_noise, gaussianity_test, symmetry_test
-from planted.front import Method, _auto, find_method
 from planted.outcomes import BadInputError
+from planted.recovery import Method, _auto, find_method
 from planted.reporting import summarise_diagnosis
 
 EXACT = simulate.dataset(

@@ -200,7 +200,7 @@ def weighted_bits(blocks):
 
 def test_dask_collections_are_summed_where_they_are(client, expected, folder):
     X, Y = (da.from_array(part, chunks=(PART, -1)) for part in (DATA.X, DATA.Y))
-    mapped = joint_moments(planted.front._blocks.blocks_of(X, Y))
+    mapped = joint_moments(planted.recovery._blocks.blocks_of(X, Y))
     whole = joint_moments(RowBlocks.from_arrays(DATA.X, DATA.Y))  # the same partitions, in one block each
     np.testing.assert_allclose(mapped.scatter, whole.scatter, rtol=1e-12)
     frame = dd.read_parquet(folder)

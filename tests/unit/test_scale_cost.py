@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import planted
-from planted.front import predict_cost
-from planted.front._cost import FEATURE_SECONDS, FLOP_RATE, READ_RATE, START_SECONDS
 from planted.outcomes import BadInputError
+from planted.recovery import predict_cost
+from planted.recovery._cost import FEATURE_SECONDS, FLOP_RATE, READ_RATE, START_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def test_diagnose_predicts():
 
 
 def test_sums_that_do_not_fit_are_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr("planted.front._cost.available_memory", lambda: 10**9)
+    monkeypatch.setattr("planted.recovery._cost.available_memory", lambda: 10**9)
     reads = []
 
     def rows():

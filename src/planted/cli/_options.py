@@ -29,7 +29,7 @@ VARIADIC = ("--targets", "--features", "--sums")
 
 def complete_method(incomplete: str) -> list[str]:
     """Offer the names of methods to the shell."""
-    from planted.front import methods
+    from planted.recovery import methods
 
     return [name for name in ("auto", *methods()) if name.startswith(incomplete)]
 

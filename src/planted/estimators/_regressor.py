@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from planted._typing import Array
 from planted._validation import CheckedData, check_features, check_rows, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
-from planted.front import recover
 from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
+from planted.recovery import recover
 from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]

@@ -14,12 +14,12 @@ from planted._typing import Array, Progress, Seed
 from planted.algorithms.identify import COARSE, BlackBox, Identification, identify_network
 from planted.algorithms.refine_answers import refine_on_answers
 from planted.fitting._problem import Scaling
-from planted.front import recover
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.queries._oracles import Oracle, as_oracle
 from planted.queries._session import BudgetSpentError, QuerySession
 from planted.queries._verdict import Answer, judge, judge_budget
+from planted.recovery import recover
 from planted.results import Provenance, Recovery, Unavailable
 
 __all__ = ["identify"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from planted.reporting._content import Report, Section, Table, Verdict, format_number, to_plain
 
 if TYPE_CHECKING:
-    from planted.front import Diagnosis
+    from planted.recovery import Diagnosis
 
 __all__ = ["summarise_diagnosis"]
 

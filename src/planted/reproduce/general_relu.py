@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.front import recover
 from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
+from planted.recovery import recover
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.results import Recovery
 from planted.rows import RowBlocks

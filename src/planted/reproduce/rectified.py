@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from planted.front import recover
 from planted.networks import parameter_error
 from planted.outcomes import Outcome
+from planted.recovery import recover
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.simulate import Conditioned, IllConditionedPair, dataset, hard_instance, inputs
 

@@ -21,12 +21,12 @@ from planted._validation import check_n_hidden
 from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting.units._instruments import first_stage, rank_of_signal
-from planted.front._blocks import blocks_of
-from planted.front._cost import Cost, predict_cost
-from planted.front._registry import methods
 from planted.linalg import column_space, numerical_rank
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
+from planted.recovery._blocks import blocks_of
+from planted.recovery._cost import Cost, predict_cost
+from planted.recovery._registry import methods
 from planted.results import Evidence, Requirements
 from planted.rows import RowBlocks, Sums, accumulate
 

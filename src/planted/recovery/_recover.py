@@ -9,13 +9,13 @@ from typing import Any
 from planted._clock import OutOfTime, time_budget
 from planted._typing import Progress, Seed
 from planted._validation import check_n_hidden
-from planted.front._auto import nothing_found, recover_automatically
-from planted.front._blocks import blocks_and_notices
-from planted.front._cost import require_room
-from planted.front._missing import masked_blocks, recover_despite_missing
-from planted.front._registry import find_method, weighing_method
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
+from planted.recovery._auto import nothing_found, recover_automatically
+from planted.recovery._blocks import blocks_and_notices
+from planted.recovery._cost import require_room
+from planted.recovery._missing import masked_blocks, recover_despite_missing
+from planted.recovery._registry import find_method, weighing_method
 from planted.results import Recovery
 from planted.rows import RowBlocks
 

@@ -15,8 +15,8 @@ from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._sandwich import bootstrap_errors, sandwich_errors
 from planted.fitting._standard_errors import information
-from planted.front._blocks import blocks_of
 from planted.networks import TwoLayerNetwork
+from planted.recovery._blocks import blocks_of
 from planted.results import Unavailable, Uncertainty
 from planted.rows import RowBlocks
 

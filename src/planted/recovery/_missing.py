@@ -10,13 +10,13 @@ import numpy as np
 
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_rows
-from planted.front._registry import find_method
 from planted.methods.gross_errors._missing_labels import (
     complete_rows,
     judge_with_incomplete_rows,
     label_counts,
 )
 from planted.outcomes import BadInputError, Outcome
+from planted.recovery._registry import find_method
 from planted.results import Recovery
 from planted.rows import RowBlocks
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planted.front._recover import recover
 from planted.moments import RowSummary
+from planted.recovery._recover import recover
 from planted.results import Evidence, Recovery
 from planted.rows import RowBlocks
 

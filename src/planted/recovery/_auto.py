@@ -29,9 +29,9 @@ from planted._typing import Array, Progress, Seed
 from planted.certificates._resolution import fails_by_resolution_alone
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
-from planted.front._diagnose import Facts, check_method
-from planted.front._registry import Method, find_method, methods
 from planted.outcomes import Guarantee, Outcome
+from planted.recovery._diagnose import Facts, check_method
+from planted.recovery._registry import Method, find_method, methods
 from planted.results import Evidence, Provenance, Recovery, Unavailable
 from planted.rows import RowBlocks, sample_rows
 

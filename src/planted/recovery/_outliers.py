@@ -11,9 +11,9 @@ from planted.certificates._certificate import RESIDUAL_TOL
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import check_loss, choose_loss, output_scales
 from planted.fitting._outlier_table import OutlierTable, find_outliers
-from planted.front._missing import masked_blocks
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
+from planted.recovery._missing import masked_blocks
 
 __all__ = ["outliers"]
 

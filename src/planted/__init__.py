@@ -12,8 +12,6 @@ from planted._version import __version__
 
 if TYPE_CHECKING:
     from planted import diagnostics, simulate
-    from planted.algorithms.memorize import memorize
-    from planted.algorithms.memorize_result import Memory
     from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
     from planted.io import (
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
         to_sklearn,
         to_torch,
     )
+    from planted.memorization._memorize import memorize
+    from planted.memorization._result import Memory
     from planted.networks import (
         ThreeLayerNetwork,
         TwoLayerNetwork,
@@ -98,7 +98,7 @@ _HOMES = {
     "Guarantee": "planted.outcomes",
     "MemorizingClassifier": "planted.estimators",
     "MemorizingRegressor": "planted.estimators",
-    "Memory": "planted.algorithms.memorize_result",
+    "Memory": "planted.memorization._result",
     "Outcome": "planted.outcomes",
     "Recovery": "planted.results",
     "Requirements": "planted.results",
@@ -115,7 +115,7 @@ _HOMES = {
     "import_network": "planted.io",
     "load_network": "planted.io",
     "match_units": "planted.networks",
-    "memorize": "planted.algorithms.memorize",
+    "memorize": "planted.memorization._memorize",
     "methods": "planted.recovery",
     "outliers": "planted.recovery",
     "parameter_error": "planted.networks",

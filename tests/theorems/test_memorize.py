@@ -9,9 +9,9 @@ import pytest
 
 import planted
 from planted._streams import data_streams
-from planted.algorithms.memorize_constants import theorem_constants
-from planted.algorithms.memorize_kernel import form_kernel, monomials
-from planted.algorithms.memorize_theory import (
+from planted.memorization._constants import theorem_constants
+from planted.memorization._kernel import form_kernel, monomials
+from planted.memorization._theory import (
     curvature_matrix,
     hessian_product,
     landscape_bound,
@@ -115,7 +115,7 @@ def test_lemma_3_smallest_hessian_eigenvalue_is_the_norm_of_the_curvature_matrix
 
 
 def test_hessian_product_agrees_with_differences_of_the_gradient() -> None:
-    from planted.algorithms.memorize_weights import loss_and_gradient
+    from planted.memorization._weights import loss_and_gradient
 
     X, y = uniform_data(20, 5, 12)
     (rng,) = data_streams(13, 1)

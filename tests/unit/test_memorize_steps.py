@@ -11,18 +11,18 @@ import planted
 from planted._clock import time_budget
 from planted._streams import data_streams
 from planted._validation import check_rows
-from planted.algorithms.memorize import SOLVERS
-from planted.algorithms.memorize_cg import _smoothed, merge_curves, pair_preconditioner, solve_cg
-from planted.algorithms.memorize_evidence import find_contradiction
-from planted.algorithms.memorize_kernel import form_kernel, solve_ridge
-from planted.algorithms.memorize_task import (
+from planted.memorization._cg import _smoothed, merge_curves, pair_preconditioner, solve_cg
+from planted.memorization._evidence import find_contradiction
+from planted.memorization._kernel import form_kernel, solve_ridge
+from planted.memorization._memorize import SOLVERS
+from planted.memorization._task import (
     MemoryTask,
     kernel_product,
     quadratic_forms,
     signed_units,
     weighted_gram,
 )
-from planted.algorithms.memorize_weights import check_width, loss_and_gradient
+from planted.memorization._weights import check_width, loss_and_gradient
 from planted.networks import ThreeLayerNetwork
 from planted.outcomes import BadInputError
 

@@ -18,7 +18,7 @@ from planted.cli._options import FeaturesOption, SeedOption, TargetsOption, chec
 
 if TYPE_CHECKING:
     from planted._typing import Array
-    from planted.algorithms.memorize_result import Memory
+    from planted.memorization._result import Memory
 
 __all__ = ["fetch_mnist", "memorize"]
 

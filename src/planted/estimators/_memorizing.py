@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from planted._typing import Array
 from planted._validation import check_features, check_finite, check_rows
-from planted.algorithms.memorize import memorize
-from planted.algorithms.memorize_result import Memory, MemoryOutcome
+from planted.memorization._memorize import memorize
+from planted.memorization._result import Memory, MemoryOutcome
 from planted.outcomes import BadInputError, DataWarning, RecoveryWarning
 
 __all__ = ["MemorizingClassifier", "MemorizingRegressor"]

@@ -16,9 +16,9 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array
-from planted.algorithms.memorize import memorize
-from planted.algorithms.memorize_result import Memory
 from planted.io._mnist import ImageSet
+from planted.memorization._memorize import memorize
+from planted.memorization._result import Memory
 from planted.outcomes import DataWarning
 from planted.reproduce._images import (
     SETTINGS,

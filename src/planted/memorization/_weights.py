@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms.memorize_task import quadratic_forms, weighted_gram
+from planted.memorization._task import quadratic_forms, weighted_gram
 from planted.outcomes import BadInputError
 
 __all__ = ["check_width", "half_signs", "loss_and_gradient", "stack_outputs"]

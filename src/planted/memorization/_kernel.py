@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from planted._conversion import require_memory
 from planted._typing import Array
-from planted.algorithms.memorize_task import (
+from planted.memorization._task import (
     MemoryFit,
     MemoryTask,
     quadratic_forms,

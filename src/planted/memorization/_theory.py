@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from planted._typing import Array
-from planted.algorithms.memorize_task import quadratic_forms, weighted_gram
+from planted.memorization._task import quadratic_forms, weighted_gram
 
 __all__ = [
     "curvature_matrix",

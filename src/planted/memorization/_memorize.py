@@ -32,16 +32,16 @@ import numpy as np
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Progress, Seed
 from planted._validation import CheckedData, check_rows
-from planted.algorithms.memorize_adam import solve_adam
-from planted.algorithms.memorize_cg import solve_cg
-from planted.algorithms.memorize_descent import solve_pgd
-from planted.algorithms.memorize_evidence import gather_conditions, gather_evidence, judge
-from planted.algorithms.memorize_kernel import solve_direct, solve_ridge
-from planted.algorithms.memorize_lbfgs import solve_lbfgs
-from planted.algorithms.memorize_low_rank import solve_low_rank
-from planted.algorithms.memorize_result import Memory
-from planted.algorithms.memorize_task import MemoryFit, MemoryTask
-from planted.algorithms.memorize_units import draw_features, restore, standardise
+from planted.memorization._adam import solve_adam
+from planted.memorization._cg import solve_cg
+from planted.memorization._evidence import gather_conditions, gather_evidence, judge
+from planted.memorization._kernel import solve_direct, solve_ridge
+from planted.memorization._lbfgs import solve_lbfgs
+from planted.memorization._low_rank import solve_low_rank
+from planted.memorization._result import Memory
+from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization._units import draw_features, restore, standardise
+from planted.memorization.printed import solve_pgd
 from planted.outcomes import BadInputError
 from planted.results import Provenance
 

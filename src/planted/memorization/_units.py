@@ -20,7 +20,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import CheckedData
-from planted.algorithms.memorize_task import MemoryFit
+from planted.memorization._task import MemoryFit
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.networks._three_layers import LARGEST_POWER
 from planted.outcomes import BadInputError

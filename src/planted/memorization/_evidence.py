@@ -22,11 +22,11 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import CheckedData
-from planted.algorithms.memorize_constants import predicted_iterations
-from planted.algorithms.memorize_kernel import RANK_TOL, form_kernel
-from planted.algorithms.memorize_result import MemoryOutcome
-from planted.algorithms.memorize_task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
-from planted.algorithms.memorize_theory import (
+from planted.memorization._constants import predicted_iterations
+from planted.memorization._kernel import RANK_TOL, form_kernel
+from planted.memorization._result import MemoryOutcome
+from planted.memorization._task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
+from planted.memorization._theory import (
     curvature_matrix,
     landscape_bound,
     smallest_hessian_eigenvalue,

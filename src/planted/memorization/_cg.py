@@ -36,7 +36,7 @@ from scipy.linalg import blas
 
 from planted._conversion import require_memory
 from planted._typing import Array, IntArray
-from planted.algorithms.memorize_task import (
+from planted.memorization._task import (
     MemoryFit,
     MemoryTask,
     kernel_product,

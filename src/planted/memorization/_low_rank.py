@@ -24,9 +24,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.algorithms.memorize_cg import merge_curves
-from planted.algorithms.memorize_task import MemoryFit, MemoryTask
-from planted.algorithms.memorize_theory import curvature_matrix
+from planted.memorization._cg import merge_curves
+from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization._theory import curvature_matrix
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_low_rank"]

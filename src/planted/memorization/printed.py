@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms.memorize_cg import merge_curves
-from planted.algorithms.memorize_constants import DescentConstants, predicted_iterations, theorem_constants
-from planted.algorithms.memorize_kernel import form_kernel
-from planted.algorithms.memorize_task import MemoryFit, MemoryTask, kernel_product
-from planted.algorithms.memorize_weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization._cg import merge_curves
+from planted.memorization._constants import DescentConstants, predicted_iterations, theorem_constants
+from planted.memorization._kernel import form_kernel
+from planted.memorization._task import MemoryFit, MemoryTask, kernel_product
+from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_pgd"]

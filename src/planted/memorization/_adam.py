@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.algorithms.memorize_cg import merge_curves
-from planted.algorithms.memorize_task import MemoryFit, MemoryTask
-from planted.algorithms.memorize_weights import check_width, half_signs, stack_outputs
+from planted.memorization._cg import merge_curves
+from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization._weights import check_width, half_signs, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_adam"]

@@ -1,0 +1,1 @@
+"""Memorise any labels with few units."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planted import diagnostics, simulate
     from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
+    from planted.identification import compare, identify
     from planted.io import (
         checkpointed,
         export_network,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         parameter_error,
     )
     from planted.outcomes import Guarantee, Outcome
-    from planted.queries import compare, identify
     from planted.recovery import (
         Diagnosis,
         diagnose,
@@ -109,9 +109,9 @@ _HOMES = {
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",
     "UnitMatching": "planted.networks",
-    "compare": "planted.queries",
+    "compare": "planted.identification",
     "export_network": "planted.io",
-    "identify": "planted.queries",
+    "identify": "planted.identification",
     "import_network": "planted.io",
     "load_network": "planted.io",
     "match_units": "planted.networks",

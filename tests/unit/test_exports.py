@@ -23,8 +23,8 @@ from planted import (
     to_sklearn,
     to_torch,
 )
+from planted.identification import OracleError, as_oracle, simplify
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
-from planted.queries import OracleError, as_oracle, simplify
 
 NET = simulate.teacher(6, 4, 3, bias=(-0.5, 0.5), random_state=2)
 ROWS = np.random.default_rng(5).standard_normal((40, 6))

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from planted import Outcome, identify, parameter_error, simulate
-from planted.algorithms._jumps import Jumps
-from planted.algorithms.breakpoints import find_breakpoints
-from planted.algorithms.orientation import orient_units
-from planted.algorithms.rounding import calibrate_rounding
+from planted.identification import OracleError, as_oracle
+from planted.identification._breakpoints import find_breakpoints
+from planted.identification._jumps import Jumps
+from planted.identification._orientation import orient_units
+from planted.identification._rounding import calibrate_rounding
 from planted.outcomes import BadInputError, FileFormatError
-from planted.queries import OracleError, as_oracle
 
 NET = simulate.teacher(5, 3, 2, bias=(-0.5, 0.5), random_state=6)
 

@@ -16,8 +16,8 @@ from planted.cli._recover import print_verdict
 from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:
+    from planted.identification import Comparison
     from planted.networks import TwoLayerNetwork
-    from planted.queries import Comparison
 
 __all__ = ["compare_models", "export", "identify", "print_comparison", "read_any_network", "simplify"]
 
@@ -142,7 +142,7 @@ def simplify(
     """Reduce a network to its smallest equal and say what became of its units."""
     check_folder(out)
     check_tolerance(tol)
-    from planted.queries import simplify as reduce_network
+    from planted.identification import simplify as reduce_network
 
     net = read_any_network(network)
     found = reduce_network(net, tol=tol)

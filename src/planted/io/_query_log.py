@@ -23,7 +23,7 @@ from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["QueryLog"]
 
-FORMAT = "planted.queries"
+FORMAT = "planted.identification"
 SCHEMA = 1
 LONGEST_HEADER = 4096
 COUNT_BYTES, CRC_BYTES = 8, 4

@@ -11,14 +11,14 @@ import numpy as np
 
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
-from planted.algorithms.identify import COARSE, BlackBox, Identification, identify_network
-from planted.algorithms.refine_answers import refine_on_answers
 from planted.fitting._problem import Scaling
+from planted.identification._oracles import Oracle, as_oracle
+from planted.identification._refine_answers import refine_on_answers
+from planted.identification._search import COARSE, BlackBox, Identification, identify_network
+from planted.identification._session import BudgetSpentError, QuerySession
+from planted.identification._verdict import Answer, judge, judge_budget
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
-from planted.queries._oracles import Oracle, as_oracle
-from planted.queries._session import BudgetSpentError, QuerySession
-from planted.queries._verdict import Answer, judge, judge_budget
 from planted.recovery import recover
 from planted.results import Provenance, Recovery, Unavailable
 

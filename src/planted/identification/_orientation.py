@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from planted._typing import Array, BoolArray
-from planted.algorithms._jumps import Jumps, Measurement
+from planted.identification._jumps import Jumps, Measurement
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]

@@ -7,9 +7,9 @@ from os import PathLike
 import numpy as np
 
 from planted._typing import Array
+from planted.identification._oracles import Oracle
 from planted.io._query_log import QueryLog
 from planted.outcomes import PlantedError
-from planted.queries._oracles import Oracle
 
 __all__ = ["BudgetSpentError", "OracleError", "QuerySession"]
 

@@ -30,11 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray, Progress
-from planted.algorithms._jumps import Jumps, Line, Measurement
-from planted.algorithms.breakpoints import LineScan, find_breakpoints
-from planted.algorithms.gradient_jumps import measure_units, rough_units
-from planted.algorithms.orientation import Orientation, build_network, estimate_rest, orient_units
-from planted.algorithms.rounding import N_SEGMENTS, Rounding, calibrate_rounding
+from planted.identification._breakpoints import LineScan, find_breakpoints
+from planted.identification._gradient_jumps import measure_units, rough_units
+from planted.identification._jumps import Jumps, Line, Measurement
+from planted.identification._orientation import Orientation, build_network, estimate_rest, orient_units
+from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["BlackBox", "Identification", "Refusal", "identify_network"]

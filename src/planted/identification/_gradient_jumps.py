@@ -27,9 +27,9 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.algorithms._jumps import Jumps, Line, Measurement
-from planted.algorithms.breakpoints import LineScan
-from planted.algorithms.rounding import Rounding
+from planted.identification._breakpoints import LineScan
+from planted.identification._jumps import Jumps, Line, Measurement
+from planted.identification._rounding import Rounding
 
 __all__ = ["measure_units", "rough_units"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from planted.algorithms.identify import N_CHECKS, Identification, Refusal
+from planted.identification._search import N_CHECKS, Identification, Refusal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence

@@ -12,11 +12,11 @@ from scipy.spatial.distance import cdist
 
 from planted._streams import solver_streams
 from planted._typing import Array, Seed
+from planted.identification._oracles import as_oracle
+from planted.identification._session import QuerySession
 from planted.networks import TwoLayerNetwork
 from planted.networks._kinks import group_units, scale_units, sum_groups
 from planted.outcomes import BadInputError
-from planted.queries._oracles import as_oracle
-from planted.queries._session import QuerySession
 
 __all__ = ["Comparison", "compare"]
 

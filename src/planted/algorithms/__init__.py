@@ -1,1 +1,0 @@
-"""One file per algorithm: rows or moments in, `Recovery` out."""

@@ -1,0 +1,18 @@
+"""Query access: read a network back by asking it, compare black boxes, reduce networks."""
+
+from planted.identification._compare import Comparison, compare
+from planted.identification._identify import identify
+from planted.identification._oracles import Oracle, as_oracle
+from planted.identification._session import OracleError
+from planted.identification._simplify import Simplification, simplify
+
+__all__ = [
+    "Comparison",
+    "Oracle",
+    "OracleError",
+    "Simplification",
+    "as_oracle",
+    "compare",
+    "identify",
+    "simplify",
+]

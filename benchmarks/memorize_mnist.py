@@ -17,7 +17,7 @@ import numpy as np
 from _table import Line, parse_options, report
 
 import planted
-from planted.io._mnist import ImageSet
+from planted.io.tables._mnist import ImageSet
 from planted.reproduce import StudyOptions
 from planted.reproduce._images import (
     SETTINGS,

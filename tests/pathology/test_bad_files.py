@@ -14,7 +14,7 @@ import pytest
 from pyarrow import feather, parquet
 
 from planted import _conversion
-from planted.io._tables import iter_table, read_table
+from planted.io.tables._tables import iter_table, read_table
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, PlantedError
 
 VALUES = np.random.default_rng(8).standard_normal((200, 3))

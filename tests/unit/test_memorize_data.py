@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from planted.cli._main import app
-from planted.io import _mnist
-from planted.io._mnist import fetch_mnist, load_mnist, read_idx
+from planted.io.tables import _mnist
+from planted.io.tables._mnist import fetch_mnist, load_mnist, read_idx
 from planted.outcomes import BadInputError, FileFormatError
 from planted.reproduce import StudyOptions, find_study
 from planted.reproduce._images import SETTINGS, adam_options, load_images, prepare_images

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from planted.io import load_network, save_network
-from planted.io._atomic import atomic_write
+from planted.io.state._atomic import atomic_write
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import FileFormatError
 
@@ -199,7 +199,9 @@ def test_numbers_that_come_back_different_are_not_kept(tmp_path, monkeypatch):
     old = random_net(1)
     save_network(old, path)
     with monkeypatch.context() as patch:
-        patch.setattr("planted.io._networks.format_tensors", lambda *args, **kwargs: path.read_bytes())
+        patch.setattr(
+            "planted.io.networks._safetensors.format_tensors", lambda *args, **kwargs: path.read_bytes()
+        )
         with pytest.raises(FileFormatError, match="read back differ"):
             save_network(random_net(2), path)
     assert_identical(load_network(path), old)

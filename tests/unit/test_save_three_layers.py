@@ -108,7 +108,7 @@ def test_random_damage_never_ends_in_another_error(tmp_path_factory, data):
 
 def rewrite(path, change, *, sign=False):
     """Change the header of a saved network with a function of (header, record); sign it again if asked."""
-    from planted.io import _networks
+    from planted.io.networks import _safetensors
 
     contents = path.read_bytes()
     end = 8 + int.from_bytes(contents[:8], "little")

@@ -169,7 +169,7 @@ def test_a_disk_that_fills_up_is_warned_of_once(tmp_path, monkeypatch):
     def no_space(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("planted.io._atomic._flush_to_disk", no_space)
+    monkeypatch.setattr("planted.io.state._atomic._flush_to_disk", no_space)
     with pytest.warns(DataWarning, match="No space left on device") as caught:
         accumulate(blocks, Counting())
         accumulate(blocks, Counting())

@@ -64,6 +64,6 @@ def read_inputs(path: Path, *, features: list[str] | None, n_features: int) -> A
 
 def write_page(path: Path, page: str) -> None:
     """Write a text file as a whole or not at all."""
-    from planted.io._atomic import atomic_write
+    from planted.io.state._atomic import atomic_write
 
     atomic_write(path, lambda partial: partial.write_text(page, encoding="utf-8"))

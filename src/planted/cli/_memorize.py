@@ -90,7 +90,7 @@ def fetch_mnist(
 
     Files that are there and right are kept.
     """
-    from planted.io._mnist import fetch_mnist as fetch
+    from planted.io.tables._mnist import fetch_mnist as fetch
 
     files = fetch(folder)
     for path in files:

@@ -77,7 +77,7 @@ def _write_samples(out: Path, world: Dataset) -> None:
     if out.suffix.lower() == ".npz":
         import numpy as np
 
-        from planted.io._atomic import atomic_write
+        from planted.io.state._atomic import atomic_write
 
         atomic_write(out, lambda partial: np.savez(partial, X=world.X, Y=world.Y))
         return

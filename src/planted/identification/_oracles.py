@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.io._onnx_models import read_onnx_model
+from planted.io.networks._onnx_models import read_onnx_model
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.identification._oracles import Oracle
-from planted.io._query_log import QueryLog
+from planted.io.state._query_log import QueryLog
 from planted.outcomes import PlantedError
 
 __all__ = ["BudgetSpentError", "OracleError", "QuerySession"]

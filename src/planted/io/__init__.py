@@ -1,13 +1,13 @@
 """Files in and out: saved networks, and tables of data."""
 
-from planted.io._atomic import atomic_write
-from planted.io._blocks import open_blocks
-from planted.io._checkpoint import Checkpoint, checkpointed
-from planted.io._exports import Export, export_network, import_network, to_sklearn, to_torch
-from planted.io._networks import load_network, load_two_layers, save_network
-from planted.io._sums import read_sums, write_sums
-from planted.io._table_write import write_table
-from planted.io._tables import Table, iter_table, read_table
+from planted.io.networks._exports import Export, export_network, import_network, to_sklearn, to_torch
+from planted.io.networks._safetensors import load_network, load_two_layers, save_network
+from planted.io.state._atomic import atomic_write
+from planted.io.state._checkpoint import Checkpoint, checkpointed
+from planted.io.state._sums import read_sums, write_sums
+from planted.io.tables._blocks import open_blocks
+from planted.io.tables._tables import Table, iter_table, read_table
+from planted.io.tables._write import write_table
 
 __all__ = [
     "Checkpoint",

@@ -244,7 +244,7 @@ class TwoLayerNetwork:
         path : path-like
             Where to write. An existing file is replaced only when the new one is complete.
         """
-        from planted.io._networks import save_network
+        from planted.io.networks._safetensors import save_network
 
         save_network(self, path)
 

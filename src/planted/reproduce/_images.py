@@ -13,7 +13,7 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array
-from planted.io._mnist import ImageSet, load_mnist
+from planted.io.tables._mnist import ImageSet, load_mnist
 from planted.outcomes import BadInputError
 from planted.reproduce._study import StudyOptions
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array
-from planted.io._mnist import ImageSet
+from planted.io.tables._mnist import ImageSet
 from planted.memorization._memorize import memorize
 from planted.memorization._result import Memory
 from planted.outcomes import DataWarning

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.io._table_source import Source, damaged
+from planted.io.tables._source import Source, damaged
 from planted.outcomes import BadInputTypeError, FileFormatError
 
 __all__ = ["MISSING_TEXTS", "open_csv"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from planted.io._table_source import Source
+from planted.io.tables._source import Source
 from planted.outcomes import BadInputError
 
 __all__ = ["Column", "choose_columns"]

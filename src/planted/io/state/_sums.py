@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from planted._version import __version__
-from planted.io._atomic import atomic_write
+from planted.io.state._atomic import atomic_write
 from planted.moments import RowSummary
 from planted.outcomes import BadInputError, FileFormatError
 from planted.rows import kind_of, pack_sums, unpack_sums

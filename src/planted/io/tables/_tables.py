@@ -18,11 +18,11 @@ import numpy as np
 from planted._conversion import require_memory
 from planted._typing import Array
 from planted._validation import check_finite
-from planted.io._table_arrays import open_npy, open_npz
-from planted.io._table_arrow import open_feather, open_parquet
-from planted.io._table_columns import Column, choose_columns
-from planted.io._table_csv import open_csv
-from planted.io._table_source import Source
+from planted.io.tables._arrays import open_npy, open_npz
+from planted.io.tables._arrow import open_feather, open_parquet
+from planted.io.tables._columns import Column, choose_columns
+from planted.io.tables._csv import open_csv
+from planted.io.tables._source import Source
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = [

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.io._atomic import atomic_write
-from planted.io._export_onnx import format_onnx, parse_onnx
-from planted.io._export_source import format_c, format_numpy
-from planted.io._networks import load_two_layers, save_network
+from planted.io.networks._onnx import format_onnx, parse_onnx
+from planted.io.networks._safetensors import load_two_layers, save_network
+from planted.io.networks._source_code import format_c, format_numpy
+from planted.io.state._atomic import atomic_write
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 

@@ -26,7 +26,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
 from planted._typing import Array, Json
-from planted.io._atomic import atomic_write
+from planted.io.state._atomic import atomic_write
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import FileFormatError
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from planted._typing import Json
 from planted._version import __version__
-from planted.io._atomic import atomic_write
+from planted.io.state._atomic import atomic_write
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, DataWarning, FileFormatError
 from planted.rows import RowBlocks, Summand, Sums, SumTree, kind_of, pack_sums, root_of, unpack_sums

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.io._onnx_models import read_onnx_model
+from planted.io.networks._onnx_models import read_onnx_model
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import FileFormatError
 

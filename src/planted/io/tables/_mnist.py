@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from planted._typing import Array
-from planted.io._atomic import atomic_write
+from planted.io.state._atomic import atomic_write
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["ImageSet", "fetch_mnist", "load_mnist", "read_idx"]

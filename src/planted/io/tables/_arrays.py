@@ -21,7 +21,7 @@ import numpy as np
 from planted._conversion import require_memory
 from planted._frames import refuse_kind
 from planted._typing import Array
-from planted.io._table_source import Source, damaged
+from planted.io.tables._source import Source, damaged
 from planted.outcomes import BadInputError, FileFormatError, PlantedError
 
 __all__ = ["open_npy", "open_npz"]

@@ -15,7 +15,7 @@ import numpy as np
 from planted._conversion import require_memory
 from planted._frames import series_to_array
 from planted._typing import Array
-from planted.io._table_source import Source, damaged
+from planted.io.tables._source import Source, damaged
 from planted.outcomes import BadInputError, PlantedError
 
 __all__ = ["open_feather", "open_parquet", "require_arrow"]

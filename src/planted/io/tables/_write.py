@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from planted.io._atomic import atomic_write
-from planted.io._table_arrow import require_arrow
+from planted.io.state._atomic import atomic_write
+from planted.io.tables._arrow import require_arrow
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["write_table"]

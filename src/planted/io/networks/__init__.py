@@ -1,0 +1,1 @@
+"""Networks in files: safetensors, ONNX, JSON, PyTorch, scikit-learn, source code."""

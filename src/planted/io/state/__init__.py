@@ -1,0 +1,1 @@
+"""What outlives a run: atomic writes, checkpoints, logs of questions, sums."""

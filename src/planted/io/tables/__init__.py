@@ -1,0 +1,1 @@
+"""Tables of numbers in files: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`."""

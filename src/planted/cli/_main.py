@@ -14,19 +14,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from planted._version import __version__
-from planted.cli._bench import bench
 from planted.cli._console import print_error
-from planted.cli._demo import demo
-from planted.cli._diagnose import diagnose
-from planted.cli._doctor import doctor
-from planted.cli._memorize import fetch_mnist, memorize
-from planted.cli._networks import compare, predict
 from planted.cli._options import VariadicCommand
-from planted.cli._queries import export, identify, simplify
-from planted.cli._recover import recover
-from planted.cli._reproduce import reproduce
-from planted.cli._simulate import simulate
-from planted.cli._sums import sums
+from planted.cli.commands._bench import bench
+from planted.cli.commands._demo import demo
+from planted.cli.commands._diagnose import diagnose
+from planted.cli.commands._doctor import doctor
+from planted.cli.commands._memorize import fetch_mnist, memorize
+from planted.cli.commands._networks import compare, predict
+from planted.cli.commands._queries import export, identify, simplify
+from planted.cli.commands._recover import recover
+from planted.cli.commands._reproduce import reproduce
+from planted.cli.commands._simulate import simulate
+from planted.cli.commands._sums import sums
 from planted.outcomes import PlantedError, RecoveryError
 
 __all__ = ["app", "main"]

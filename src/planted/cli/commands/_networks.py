@@ -13,7 +13,7 @@ from rich.text import Text
 from planted.cli._console import out_console, print_note
 from planted.cli._files import read_inputs
 from planted.cli._options import DataArgument, FeaturesOption, check_folder, check_tolerance
-from planted.cli._queries import compare_models, print_comparison
+from planted.cli.commands._queries import compare_models, print_comparison
 
 __all__ = ["compare", "predict"]
 

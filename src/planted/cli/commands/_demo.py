@@ -21,7 +21,7 @@ from planted.cli._console import (
 )
 from planted.cli._files import write_page
 from planted.cli._options import check_folder
-from planted.cli._recover import print_verdict
+from planted.cli.commands._recover import print_verdict
 from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _tell_beginning(world: Dataset, seed: int) -> tuple[str, ...]:
 def _search(world: Dataset, seed: int) -> tuple[list[Recovery], float]:
     """Recover the network from the samples alone, as often as the rivals are trained, each time with a new seed."""
     import planted
-    from planted.cli._rivals import N_RUNS
+    from planted.cli.commands._rivals import N_RUNS
 
     started = time.perf_counter()
     with progress_bar("looking for the network") as progress, spoken_warnings():
@@ -137,7 +137,7 @@ def _search(world: Dataset, seed: int) -> tuple[list[Recovery], float]:
 
 def _set_beside(world: Dataset, runs: list[Recovery], origin: tuple[int, float]) -> tuple[Contender, ...]:
     """Judge planted's answers and scikit-learn's by the truth and by fresh samples."""
-    from planted.cli._rivals import Judge, fit_rivals
+    from planted.cli.commands._rivals import Judge, fit_rivals
     from planted.simulate import inputs
 
     seed, seconds = origin

@@ -12,7 +12,7 @@ from rich.text import Text
 from planted.cli._console import out_console, print_note, progress_bar, spoken_warnings
 from planted.cli._files import write_page
 from planted.cli._options import SeedOption, check_folder, check_tolerance
-from planted.cli._recover import print_verdict
+from planted.cli.commands._recover import print_verdict
 from planted.outcomes import BadInputError, Outcome
 
 if TYPE_CHECKING:

@@ -42,11 +42,11 @@ unit: $(FULL)
 # What a user with the oldest libraries that pyproject.toml allows has: an environment of its own, without the heavy extras.
 # Polars is left out: scikit-learn 1.6 does not read the column names of its frames of today.
 OLDEST := .venv-oldest
-OLD_TESTS := tests/contract/test_front_door.py tests/contract/test_estimators_in_sklearn.py tests/pathology/test_bad_files.py \
-    tests/pathology/test_bad_input_arrays.py tests/unit/test_tables.py tests/unit/test_save_load.py tests/unit/test_highs.py \
-    tests/unit/test_networks_classes.py tests/unit/test_moments_rows.py tests/unit/test_moments_passes.py \
-    tests/unit/test_moments_algebra.py tests/unit/test_programs_relu.py tests/unit/test_programs_low_rank_sparse.py \
-    tests/unit/test_tensors_steps.py tests/unit/test_tensors_shared_terms.py
+OLD_TESTS := tests/recovery/test_front_door.py tests/estimators/test_estimators_in_sklearn.py tests/pathology/test_bad_files.py \
+    tests/pathology/test_bad_input_arrays.py tests/io/tables/test_tables.py tests/io/networks/test_save_load.py tests/linalg/test_highs.py \
+    tests/networks/test_classes.py tests/rows/test_rows.py tests/rows/test_passes.py \
+    tests/moments/test_algebra.py tests/linalg/test_relu_programs.py tests/linalg/test_low_rank_sparse.py \
+    tests/linalg/test_steps.py tests/linalg/test_shared_terms.py
 test-oldest: pyproject.toml constraints-oldest.txt
 	@$(OLDEST)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \

@@ -42,7 +42,7 @@ def bench(
 
 def find_benchmarks() -> Path:
     """Return the folder of the benchmarks beside the sources that are running."""
-    folder = Path(__file__).resolve().parents[3] / "benchmarks"
+    folder = Path(__file__).resolve().parents[4] / "benchmarks"
     if not (folder / "run.py").is_file():
         raise BadInputError(
             "the benchmarks are not part of the installed package. Get the sources of planted and use "

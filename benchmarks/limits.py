@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from _table import Line, parse_options, report
-from recovery import planted_world
 
 import planted
 from planted import TwoLayerNetwork, simulate
+from recovery import planted_world
 
 SHAPES = ((10, 5, 5), (20, 10, 15), (30, 20, 25))
 LAWS = {True: ("gaussian", "exponential", "uniform"), False: ("gaussian", "uniform")}

@@ -5,7 +5,9 @@ Public names are loaded when they are first used, so that ``import planted`` cos
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from planted._version import __version__
@@ -136,3 +138,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """The type of this package: importing the subpackage `planted.methods` does not hide the function of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "methods" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from planted.cli import _rivals, app
+from planted.cli import app
+from planted.cli.commands import _rivals
 
 
 @pytest.fixture(autouse=True)

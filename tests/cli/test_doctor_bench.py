@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from planted.cli import _bench, _doctor, app
+from planted.cli import app
+from planted.cli.commands import _bench, _doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import planted
 from planted.io import export_network, import_network, load_network, load_two_layers
+from planted.io.networks import _safetensors
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
@@ -108,7 +109,6 @@ def test_random_damage_never_ends_in_another_error(tmp_path_factory, data):
 
 def rewrite(path, change, *, sign=False):
     """Change the header of a saved network with a function of (header, record); sign it again if asked."""
-    from planted.io.networks import _safetensors
 
     contents = path.read_bytes()
     end = 8 + int.from_bytes(contents[:8], "little")
@@ -116,8 +116,8 @@ def rewrite(path, change, *, sign=False):
     record = json.loads(header["__metadata__"]["planted"])
     change(header, record)
     if sign:
-        arrays = _networks.parse_tensors(contents)
-        record = _networks._record(arrays, {key: record[key] for key in ("format", "activation", "power")})
+        arrays = _safetensors.parse_tensors(contents)
+        record = _safetensors._record(arrays, {key: record[key] for key in ("format", "activation", "power")})
     header["__metadata__"]["planted"] = json.dumps(record)
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + contents[end:])

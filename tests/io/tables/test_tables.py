@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from planted.io import _table_write, iter_table, read_table, write_table
+from planted.io import iter_table, read_table, write_table
+from planted.io.tables import _write
 from planted.outcomes import BadInputError, FileFormatError
 
 RNG = np.random.default_rng(3)
@@ -153,7 +154,7 @@ def test_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
         path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(_table_write._WRITERS, ".csv", fill_the_disk)
+    monkeypatch.setitem(_write._WRITERS, ".csv", fill_the_disk)
     with pytest.raises(OSError, match="No space left"):
         write_table(file, {"a": [1.0]})
     assert file.read_text() == "old"

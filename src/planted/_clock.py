@@ -27,16 +27,6 @@ class OutOfTime(KeyboardInterrupt):
 def time_budget(seconds: float | None) -> Iterator[None]:
     """Limit the time of what runs inside; budgets nest, the earliest deadline counts.
 
-    Parameters
-    ----------
-    seconds : float or None
-        The budget; None for no limit.
-
-    Yields
-    ------
-    None
-        Nothing.
-
     Examples
     --------
     >>> with time_budget(0.0):

@@ -32,21 +32,8 @@ __all__ = ["as_matrix", "as_numbers", "available_memory", "is_vector", "require_
 def as_matrix(data: Any, label: str, *, vector_ok: bool) -> tuple[Array, tuple[str, ...] | None]:
     """Turn anything a user may pass into a float64 matrix, with column names where there are any.
 
-    Parameters
-    ----------
-    data : array-like, data frame or series of shape (n, d) or (n,)
-        What the user passed.
-    label : str
-        How messages call the data.
-    vector_ok : bool
-        Whether a vector is taken as one column; it is refused otherwise.
-
-    Returns
-    -------
-    matrix : ndarray of shape (n, d)
-        The values; shares memory with `data` where it can.
-    names : tuple of str or None
-        The column names.
+    `vector_ok`: whether a vector is taken as one column; it is refused otherwise. Returns matrix: the values; shares
+    memory with `data` where it can; names: the column names. Shapes: data (n, d).
 
     Examples
     --------
@@ -73,17 +60,7 @@ def as_matrix(data: Any, label: str, *, vector_ok: bool) -> tuple[Array, tuple[s
 def as_numbers(data: Any, label: str) -> Array:
     """Turn a part of the rows into float64, of whatever shape; refuse what NumPy would convert silently.
 
-    Parameters
-    ----------
-    data : array-like
-        Rows, as a source yields them.
-    label : str
-        How messages call them.
-
-    Returns
-    -------
-    ndarray
-        The values; shares memory with `data` where it can.
+    Returns the values; shares memory with `data` where it can.
 
     Examples
     --------
@@ -109,17 +86,7 @@ def is_vector(data: Any) -> bool:
 
 
 def require_memory(shape: Sequence[int], label: str, *, remedy: str) -> None:
-    """Refuse an array that does not fit in the memory now available, before it is allocated.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Shape of the float64 array to come.
-    label : str
-        How messages call the data.
-    remedy : str
-        What the user can do instead.
-    """
+    """Refuse an array that does not fit in the memory now available, before it is allocated."""
     needed, available = 8, available_memory()
     for length in shape:
         needed *= int(length)  # Python integers: a forged shape must not overflow

@@ -65,20 +65,7 @@ def is_series(data: object) -> bool:
 
 
 def column_names(frame: Any, label: str) -> tuple[str, ...] | None:
-    """Return the names of a frame's columns, or None where they are not all strings.
-
-    Parameters
-    ----------
-    frame : data frame
-        Any object for which `is_frame` is true.
-    label : str
-        How messages call the frame.
-
-    Returns
-    -------
-    tuple of str or None
-        The names in order.
-    """
+    """Return the names of a frame's columns, or None where they are not all strings."""
     names = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
     repeated = sorted(str(name) for name, times in Counter(names).items() if times > 1)
     if repeated:
@@ -91,17 +78,7 @@ def column_names(frame: Any, label: str) -> tuple[str, ...] | None:
 def frame_to_array(frame: Any, label: str) -> Array:
     """Turn a frame into a float64 matrix; missing values become NaN.
 
-    Parameters
-    ----------
-    frame : data frame of shape (n, d)
-        Any object for which `is_frame` is true.
-    label : str
-        How messages call the frame.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        A view of the frame's memory where pandas allows it, else a copy.
+    Returns a view of the frame's memory where pandas allows it, else a copy. Shapes: frame (n, d), result (n, d).
     """
     if hasattr(frame, "iloc"):
         if all(isinstance(dtype, np.dtype) and dtype == np.float64 for dtype in frame.dtypes):
@@ -121,17 +98,7 @@ def frame_to_array(frame: Any, label: str) -> Array:
 def series_to_array(column: Any, label: str) -> Array:
     """Turn one column into float64; missing values become NaN.
 
-    Parameters
-    ----------
-    column : pandas Series, polars Series or Arrow chunked array of shape (n,)
-        The column.
-    label : str
-        How messages call the column.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Its values.
+    Shapes: column (n,), result (n,).
     """
     dtype = column.dtype if hasattr(column, "dtype") else column.type
     if isinstance(dtype, np.dtype):
@@ -174,15 +141,7 @@ def _wrong_kind(label: str, kind: str) -> BadInputTypeError:
 
 
 def refuse_kind(dtype: np.dtype[Any], label: str) -> None:
-    """Raise if a NumPy dtype is not a kind of real number.
-
-    Parameters
-    ----------
-    dtype : dtype
-        The dtype of the data.
-    label : str
-        How messages call the data.
-    """
+    """Raise if a NumPy dtype is not a kind of real number."""
     if dtype.kind in _KIND_HINTS:
         raise BadInputTypeError(
             f"{label} has dtype {dtype}, expected real numbers: {_KIND_HINTS[dtype.kind]}."
@@ -192,17 +151,7 @@ def refuse_kind(dtype: np.dtype[Any], label: str) -> None:
 def numbers_of_objects(values: npt.NDArray[Any], label: str) -> Array:
     """Turn an object matrix into float64 if every entry is a number; None becomes NaN.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, d), dtype object
-        The entries.
-    label : str
-        How messages call the array.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        The numbers.
+    Shapes: values (n, d), result (n, d).
 
     Examples
     --------

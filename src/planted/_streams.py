@@ -27,17 +27,7 @@ SOLVER_DOMAIN = 0x736F6C76
 def data_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
     """Return ``n`` independent generators for simulating data.
 
-    Parameters
-    ----------
-    seed : int, SeedSequence, Generator or None
-        Where the randomness comes from; None takes fresh entropy from the system.
-    n : int
-        Number of streams.
-
-    Returns
-    -------
-    tuple of numpy.random.Generator
-        The streams; equal integers give equal streams.
+    `seed`: where the randomness comes from; None takes fresh entropy from the system.
 
     Examples
     --------
@@ -51,17 +41,7 @@ def data_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
 def solver_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
     """Return ``n`` independent generators for a solver, unrelated to the data streams of the same seed.
 
-    Parameters
-    ----------
-    seed : int, SeedSequence, Generator or None
-        Where the randomness comes from; None takes fresh entropy from the system.
-    n : int
-        Number of streams.
-
-    Returns
-    -------
-    tuple of numpy.random.Generator
-        The streams; equal integers give equal streams.
+    `seed`: where the randomness comes from; None takes fresh entropy from the system.
 
     Examples
     --------
@@ -74,16 +54,8 @@ def solver_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
 def seed_entropy(seed: Seed) -> int | None:
     """Return the integer that makes the same streams again, for the provenance of a result.
 
-    Parameters
-    ----------
-    seed : int, SeedSequence, Generator or None
-        What the user passed as ``random_state``.
-
-    Returns
-    -------
-    int or None
-        None if no integer would do: no seed was given, a generator in an unknown state, or a seed sequence
-        that was itself spawned from another.
+    The result: none if no integer would do: no seed was given, a generator in an unknown state, or a seed sequence
+    that was itself spawned from another.
 
     Examples
     --------

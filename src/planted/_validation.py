@@ -49,34 +49,17 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class CheckedData:
-    """Rows that passed every check.
+    """Rows that passed every check."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs, float64, never to be written to.
-    Y : ndarray of shape (n, m)
-        Targets, float64, never to be written to.
-    feature_names, target_names : tuple of str or None
-        Column names where the caller passed a frame.
-    y_was_1d : bool
-        Whether the targets came as a vector, so that predictions can be given back as one.
-    n_distinct : int or None
-        Number of distinct rows of ``[X, Y]``, the effective sample size; None for data too large to count.
-    constant_features : tuple of int
-        Indices of the columns of `X` with one value only.
-    notices : tuple of str
-        What a report should say about the data.
-    """
-
-    X: Array
-    Y: Array
-    feature_names: tuple[str, ...] | None
+    X: Array  # (n, d): inputs, float64, never to be written to
+    Y: Array  # (n, m): targets, float64, never to be written to
+    feature_names: tuple[str, ...] | None  # column names where the caller passed a frame
     target_names: tuple[str, ...] | None
-    y_was_1d: bool
+    y_was_1d: bool  # whether the targets came as a vector, so that predictions can be given back as one
+    # Number of distinct rows of ``[X, Y]``, the effective sample size; None for data too large to count.
     n_distinct: int | None
-    constant_features: tuple[int, ...]
-    notices: tuple[str, ...]
+    constant_features: tuple[int, ...]  # indices of the columns of `X` with one value only
+    notices: tuple[str, ...]  # what a report should say about the data
 
 
 def check_rows(
@@ -84,21 +67,7 @@ def check_rows(
 ) -> CheckedData:
     """Check inputs and targets and return them as float64 matrices.
 
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n, d)
-        Inputs.
-    Y : array-like, data frame or series of shape (n, m) or (n,)
-        Targets.
-    x_name, y_name : str
-        How messages call the two.
-    may_miss : bool
-        Whether targets may be NaN, a missing label.
-
-    Returns
-    -------
-    CheckedData
-        The matrices, the names and what is worth knowing about them.
+    Returns the matrices, the names and what is worth knowing about them. Shapes: X (n, d), Y (n, m).
 
     Examples
     --------
@@ -146,15 +115,6 @@ def check_rows(
 def check_choice(name: str, value: object, known: Collection[object]) -> None:
     """Refuse a value that is not one of those known.
 
-    Parameters
-    ----------
-    name : str
-        Name of the argument.
-    value : object
-        What was given.
-    known : collection
-        The values it may have.
-
     Examples
     --------
     >>> check_choice("noise", "some", ("none", "present"))
@@ -170,21 +130,8 @@ def check_features(
 ) -> Array:
     """Check the inputs of a prediction against those of the fit.
 
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n, d)
-        Inputs.
-    n_features : int
-        The `d` of the fit.
-    feature_names : sequence of str, optional
-        The column names of the fit, if it had any. A frame must then have the same names in the same order.
-    owner : str
-        What predicts, for the message.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        The inputs as float64.
+    `feature_names`: the column names of the fit, if it had any. A frame must then have the same names in the same
+    order. Shapes: X (n, d), result (n, d).
 
     Examples
     --------
@@ -205,17 +152,7 @@ def check_features(
 def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
     """Check sample weights; None means that all rows count the same.
 
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n,) or None
-        Weights, not negative, not all zero.
-    n_samples : int
-        Number of rows.
-
-    Returns
-    -------
-    ndarray of shape (n,) or None
-        The weights as float64.
+    Shapes: sample_weight (n,), result (n,).
 
     Examples
     --------
@@ -247,16 +184,6 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
 def check_n_hidden(value: Any) -> int | Literal["auto"]:
     """Check the number of hidden units.
 
-    Parameters
-    ----------
-    value : int or "auto"
-        A positive integer, or "auto" to estimate it.
-
-    Returns
-    -------
-    int or "auto"
-        The checked value.
-
     Examples
     --------
     >>> check_n_hidden("auto"), check_n_hidden(3)
@@ -284,23 +211,9 @@ def check_finite(
 ) -> tuple[int, ...]:
     """Refuse NaN and infinity, and find the constant columns in the same pass.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, d)
-        The data; read in blocks, so that a memory map is never loaded whole.
-    label : str
-        How messages call the data.
-    names : sequence of str, optional
-        Column names.
-    first_row : int
-        Row number of the first row, where `values` is a part of a larger table.
-    may_miss : bool
-        Whether NaN is let through.
-
-    Returns
-    -------
-    tuple of int
-        Indices of the columns that hold one value only; empty if there are fewer than two rows.
+    `values`: the data; read in blocks, so that a memory map is never loaded whole. `first_row`: row number of the
+    first row, where `values` is a part of a larger table. Returns indices of the columns that hold one value only;
+    empty if there are fewer than two rows. Shapes: values (n, d).
 
     Examples
     --------
@@ -358,17 +271,7 @@ def _count_distinct_rows(X: Array, Y: Array) -> int | None:
 def hash_rows(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
     """Return a 64-bit hash of every row of ``[X, Y]``, the same wherever the row stands.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The hashes.
+    Shapes: X (n, d), Y (n, m), result (n,).
 
     Examples
     --------

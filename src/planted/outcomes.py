@@ -101,15 +101,7 @@ class ClusterError(PlantedError, RuntimeError):
 
 
 class RecoveryError(PlantedError, RuntimeError):
-    """Raised by `fit` when there is no network to return.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Why the recovery ended.
-    detail : str
-        The measured numbers behind it.
-    """
+    """Raised by `fit` when there is no network to return."""
 
     def __init__(self, outcome: Outcome, detail: str = "") -> None:
         self.outcome = outcome

@@ -1,11 +1,9 @@
-"""Every public docstring follows numpydoc; the checks are listed once, in pyproject.toml."""
+"""What users call is documented in numpydoc form; the checks are listed once, in pyproject.toml."""
 
 from __future__ import annotations
 
 import enum
-import importlib
 import inspect
-import pkgutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ import pytest
 from numpydoc.validate import validate
 
 import planted
+from planted.recovery import find_method
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = set(
@@ -25,30 +24,26 @@ CHECKS = set(
 PARAMETER_CHECKS = {"PR01", "PR02", "PR03"}
 
 
-def public_modules() -> Iterator[str]:
-    """Yield every module whose dotted name has no part that starts with an underscore."""
-    yield "planted"
-    for entry in pkgutil.walk_packages(planted.__path__, "planted."):
-        if not any(part.startswith("_") for part in entry.name.split(".")):
-            yield entry.name
-
-
 def public_objects() -> dict[str, object]:
-    """Return every public function, class, method and property, by the name under which it is defined."""
+    """Return what users call, by the name under which it is defined: the names of the API page, and every method's entry."""
     found: dict[str, object] = {}
-    for module_name in public_modules():
-        module = importlib.import_module(module_name)
-        for name in getattr(module, "__all__", ()):
+    modules = [planted, *(getattr(planted, name) for name in planted.__all__ if is_module(name))]
+    for module in modules:
+        for name in module.__all__:
             value = getattr(module, name)
             if not (inspect.isclass(value) or inspect.isfunction(value)):
-                continue
-            if not value.__module__.startswith("planted"):
                 continue
             path = f"{value.__module__}.{value.__qualname__}"
             found[path] = value
             if inspect.isclass(value):
                 found |= {f"{path}.{member}": entry for member, entry in own_members(value)}
-    return found
+    entries = [find_method(name).run for name in planted.methods()]
+    return found | {f"{entry.__module__}.{entry.__qualname__}": entry for entry in entries}
+
+
+def is_module(name: str) -> bool:
+    """Return whether a public name is a module."""
+    return inspect.ismodule(getattr(planted, name))
 
 
 def own_members(owner: type) -> Iterator[tuple[str, object]]:

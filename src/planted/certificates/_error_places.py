@@ -38,19 +38,7 @@ CROWDING = "p-value of the test that wrong labels do not crowd in the same sampl
 def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork) -> Evidence:
     """Test whether the places of wrong labels depend on x.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    is_wrong : ndarray of bool, shape (n, m)
-        Wrong labels.
-    network : TwoLayerNetwork
-        The network that says so.
-
-    Returns
-    -------
-    Evidence
-        The smallest p-value over outputs times their number.
+    Returns the smallest p-value over outputs times their number. Shapes: X (n, d), is_wrong (n, m).
     """
     counts = is_wrong.sum(axis=0)
     tested = is_wrong[:, (counts > 0) & (counts < len(X))].astype(np.float64)
@@ -69,15 +57,8 @@ def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork
 def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
     """Test whether wrong labels crowd in the same samples.
 
-    Parameters
-    ----------
-    is_wrong : ndarray of bool, shape (n, m)
-        Wrong labels.
-
-    Returns
-    -------
-    Evidence
-        The smallest p-value over the numbers of wrong labels in a sample, times how many numbers were tried.
+    Returns the smallest p-value over the numbers of wrong labels in a sample, times how many numbers were tried.
+    Shapes: is_wrong (n, m).
     """
     n, m = is_wrong.shape
     in_sample = is_wrong.sum(axis=1)

@@ -50,28 +50,11 @@ def certify_noiseless(
 ) -> Verdict:
     """Judge a network that claims to reproduce noiseless data.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    fit : Refinement
-        The refined network.
-    offset : bool
-        Whether c was free.
-    biases : bool
-        Whether b was free; zero otherwise.
-    uniqueness : sequence of Evidence
-        Lines of the method's own uniqueness theorem; the guarantee is global when there are any and all hold.
-    rivals : int or None
-        Further units that a renewed search found in the column space of the outputs; None when there was no such search.
-        The guarantee is then heuristic at best.
-    further : sequence of Evidence
-        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
-
-    Returns
-    -------
-    Verdict
-        The decision. ``FITTED`` means that the samples are not reproduced to rounding.
+    `uniqueness`: lines of the method's own uniqueness theorem; the guarantee is global when there are any and all
+    hold. `rivals`: further units that a renewed search found in the column space of the outputs; None when there was
+    no such search. The guarantee is then heuristic at best. `further`: conditions of the method's own; the first that
+    fails is named as the reason why the network is not identifiable. Returns the decision. ``FITTED`` means that the
+    samples are not reproduced to rounding.
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)

@@ -43,19 +43,7 @@ def few_outputs_evidence(
 ) -> tuple[Evidence, ...]:
     """Return the conditions on sides and on values of the inputs, each naming its weakest unit.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The network.
-    active : ndarray of int, shape (k,)
-        Rows on which each unit is on.
-
-    Returns
-    -------
-    tuple of Evidence
-        Rows on the rarer side; weight on inputs with more than two values.
+    The result: rows on the rarer side; weight on inputs with more than two values. Shapes: active (k,).
     """
     rarer = np.minimum(active, problem.n_samples - active)
     unit = int(np.argmin(rarer))
@@ -79,19 +67,7 @@ def few_outputs_evidence(
 def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, IntArray]:
     """Return how many rows an exact network misses, and on how many each unit is on; one pass.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The network.
-
-    Returns
-    -------
-    missed : int
-        Rows not reproduced to rounding.
-    active : ndarray of int, shape (k,)
-        Activity of the units.
+    Returns missed: rows not reproduced to rounding; active: activity of the units.
     """
     sums = accumulate(problem.blocks, _MissedSummand(network))
     return sums.missed, sums.active
@@ -119,20 +95,7 @@ class _MissedSummand:
 
 
 def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
-    """Return weights that are one on rows a network reproduces and zero on those it misses.
-
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network.
-    tol : float
-        Largest residual of a reproduced row.
-
-    Returns
-    -------
-    callable
-        The weights, for sums over rows.
-    """
+    """Return weights that are one on rows a network reproduces and zero on those it misses."""
 
     def weights(start: int, X: Array, Y: Array) -> Array:
         return np.asarray((np.abs(Y - network(X)).max(axis=1) <= tol).astype(np.float64))
@@ -143,19 +106,8 @@ def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
 def weigh_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, StoredWeights | None]:
     """Put weights beside the rows, unless they carry some already, and scale them to mean one; one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data, perhaps weighted.
-    sample_weight : array_like of shape (n,) or None
-        The user's weights.
-
-    Returns
-    -------
-    blocks : RowBlocks
-        The rows that count: those of weight zero are left out.
-    weights : StoredWeights or None
-        Their weights, of mean one.
+    Returns blocks: the rows that count: those of weight zero are left out; weights: their weights, of mean one.
+    Shapes: sample_weight (n,).
     """
     tag = ""
     if sample_weight is not None:
@@ -196,19 +148,8 @@ class _WeightSummand:
 def weights_in_memory(problem: Problem, weights: StoredWeights | None) -> tuple[Problem, Array | None]:
     """Sample rows anew with their weights, if there are any.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    weights : StoredWeights or None
-        Weights of all rows.
-
-    Returns
-    -------
-    problem : Problem
-        The problem, with rows that belong to the weights.
-    local : ndarray of shape (rows,) or None
-        Their weights, on the scale of ``weights``.
+    Returns problem: the problem, with rows that belong to the weights; local: their weights, on the scale of
+    ``weights``.
     """
     if weights is None:
         return problem, None

@@ -33,17 +33,8 @@ __all__ = ["lack_of_fit"]
 def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
     """Test whether functions of x explain more of the residual than noise would.
 
-    Parameters
-    ----------
-    sums : ResidualSums
-        Of the residual of a least-squares network.
-
-    Returns
-    -------
-    p_value : float
-        Probability of an F as large as (1) under the truth; NaN when nothing could be tested.
-    tested : int
-        Dimensions added by Φ.
+    Returns p_value: probability of an F as large as (1) under the truth; NaN when nothing could be tested; tested:
+    dimensions added by Φ.
     """
     plain, dimension = _explained(sums, end=sums.own)
     full, full_dimension = _explained(sums, end=len(sums.products))

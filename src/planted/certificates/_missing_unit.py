@@ -46,25 +46,7 @@ def missing_unit_evidence(
 ) -> Evidence:
     """Measure how much one more unit lowers the sum of squares.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        Its least-squares network.
-    offset : bool
-        Whether c is free.
-    noise : float
-        Standard deviation of the residual.
-    biases : bool
-        Whether b is free.
-    weights : callable, optional
-        Weights of the rows in the fit.
-
-    Returns
-    -------
-    Evidence
-        The fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
+    Returns the fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
     """
     X, Y = problem.X, problem.Y
     rows = problem.sampled_rows
@@ -84,36 +66,12 @@ def missing_unit_evidence(
 
 
 def noise_limit(problem: Problem, level: float) -> float:
-    """Return what a unit fitted to noise alone explains, in noise variances, with no more than a given probability.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    level : float
-        The probability of more.
-
-    Returns
-    -------
-    float
-        The quantile of χ² with 2 (d + m) degrees of freedom.
-    """
+    """Return what a unit fitted to noise alone explains, in noise variances, with no more than a given probability."""
     return float(stats.chi2.ppf(1 - level, 2 * (problem.n_features + problem.n_outputs)))
 
 
 def lacks_a_unit(recovery: Recovery) -> bool:
-    """Return whether a recovery failed because one more unit, or one split in two, would explain more than noise.
-
-    Parameters
-    ----------
-    recovery : Recovery
-        An answer.
-
-    Returns
-    -------
-    bool
-        Whether its line of evidence says so.
-    """
+    """Return whether a recovery failed because one more unit, or one split in two, would explain more than noise."""
     return any(item.name in (NAME, SPLIT_NAME) and not item.passed for item in recovery.evidence)
 
 

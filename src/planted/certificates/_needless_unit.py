@@ -49,27 +49,8 @@ def needless_unit_evidence(
 ) -> Evidence:
     """Measure how much the sum of squares rises without the weakest unit.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    fit : Refinement
-        The refined network.
-    strengths : ndarray of shape (k,)
-        Output weights of the units in standard errors; the smallest is the weakest.
-    offset : bool
-        Whether c is free.
-    noise : float
-        Standard deviation of the residual.
-    biases : bool
-        Whether b is free.
-    weights : callable, optional
-        Weights of the rows in the fit.
-
-    Returns
-    -------
-    Evidence
-        The rise in noise variances, which must be beyond what a unit fitted to noise reaches.
+    `strengths`: output weights of the units in standard errors; the smallest is the weakest. Returns the rise in
+    noise variances, which must be beyond what a unit fitted to noise reaches. Shapes: strengths (k,).
     """
     unit = int(np.argmin(strengths))
     name = f"rise of the sum of squares without unit {unit}, in noise variances"
@@ -93,21 +74,8 @@ def bend_evidence(
 ) -> Evidence:
     """Measure how much the bend of the straightest unit explains beyond an affine function.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        Its least-squares network.
-    noise : float
-        Standard deviation of the residual.
-    weights : callable, optional
-        Weights of the rows in the fit.
-
-    Returns
-    -------
-    Evidence
-        The part of the sum of squares, in noise variances, which must be beyond what a bend fitted to noise reaches.
+    Returns the part of the sum of squares, in noise variances, which must be beyond what a bend fitted to noise
+    reaches.
     """
     k = network.n_hidden
     sums = accumulate(problem.blocks, _RegressionSummand(network, weights))

@@ -53,25 +53,9 @@ def certify_noisy(
 ) -> Verdict:
     """Judge a network fitted to noisy data.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    fit : Refinement
-        The refined network.
-    offset : bool
-        Whether c was free.
-    biases : bool
-        Whether b was free; zero otherwise.
-    weights : callable, optional
-        Weights with which the network was fitted: the noise of a row has variance inverse to its weight.
-    further : sequence of Evidence
-        Conditions of the method's own; the first that fails is named as the reason why the network is not identifiable.
-
-    Returns
-    -------
-    Verdict
-        RECOVERED (asymptotic), FITTED, or a refusal.
+    `weights`: weights with which the network was fitted: the noise of a row has variance inverse to its weight.
+    `further`: conditions of the method's own; the first that fails is named as the reason why the network is not
+    identifiable. Returns RECOVERED (asymptotic), FITTED, or a refusal.
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)

@@ -46,23 +46,8 @@ def certify_whitened(
 ) -> tuple[TwoLayerNetwork, Verdict]:
     """Refine and judge again with whitened outputs, if the noise is correlated or unequal between them.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    fit : Refinement
-        Its least-squares network.
-    verdict : Verdict
-        The verdict on it.
-    offset : bool
-        Whether c is free.
-
-    Returns
-    -------
-    network : TwoLayerNetwork
-        The generalised least-squares network, or the given one where there is nothing to gain.
-    verdict : Verdict
-        The verdict on it, its standard errors in the user's units.
+    Returns network: the generalised least-squares network, or the given one where there is nothing to gain; verdict:
+    the verdict on it, its standard errors in the user's units.
     """
     n, m = problem.n_samples, problem.n_outputs
     if verdict.outcome not in JUDGED or m == 1 or n < ROWS_PER_OUTPUT * m:
@@ -88,17 +73,7 @@ def certify_whitened(
 def sphericity_p_value(covariance: Array, n_samples: int) -> float:
     """Test that a covariance is a multiple of the identity.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (m, m)
-        Sample covariance, m at least 2.
-    n_samples : int
-        Number of rows behind it.
-
-    Returns
-    -------
-    float
-        Probability of a likelihood ratio as large by chance, for normal noise.
+    Returns probability of a likelihood ratio as large by chance, for normal noise. Shapes: covariance (m, m).
 
     Examples
     --------

@@ -34,21 +34,11 @@ CONDITIONING_TOL = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class RowChecks(Sums):
-    """What one pass over all rows says about a network.
+    """What one pass over all rows says about a network."""
 
-    Parameters
-    ----------
-    largest_residual : float
-        Largest absolute residual of one output of one sample.
-    active : ndarray of shape (k,)
-        Samples on which each unit is on.
-    n_samples : int
-        Number of samples.
-    """
-
-    largest_residual: float
-    active: IntArray
-    n_samples: int
+    largest_residual: float  # largest absolute residual of one output of one sample
+    active: IntArray  # (k,): samples on which each unit is on
+    n_samples: int  # number of samples
 
     def merge(self, other: RowChecks) -> RowChecks:
         """Return the checks of both sets of rows: the larger residual, the sums of the counts."""
@@ -58,43 +48,19 @@ class RowChecks(Sums):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome with everything that led to it.
+    """An outcome with everything that led to it."""
 
-    Parameters
-    ----------
-    outcome : Outcome
-        The decision.
-    guarantee : Guarantee
-        What is proved.
-    evidence : tuple of Evidence
-        The numbers.
-    detail : str
-        The reason in one sentence.
-    uncertainty : Uncertainty or Unavailable
-        Standard errors in the user's units.
-    """
-
-    outcome: Outcome
-    guarantee: Guarantee
-    evidence: tuple[Evidence, ...]
-    detail: str
-    uncertainty: Uncertainty | Unavailable
+    outcome: Outcome  # the decision
+    guarantee: Guarantee  # what is proved
+    evidence: tuple[Evidence, ...]  # the numbers
+    detail: str  # the reason in one sentence
+    uncertainty: Uncertainty | Unavailable  # standard errors in the user's units
 
 
 def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks:
     """Compare a network with every row.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        All rows.
-    network : TwoLayerNetwork
-        The network, in the units of the rows.
-
-    Returns
-    -------
-    RowChecks
-        Largest residual and activity of the units.
+    Returns largest residual and activity of the units.
     """
     return accumulate(blocks, _RowCheckSummand(network))
 
@@ -112,22 +78,7 @@ class _RowCheckSummand:
 
 
 def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:
-    """Return the number of unknowns of a network up to the scale of its units.
-
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network.
-    offset : bool
-        Whether c is unknown.
-    biases : bool
-        Whether b is unknown.
-
-    Returns
-    -------
-    int
-        kd + mk - k, plus k with biases, plus m with an offset.
-    """
+    """Return the number of unknowns of a network up to the scale of its units."""
     known = (0 if offset else network.n_outputs) + (0 if biases else network.n_hidden)
     return network.n_parameters - known
 

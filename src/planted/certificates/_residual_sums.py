@@ -24,29 +24,15 @@ class ResidualSums:
     """Products of the rows [Z, G, Φ] with themselves and with the residual, outputs whitened.
 
     Z holds the inputs masked by the slope of every unit, G = [H, 1] the activations, Φ functions of x to test with.
-
-    Parameters
-    ----------
-    products : ndarray of shape (width, width)
-        Of the rows.
-    cross : ndarray of shape (width, outputs)
-        Of the rows with the whitened residual; each output has a sum of squares of one.
-    A : ndarray of shape (outputs, k)
-        Output weights, whitened like the residual.
-    hidden : int
-        Columns of Z.
-    own : int
-        Columns of Z and G.
-    n_samples : int
-        Number of rows.
     """
 
-    products: Array
+    products: Array  # (width, width): of the rows
+    # (width, outputs): of the rows with the whitened residual; each output has a sum of squares of one.
     cross: Array
-    A: Array
-    hidden: int
-    own: int
-    n_samples: int
+    A: Array  # (outputs, k): output weights, whitened like the residual
+    hidden: int  # columns of Z
+    own: int  # columns of Z and G
+    n_samples: int  # number of rows
 
 
 def residual_sums(
@@ -61,24 +47,6 @@ def residual_sums(
 
     Φ holds, for every unit, its pre-activation and the squares on both sides of its kink, and ReLU random features; at most
     half of the degrees of freedom go to it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        Its least-squares network.
-    offset : bool
-        Whether c was fitted.
-    biases : bool
-        Whether b was fitted.
-    weights : callable, optional
-        Weights of the rows in the fit.
-
-    Returns
-    -------
-    ResidualSums
-        The sums.
     """
     k, m, d = network.n_hidden, network.n_outputs, network.n_features
     hidden = k * (d + int(biases))
@@ -142,17 +110,7 @@ class _ProductSummand:
 def inverse_root(M: Array, squares: Array) -> Array:
     """Return R with R'MR = 1 on the directions in which M, scaled to unit ``squares``, is not zero to rounding.
 
-    Parameters
-    ----------
-    M : ndarray of shape (p, p)
-        Positive semidefinite.
-    squares : ndarray of shape (p,)
-        Squared scales of its columns.
-
-    Returns
-    -------
-    ndarray of shape (p, rank)
-        The root.
+    Shapes: M (p, p), squares (p,), result (p, rank).
     """
     scale = np.sqrt(np.where(squares > 0, squares, 1.0))
     values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)

@@ -40,21 +40,7 @@ def resolution_evidence(
 ) -> tuple[Evidence, Evidence]:
     """Return the angle that noise hides and how many pairs of random units it would hide.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        Its least-squares network.
-    noise : float
-        Standard deviation of the residual.
-    biases : bool
-        Whether b is free.
-
-    Returns
-    -------
-    tuple of Evidence
-        The largest angle, for information, and the expected number of hidden pairs, which must be small.
+    The result: the largest angle, for information, and the expected number of hidden pairs, which must be small.
     """
     angles = hidden_angles(problem, network, noise=noise)
     dimension = problem.n_features + int(biases)
@@ -66,37 +52,14 @@ def resolution_evidence(
 
 
 def fails_by_resolution_alone(recovery: Recovery) -> bool:
-    """Return whether nothing speaks against a network but that noise would hide units closer than its own.
-
-    Parameters
-    ----------
-    recovery : Recovery
-        An answer.
-
-    Returns
-    -------
-    bool
-        Whether that line of evidence is the only one that fails.
-    """
+    """Return whether nothing speaks against a network but that noise would hide units closer than its own."""
     return [item.name for item in recovery.evidence if not item.passed] == [NAME]
 
 
 def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -> Array:
     """Return for each unit the angle below which it may be two.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        Its least-squares network.
-    noise : float
-        Standard deviation of the residual.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Angles between hyperplanes (w, b), in radians, at most π.
+    Shapes: result (k,).
     """
     norms = np.linalg.norm(np.column_stack([network.W, network.b]), axis=1)
     weights = (np.linalg.norm(network.A, axis=0) * norms) ** 2

@@ -31,21 +31,8 @@ def certify_with_loss(
 ) -> Verdict:
     """Judge a network fitted under a loss.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem with its own outputs.
-    robust : RobustFit
-        The fit.
-    further : sequence of Evidence
-        Conditions of the method's own.
-    asked : str
-        The loss that was asked for; nothing is said about the loss when that was the squared one.
-
-    Returns
-    -------
-    Verdict
-        RECOVERED (asymptotic), FITTED, or a refusal.
+    `asked`: the loss that was asked for; nothing is said about the loss when that was the squared one. Returns
+    RECOVERED (asymptotic), FITTED, or a refusal.
     """
     verdict = certify_noisy(
         robust.problem, robust.fit, offset=robust.has_offset, weights=robust.weights, further=further
@@ -60,15 +47,7 @@ def certify_with_loss(
 def asymmetry_evidence(residual: Array) -> Evidence:
     """Test whether residuals are as often positive as negative, the far ones too.
 
-    Parameters
-    ----------
-    residual : ndarray of shape (n, m)
-        Residuals.
-
-    Returns
-    -------
-    Evidence
-        The largest excess of one sign in an output, in standard errors.
+    Returns the largest excess of one sign in an output, in standard errors. Shapes: residual (n, m).
 
     Examples
     --------

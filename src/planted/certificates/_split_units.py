@@ -31,17 +31,8 @@ GAMMA = (46.446, 0.186054, 9.84801)
 def split_unit_p_value(sums: ResidualSums) -> tuple[float, int]:
     """Test every unit for a second one nearly parallel to it.
 
-    Parameters
-    ----------
-    sums : ResidualSums
-        Of the residual of a least-squares network.
-
-    Returns
-    -------
-    p_value : float
-        Of the most suspicious unit, times the number of units; NaN where nothing could be tested.
-    unit : int
-        That unit; -1 where nothing could be tested.
+    Returns p_value: of the most suspicious unit, times the number of units; NaN where nothing could be tested; unit:
+    that unit; -1 where nothing could be tested.
     """
     A, k = sums.A, sums.A.shape[1]
     if k == 0 or len(A) < 2:
@@ -74,18 +65,8 @@ def _unit_p_value(sums: ResidualSums, unit: int, freedom: float) -> float:
 def largest_root_p_value(value: float, shape: tuple[int, ...]) -> float:
     """Return how often a matrix of standard normal entries has a larger squared singular value.
 
-    Parameters
-    ----------
-    value : float
-        The square of the largest singular value.
-    shape : tuple of two ints
-        Of the matrix.
-
-    Returns
-    -------
-    float
-        The probability; against simulation it is right to a tenth at 0.02 and, for the smallest shapes, to a factor of
-        three at 0.002.
+    The result: the probability; against simulation it is right to a tenth at 0.02 and, for the smallest shapes, to a
+    factor of three at 0.002.
 
     Examples
     --------

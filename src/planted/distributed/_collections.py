@@ -32,21 +32,7 @@ def blocks_of_collections(
 ) -> RowBlocks:
     """Return Dask collections as row blocks, summed on the cluster of the current client if there is one.
 
-    Parameters
-    ----------
-    X : dask array of shape (n, d) or dask dataframe
-        Inputs.
-    Y : dask array of shape (n, m) or (n,), or dask dataframe or series
-        Outputs, partitioned like X.
-    weights : dask array of shape (n,) or dask series, optional
-        Weights of the rows, partitioned like X.
-    block_rows : int
-        Rows in a block.
-
-    Returns
-    -------
-    RowBlocks
-        The rows.
+    Shapes: X (n, d), Y (n, m), weights (n,).
 
     Examples
     --------
@@ -76,24 +62,13 @@ def blocks_of_collections(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CollectionSource(RowSource):
-    """Partitions that Dask will compute.
+    """Partitions that Dask will compute."""
 
-    Parameters
-    ----------
-    partitions : tuple of tuple of dask.delayed.Delayed
-        For each partition those of X, of Y and, if there are any, of the weights.
-    lengths : tuple of int
-        Their rows.
-    block_rows : int
-        Rows in a block; the last one of a partition may be shorter.
-    is_weighted : bool
-        Whether there are weights.
-    """
-
+    # For each partition those of X, of Y and, if there are any, of the weights.
     partitions: tuple[tuple[Any, ...], ...]
-    lengths: tuple[int, ...]
-    block_rows: int
-    is_weighted: bool = False
+    lengths: tuple[int, ...]  # their rows
+    block_rows: int  # rows in a block; the last one of a partition may be shorter
+    is_weighted: bool = False  # whether there are weights
 
     @property
     def n_parts(self) -> int:
@@ -101,13 +76,7 @@ class CollectionSource(RowSource):
         return len(self.lengths)
 
     def outline(self) -> CollectionSource:
-        """Return where the rows stand, without the rows.
-
-        Returns
-        -------
-        CollectionSource
-            The same lengths; small enough to be sent with every task.
-        """
+        """Return where the rows stand, without the rows."""
         return replace(self, partitions=())
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
@@ -118,22 +87,7 @@ class CollectionSource(RowSource):
             yield from self.cut(part, *dask.compute(*self.partitions[part]))
 
     def cut(self, part: int, X: Any, Y: Any, weights: Any = None) -> Iterator[Block]:
-        """Cut a partition into blocks.
-
-        Parameters
-        ----------
-        part : int
-            Its number.
-        X, Y : array_like
-            Its rows.
-        weights : array_like, optional
-            Their weights.
-
-        Yields
-        ------
-        Block
-            The rows.
-        """
+        """Cut a partition into blocks."""
         inputs, outputs = _numbers(X), _numbers(Y)
         w = None if weights is None else _numbers(weights)
         step = self.block_rows
@@ -154,21 +108,11 @@ class CollectionSource(RowSource):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSource(RowSource):
-    """Partitions that are here.
+    """Partitions that are here."""
 
-    Parameters
-    ----------
-    outline : CollectionSource
-        Where they stand.
-    first_part : int
-        Number of the first.
-    rows : sequence of tuple
-        Inputs, outputs and perhaps weights of each.
-    """
-
-    outline: CollectionSource
-    first_part: int
-    rows: Sequence[Sequence[Any]]
+    outline: CollectionSource  # where they stand
+    first_part: int  # number of the first
+    rows: Sequence[Sequence[Any]]  # inputs, outputs and perhaps weights of each
 
     @property
     def n_parts(self) -> int:

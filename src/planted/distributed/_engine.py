@@ -81,33 +81,12 @@ def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
 
 @dataclass(frozen=True, slots=True)
 class DaskEngine:
-    """Sums branches of parts on the workers of a client.
+    """Sums branches of parts on the workers of a client."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    """
-
-    client: Any
+    client: Any  # the connection
 
     def run(self, source: RowSource, summand: Summand[S], *, first: int) -> Iterator[tuple[int, S | None]]:
-        """Yield the sums of branches in their order.
-
-        Parameters
-        ----------
-        source : RowSource
-            The rows.
-        summand : Summand
-            What is summed.
-        first : int
-            Number of the first part.
-
-        Yields
-        ------
-        tuple of int and Sums
-            Height of a branch and its sums.
-        """
+        """Yield the sums of branches in their order."""
         threads = self._threads()
         waiting: deque[tuple[int, int, int, Any]] = deque()
         run = uuid4().hex

@@ -54,12 +54,7 @@ class RowStore:
     def add(self, X: Array, Y: Array) -> None:
         """Keep further rows.
 
-        Parameters
-        ----------
-        X : ndarray of shape (rows, d)
-            Inputs.
-        Y : ndarray of shape (rows, m)
-            Outputs.
+        Shapes: X (rows, d), Y (rows, m).
         """
         shape = X.shape[1], X.shape[1] + Y.shape[1]
         if self._width is not None and shape != (self._n_inputs, self._width):
@@ -76,13 +71,7 @@ class RowStore:
         self._keys.append(row_keys(X, Y))
 
     def blocks(self) -> RowBlocks:
-        """Return all rows, sorted by their keys.
-
-        Returns
-        -------
-        RowBlocks
-            The rows; valid until more are added.
-        """
+        """Return all rows, sorted by their keys."""
         rows = self._rows()
         return in_own_order(rows[:, : self._n_inputs], rows[:, self._n_inputs :], np.concatenate(self._keys))
 
@@ -126,19 +115,8 @@ def in_own_order(
 ) -> RowBlocks:
     """Return rows sorted by their keys: the order in which they were given is not part of the data.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    keys : ndarray of shape (n,), optional
-        Their keys, if they are known.
-
-    Returns
-    -------
-    RowBlocks
-        The rows; a small table is sorted once, a large one is gathered block by block from where it lies.
+    The result: the rows; a small table is sorted once, a large one is gathered block by block from where it lies.
+    Shapes: X (n, d), Y (n, m), keys (n,).
     """
     order = np.argsort(row_keys(X, Y) if keys is None else keys, kind="stable")
     if X.nbytes + Y.nbytes <= HELD_BYTES:

@@ -27,21 +27,8 @@ def prepare_clipped(
 ) -> tuple[Problem, Problem]:
     """Standardise data by their clipped outputs.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The user's data.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver's stream.
-    progress : callable or None
-        Told what is being done.
-
-    Returns
-    -------
-    clipped : Problem
-        The problem with clipped outputs.
-    plain : Problem
-        The problem with the outputs themselves, in the same units.
+    Returns clipped: the problem with clipped outputs; plain: the problem with the outputs themselves, in the same
+    units.
     """
     seed = np.random.SeedSequence() if random_state is None else random_state
     limits = clip_outputs(blocks, solver_streams(seed, 3)[2])
@@ -56,17 +43,7 @@ def clip_outputs(blocks: RowBlocks, rng: np.random.Generator) -> RowBlocks:
 
     Labels missing at random then shrink an output's mean given x towards the median: the hidden units stay what they are.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    rng : numpy.random.Generator
-        Draws the rows from which the limits are estimated.
-
-    Returns
-    -------
-    RowBlocks
-        The same inputs with outputs of bounded range.
+    Returns the same inputs with outputs of bounded range.
     """
     Y = sample_rows(blocks, LIMIT_ROWS, rng)[1]
     Y = np.where(np.isfinite(Y).any(axis=0), Y, 0.0)  # an output without a label is a constant

@@ -35,43 +35,20 @@ class Descent(NamedTuple, Generic[Trial]):
 
 @dataclass(frozen=True, slots=True)
 class Damping:
-    """How strongly steps are damped, in units of the diagonal, and the rule by which that changes.
+    """How strongly steps are damped, in units of the diagonal, and the rule by which that changes."""
 
-    Parameters
-    ----------
-    value : float
-        The damping.
-    down : float
-        Factor after a step that succeeded at once.
-    up : float
-        Factor after a step that did not lower the cost.
-    after_rejection : float
-        Factor after a step that succeeded at a raised damping.
-    """
-
-    value: float
-    down: float = 0.1
-    up: float = 8.0
-    after_rejection: float = 0.1
+    value: float  # the damping
+    down: float = 0.1  # factor after a step that succeeded at once
+    up: float = 8.0  # factor after a step that did not lower the cost
+    after_rejection: float = 0.1  # factor after a step that succeeded at a raised damping
 
     def descend(
         self, system: tuple[Array, Array, Array], try_step: Callable[[Array], Trial], cost: float
     ) -> Descent[Trial]:
         """Raise the damping until a step lowers the cost.
 
-        Parameters
-        ----------
-        system : tuple of ndarray
-            The Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies.
-        try_step : callable
-            What lies at the end of a step; it has a cost.
-        cost : float
-            The cost to undercut.
-
-        Returns
-        -------
-        Descent
-            Its trial is None if no step lowers the cost: the minimum to rounding.
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. Returns its
+        trial is None if no step lowers the cost: the minimum to rounding.
         """
         N, gradient, scales = system
         value, tried = self.value, 0
@@ -90,19 +67,7 @@ class Damping:
 def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
     """Solve (N + diag(damping)) step = gradient; None if the matrix is not positive definite to rounding.
 
-    Parameters
-    ----------
-    N : ndarray of shape (q, q)
-        Gauss–Newton matrix.
-    gradient : ndarray of shape (q,)
-        Right-hand side.
-    damping : ndarray of shape (q,)
-        What is added to the diagonal.
-
-    Returns
-    -------
-    ndarray of shape (q,) or None
-        The step.
+    Shapes: N (q, q), gradient (q,), damping (q,), result (q,).
     """
     try:
         factor = linalg.cho_factor(N + np.diag(damping), lower=True, check_finite=False)
@@ -114,17 +79,7 @@ def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
 def weigh_blocks(inner: Array, A: Array) -> Array:
     """Multiply the p × p block (i, j) by a_i'a_j.
 
-    Parameters
-    ----------
-    inner : ndarray of shape (k*p, k*p)
-        Products of masked inputs.
-    A : ndarray of shape (m, k)
-        Output weights.
-
-    Returns
-    -------
-    ndarray of shape (k*p, k*p)
-        The weighted products.
+    Shapes: inner (k*p, k*p), A (m, k), result (k*p, k*p).
     """
     k = A.shape[1]
     p = len(inner) // k
@@ -135,17 +90,7 @@ def weigh_blocks(inner: Array, A: Array) -> Array:
 def solve_symmetric(M: Array, right: Array) -> Array:
     """Solve with a positive semi-definite matrix, directions below rounding left at zero.
 
-    Parameters
-    ----------
-    M : ndarray of shape (q, q)
-        The matrix.
-    right : ndarray of shape (q, r)
-        Right-hand sides.
-
-    Returns
-    -------
-    ndarray of shape (q, r)
-        The shortest solution in units of the diagonal.
+    Returns the shortest solution in units of the diagonal. Shapes: M (q, q), right (q, r), result (q, r).
     """
     scale = np.sqrt(np.maximum(np.diag(M), 0.0))
     scale = np.where(scale > 0, scale, 1.0)

@@ -66,51 +66,21 @@ MARGIN = 0.05  # estimated gain of variance below which the squared loss is kept
 
 @dataclass(frozen=True, slots=True)
 class RobustFit:
-    """Where the fit under a loss ended.
+    """Where the fit under a loss ended."""
 
-    Parameters
-    ----------
-    fit : Refinement
-        The least-squares fit to the pseudo-outputs (1), which is the M-estimate.
-    has_offset : bool
-        Whether c was kept free.
-    problem : Problem
-        The problem with pseudo-outputs in place of outputs: what certificates are to look at.
-    weights : callable or None
-        The user's weights of rows, for sums.
-    loss : str
-        The loss, never "auto".
-    scales : ndarray of shape (m,)
-        Scale of each output's inliers.
-    converged : bool
-        Whether nothing was left to gain.
-    efficiencies : mapping
-        Estimated variance of each loss relative to the best; empty unless it was chosen here.
-    """
-
-    fit: Refinement
-    has_offset: bool
-    problem: Problem
-    weights: RowWeights | None
-    loss: str
-    scales: Array
-    converged: bool
+    fit: Refinement  # the least-squares fit to the pseudo-outputs (1), which is the M-estimate
+    has_offset: bool  # whether c was kept free
+    problem: Problem  # the problem with pseudo-outputs in place of outputs: what certificates are to look at
+    weights: RowWeights | None  # the user's weights of rows, for sums
+    loss: str  # the loss, never "auto"
+    scales: Array  # (m,): scale of each output's inliers
+    converged: bool  # whether nothing was left to gain
+    # Estimated variance of each loss relative to the best; empty unless it was chosen here.
     efficiencies: dict[str, float]
 
 
 def check_loss(loss: str) -> str:
-    """Refuse unknown losses.
-
-    Parameters
-    ----------
-    loss : str
-        Name of a loss, or "auto".
-
-    Returns
-    -------
-    str
-        The name.
-    """
+    """Refuse unknown losses."""
     if loss != "auto" and loss not in LOSSES:
         raise BadInputError(f"unknown loss {loss!r}; known are 'auto', {', '.join(map(repr, LOSSES))}")
     return loss
@@ -119,17 +89,7 @@ def check_loss(loss: str) -> str:
 def search_weights(loss: str, omega: Array | None) -> Reweigh | None:
     """Return how to weigh the rows of a search from their residual.
 
-    Parameters
-    ----------
-    loss : str
-        Name of the loss; "auto" searches with huber.
-    omega : ndarray of shape (n,) or None
-        The user's weights of these rows.
-
-    Returns
-    -------
-    callable or None
-        None when all rows weigh the same.
+    Shapes: omega (n,).
     """
     if loss == "squared" and omega is None:
         return None
@@ -154,23 +114,7 @@ def refine_with_loss(
 ) -> RobustFit:
     """Refine on all rows under a loss and weights.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The start.
-    offset : bool or "auto"
-        Whether c is free.
-    loss : str
-        Name of the loss, or "auto".
-    weights : callable or None
-        The user's weights of all rows.
-
-    Returns
-    -------
-    RobustFit
-        The fit, with the problem on which it is a least-squares fit.
+    Returns the fit, with the problem on which it is a least-squares fit.
     """
     network = problem.scaling.in_order(network)
     if loss == "auto":
@@ -201,27 +145,8 @@ def fit_with_loss(
 ) -> tuple[Refinement, bool, Problem]:
     """Take Newton steps (1) until they gain nothing; units keep their order.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The start.
-    offset : bool
-        Whether c is free.
-    loss : str
-        Name of the loss, not "auto".
-    weights : callable or None
-        The user's weights of all rows.
-
-    Returns
-    -------
-    fit : Refinement
-        The last least-squares fit.
-    converged : bool
-        Whether nothing was left to gain.
-    influenced : Problem
-        The problem with the pseudo-outputs of that fit.
+    Returns fit: the last least-squares fit; converged: whether nothing was left to gain; influenced: the problem with
+    the pseudo-outputs of that fit.
     """
     for index in range(ROUNDS):
         problem.progress(f"fitting with the {loss} loss", float("nan"))
@@ -238,17 +163,8 @@ def fit_with_loss(
 def choose_loss(residual: Array) -> tuple[str, dict[str, float]]:
     """Choose the loss under which the estimate has the smallest variance, judged by the residual's tails.
 
-    Parameters
-    ----------
-    residual : ndarray of shape (n, m)
-        Residual of a robust fit.
-
-    Returns
-    -------
-    loss : str
-        The squared loss, unless another is better by five per cent.
-    relative : dict
-        Estimated variance of every loss relative to the smallest.
+    Returns loss: the squared loss, unless another is better by five per cent; relative: estimated variance of every
+    loss relative to the smallest. Shapes: residual (n, m).
 
     Examples
     --------
@@ -271,35 +187,14 @@ def choose_loss(residual: Array) -> tuple[str, dict[str, float]]:
 def output_scales(residual: Array) -> Array:
     """Estimate the scale of each output's inliers by the median absolute residual.
 
-    Parameters
-    ----------
-    residual : ndarray of shape (n, m)
-        Residuals.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Scales, the standard deviation for normal noise.
+    Returns scales, the standard deviation for normal noise. Shapes: residual (n, m), result (m,).
     """
     medians = np.nanmedian(np.abs(residual), axis=0)
     return np.asarray(np.maximum(MEDIAN_TO_STD * medians, SMALLEST_SCALE))
 
 
 def entry_weights(loss: str, relative: Array) -> Array:
-    """Return the weight ψ(u)/u of residuals in units of their scale.
-
-    Parameters
-    ----------
-    loss : str
-        Name of the loss.
-    relative : ndarray
-        Residuals over scale.
-
-    Returns
-    -------
-    ndarray
-        Weights between zero and one.
-    """
+    """Return the weight ψ(u)/u of residuals in units of their scale."""
     sizes = np.abs(relative)
     if loss == "huber":
         return np.asarray(HUBER / np.maximum(sizes, HUBER))

@@ -26,20 +26,7 @@ __all__ = ["fill_unlisted", "masked_conditioning"]
 
 
 def fill_unlisted(network: TwoLayerNetwork, tol: float) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """Return a map of rows that replaces labels a network does not reproduce, or that are missing, by its own.
-
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network.
-    tol : float
-        Largest residual of a label that is kept.
-
-    Returns
-    -------
-    callable
-        Maps X and Y to X and the filled outputs.
-    """
+    """Return a map of rows that replaces labels a network does not reproduce, or that are missing, by its own."""
 
     def fill(X: Array, Y: Array) -> tuple[Array, Array]:
         fitted = network(X)
@@ -51,21 +38,7 @@ def fill_unlisted(network: TwoLayerNetwork, tol: float) -> Callable[[Array, Arra
 def masked_conditioning(X: Array, counts: BoolArray, network: TwoLayerNetwork, *, offset: bool) -> float:
     """Return the smallest relative singular value of the Jacobian on the entries that count.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    counts : ndarray of bool, shape (n, m)
-        Entries that count.
-    network : TwoLayerNetwork
-        The network, rows of W of unit norm.
-    offset : bool
-        Whether c is a parameter.
-
-    Returns
-    -------
-    float
-        Zero when they do not determine the network even locally.
+    Shapes: X (n, d), counts (n, m).
     """
     k, p = network.n_hidden, network.n_features + 1
     t = network.preactivations(X)

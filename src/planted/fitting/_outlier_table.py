@@ -26,37 +26,18 @@ LISTED = 50  # entries kept when counts are what is wanted
 
 @dataclass(frozen=True, slots=True)
 class OutlierTable:
-    """Entries of the outputs that a network does not believe.
+    """Entries of the outputs that a network does not believe."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Samples and outputs looked at.
-    loss : str
-        The loss whose weights are listed; ``"exact"`` where inliers are reproduced to rounding.
-    limits : ndarray of shape (m,)
-        Residual of each output above which an entry is listed.
-    by_output : ndarray of int, shape (m,)
-        Number of outliers of each output.
-    n_rows : int
-        Samples with at least one outlier.
-    rows, outputs : ndarray of int, shape (entries,)
-        Where they are, largest residual first; all of them, or the largest when only some were kept.
-    residuals : ndarray of shape (entries,)
-        Output minus prediction.
-    weights : ndarray of shape (entries,)
-        Weight of the entry in the fit: zero for a gross error.
-    """
-
-    shape: tuple[int, int]
-    loss: str
-    limits: Array
-    by_output: IntArray
-    n_rows: int
+    shape: tuple[int, int]  # samples and outputs looked at
+    loss: str  # the loss whose weights are listed; ``"exact"`` where inliers are reproduced to rounding
+    limits: Array  # (m,): residual of each output above which an entry is listed
+    by_output: IntArray  # (m,): number of outliers of each output
+    n_rows: int  # samples with at least one outlier
+    # (entries,): where they are, largest residual first; all of them, or the largest when only some were kept.
     rows: IntArray
     outputs: IntArray
-    residuals: Array
-    weights: Array
+    residuals: Array  # (entries,): output minus prediction
+    weights: Array  # (entries,): weight of the entry in the fit: zero for a gross error
 
     @property
     def n_entries(self) -> int:
@@ -71,10 +52,7 @@ class OutlierTable:
     def mask(self) -> BoolArray:
         """Return a matrix that is true where an entry is an outlier.
 
-        Returns
-        -------
-        ndarray of bool, shape (n, m)
-            The mask; the table must be complete.
+        Shapes: result (n, m).
         """
         assert self.is_complete, "a table of the largest outliers has no mask; ask for all of them"
         marked = np.zeros(self.shape, dtype=np.bool_)
@@ -82,18 +60,7 @@ class OutlierTable:
         return marked
 
     def to_dict(self, limit: int = LISTED) -> Json:
-        """Return counts and the largest outliers as plain data.
-
-        Parameters
-        ----------
-        limit : int
-            Entries listed at most.
-
-        Returns
-        -------
-        dict
-            What reports and files hold.
-        """
+        """Return counts and the largest outliers as plain data."""
         return {
             "entries": self.n_entries,
             "rows": self.n_rows,
@@ -136,25 +103,7 @@ def find_outliers(
 ) -> OutlierTable:
     """List the entries whose residual exceeds the limit of their output; one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data, NaN nowhere.
-    network : TwoLayerNetwork
-        The network, in the units of the data.
-    limits : ndarray of shape (m,)
-        Largest residual of an inlier of each output.
-    loss : str
-        Name of the loss whose weights are listed; "exact" for weights of zero.
-    scales : ndarray of shape (m,), optional
-        Scales of the residual, needed for the weights of a loss.
-    keep : int or None
-        Largest outliers to list; None for all.
-
-    Returns
-    -------
-    OutlierTable
-        Counts and entries.
+    `loss`: name of the loss whose weights are listed; "exact" for weights of zero. Shapes: limits (m,), scales (m,).
     """
     found = accumulate(blocks, _OutlierSummand(network, limits, keep))
     rows, outputs = np.divmod(found.places, network.n_outputs)

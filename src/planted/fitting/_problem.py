@@ -36,52 +36,24 @@ DWARFING_MEAN = 1e3  # standard deviations; below, an offset costs fewer digits 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """The affine change of units between the user's data and the standardised problem.
+    """The affine change of units between the user's data and the standardised problem."""
 
-    Parameters
-    ----------
-    x_mean, x_scale : ndarray of shape (d,)
-        Shift and scale of the inputs.
-    y_shift : ndarray of shape (m,)
-        Shift of the outputs, zero unless their mean dwarfs their spread.
-    y_scale : float
-        Common scale of the outputs.
-    """
-
-    x_mean: Array
+    x_mean: Array  # (d,): shift and scale of the inputs
     x_scale: Array
-    y_shift: Array
-    y_scale: float
+    y_shift: Array  # (m,): shift of the outputs, zero unless their mean dwarfs their spread
+    y_scale: float  # common scale of the outputs
 
     def apply(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Standardise rows.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-        Y : ndarray of shape (n, m)
-            Outputs.
-
-        Returns
-        -------
-        tuple of ndarray
-            Standardised inputs and outputs.
+        Shapes: X (n, d), Y (n, m).
         """
         return (X - self.x_mean) / self.x_scale, (Y - self.y_shift) / self.y_scale
 
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a network of the standardised problem in the user's units.
 
-        Parameters
-        ----------
-        network : TwoLayerNetwork
-            Network of the standardised problem.
-
-        Returns
-        -------
-        TwoLayerNetwork
-            The same function of the user's inputs, rows of W of unit norm.
+        Returns the same function of the user's inputs, rows of W of unit norm.
         """
         W = network.W / self.x_scale
         norms = np.linalg.norm(W, axis=1)
@@ -99,15 +71,7 @@ class Scaling:
     def standardise(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a network of the user's units in those of the standardised problem; the inverse of `restore`.
 
-        Parameters
-        ----------
-        network : TwoLayerNetwork
-            A function of the user's inputs.
-
-        Returns
-        -------
-        TwoLayerNetwork
-            The same function of standardised inputs, units in the same order.
+        Returns the same function of standardised inputs, units in the same order.
         """
         return TwoLayerNetwork(
             network.W * self.x_scale,
@@ -123,15 +87,7 @@ class Scaling:
         Done before the last refinement, so that units have the same number in the network, in its standard errors and in the
         sentences of its evidence, whatever the seed.
 
-        Parameters
-        ----------
-        network : TwoLayerNetwork
-            Network of the standardised problem.
-
-        Returns
-        -------
-        TwoLayerNetwork
-            The same network, units reordered.
+        Returns the same network, units reordered.
         """
         restored = self.restore(network)
         order = unit_order(restored.W, restored.b)
@@ -142,45 +98,19 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Standardised data with what every method needs around them.
+    """Standardised data with what every method needs around them."""
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        All rows, standardised.
-    X : ndarray of shape (rows, d)
-        Sampled standardised inputs (all of them when there are few).
-    Y : ndarray of shape (rows, m)
-        Sampled standardised outputs.
-    n_samples : int
-        Number of rows in all blocks.
-    scaling : Scaling
-        The way back.
-    rng : numpy.random.Generator
-        The solver's stream.
-    seed : int or None
-        Its entropy, for the provenance.
-    progress : callable
-        Told what is being done.
-    started : float
-        Clock at the beginning.
-    earlier_passes : int
-        Passes over the rows before this problem.
-    w : ndarray of shape (rows,) or None
-        Weights of the sampled rows, where a method uses weights.
-    """
-
-    blocks: RowBlocks
-    X: Array
-    Y: Array
-    n_samples: int
-    scaling: Scaling
-    rng: np.random.Generator
-    seed: int | None
-    progress: Progress
-    started: float
-    earlier_passes: int = 0
-    w: Array | None = None
+    blocks: RowBlocks  # all rows, standardised
+    X: Array  # (rows, d): sampled standardised inputs (all of them when there are few)
+    Y: Array  # (rows, m): sampled standardised outputs
+    n_samples: int  # number of rows in all blocks
+    scaling: Scaling  # the way back
+    rng: np.random.Generator  # the solver's stream
+    seed: int | None  # its entropy, for the provenance
+    progress: Progress  # told what is being done
+    started: float  # clock at the beginning
+    earlier_passes: int = 0  # passes over the rows before this problem
+    w: Array | None = None  # (rows,): weights of the sampled rows, where a method uses weights
 
     @property
     def n_features(self) -> int:
@@ -203,36 +133,12 @@ class Problem:
         return len(self.X) == self.n_samples
 
     def stats(self, **items: Any) -> dict[str, Any]:
-        """Return items with the seconds spent and the passes made over all rows so far.
-
-        Parameters
-        ----------
-        **items
-            Counts to record.
-
-        Returns
-        -------
-        dict
-            The items, ``passes`` and ``seconds``.
-        """
+        """Return items with the seconds spent and the passes made over all rows so far."""
         passes = self.blocks.passes.count - self.earlier_passes
         return {**items, "passes": passes, "seconds": perf_counter() - self.started}
 
     def provenance(self, requires: Requirements, parameters: Mapping[str, Any]) -> Provenance:
-        """Return where a result of a method on this problem came from.
-
-        Parameters
-        ----------
-        requires : Requirements
-            The method's card.
-        parameters : mapping
-            Options it ran with.
-
-        Returns
-        -------
-        Provenance
-            The record.
-        """
+        """Return where a result of a method on this problem came from."""
         shape = (self.n_samples, self.n_features, self.n_outputs)
         return Provenance(requires.method, requires.reference, dict(parameters), self.seed, shape)
 
@@ -247,30 +153,7 @@ def without_network(
     detail: str,
     stats: Mapping[str, Any] | None = None,
 ) -> Recovery:
-    """Return the record of a method that has no network to show.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    requires : Requirements
-        The method's card.
-    options : mapping
-        Options it ran with.
-    outcome : Outcome
-        Why it ended.
-    evidence : sequence of Evidence
-        The numbers behind it.
-    detail : str
-        The reason as a sentence.
-    stats : mapping, optional
-        Counts to record; the seconds spent if omitted.
-
-    Returns
-    -------
-    Recovery
-        The record.
-    """
+    """Return the record of a method that has no network to show."""
     return Recovery(
         network=None,
         outcome=outcome,
@@ -293,23 +176,8 @@ def prepare_problem(
 ) -> Problem:
     """Standardise data and sample rows for the search phases; two passes.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The user's data.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver's stream.
-    progress : callable, optional
-        Told what is being done.
-    search_rows : int
-        Rows kept in memory.
-    centre : bool
-        Whether inputs and outputs may be shifted; without, a network without biases keeps none in the standardised problem.
-
-    Returns
-    -------
-    Problem
-        The standardised problem.
+    `centre`: whether inputs and outputs may be shifted; without, a network without biases keeps none in the
+    standardised problem.
     """
     started = perf_counter()
     if random_state is None:

@@ -44,33 +44,15 @@ DECREASE_TOL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """Where the refinement ended.
+    """Where the refinement ended."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The refined network, rows of W of unit norm.
-    sums : NormalSums
-        The normal equations there, with (A, c) optimal.
-    cost : float
-        Sum of squared residuals.
-    iterations : int
-        Accepted steps.
-    passes : int
-        Passes over the rows.
-    converged : bool
-        Whether it stopped because nothing was left to gain, not because of ``max_iter``.
-    costs : tuple of float
-        The cost after every accepted step.
-    """
-
-    network: TwoLayerNetwork
-    sums: NormalSums
-    cost: float
-    iterations: int
-    passes: int
-    converged: bool
-    costs: tuple[float, ...]
+    network: TwoLayerNetwork  # the refined network, rows of W of unit norm
+    sums: NormalSums  # the normal equations there, with (A, c) optimal
+    cost: float  # sum of squared residuals
+    iterations: int  # accepted steps
+    passes: int  # passes over the rows
+    converged: bool  # whether it stopped because nothing was left to gain, not because of ``max_iter``
+    costs: tuple[float, ...]  # the cost after every accepted step
 
 
 def refine(
@@ -86,30 +68,10 @@ def refine(
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    network : TwoLayerNetwork
-        The start.
-    offset : bool
-        Whether c is free; it stays as it is otherwise.
-    biases : bool
-        Whether b is free; otherwise the start must have b = 0, and b stays zero.
-    max_iter : int
-        Largest number of accepted steps.
-    decrease_tol : float
-        Stop when a step lowers the cost by less than this many residual variances.
-    weights : callable, optional
-        Weight of each row in the sum of squares; one if omitted.
-    ridge : float
-        Added to the sum of squares: this times the squared output weights of units of unit rows. For data that are not
-        planted; a recovery uses none.
-
-    Returns
-    -------
-    Refinement
-        The end point and how it was reached.
+    `biases`: whether b is free; otherwise the start must have b = 0, and b stays zero. `decrease_tol`: stop when a
+    step lowers the cost by less than this many residual variances. `ridge`: added to the sum of squares: this times
+    the squared output weights of units of unit rows. For data that are not planted; a recovery uses none. Returns the
+    end point and how it was reached.
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
@@ -137,21 +99,7 @@ def reduced_normal_matrix(
 ) -> Array:
     """Return the Gauss–Newton matrix N of (1), singular along the scale of each unit.
 
-    Parameters
-    ----------
-    sums : NormalSums
-        Sums at the network.
-    network : TwoLayerNetwork
-        The network with k units and p = d + 1.
-    offset : bool
-        Whether c is eliminated too.
-    ridge : float
-        Penalty on the squared output weights.
-
-    Returns
-    -------
-    ndarray of shape (k*p, k*p)
-        The matrix.
+    Shapes: result (k*p, k*p).
     """
     GG, GZ = _outer_products(sums, offset, ridge)
     inner = sums.ZZ - GZ.T @ solve_symmetric(GG, GZ)

@@ -35,22 +35,7 @@ SLICE = 1024
 
 
 def sandwich_errors(problem: Problem, fit: Refinement, *, offset: bool) -> Uncertainty | Unavailable:
-    """Return standard errors that hold for noise of any shape.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    fit : Refinement
-        Its least-squares network.
-    offset : bool
-        Whether c is free.
-
-    Returns
-    -------
-    Uncertainty or Unavailable
-        Standard errors in the user's units.
-    """
+    """Return standard errors that hold for noise of any shape."""
     net = fit.network
     freedom = problem.n_samples * net.n_outputs - degrees_of_freedom(net, offset=offset)
     T = tangent_basis(net)
@@ -124,21 +109,7 @@ def bootstrap_errors(
 ) -> Uncertainty | Unavailable:
     """Return standard errors from refits on rows drawn with replacement.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem; its rows in memory are drawn from.
-    fit : Refinement
-        Its least-squares network, at which every refit starts.
-    offset : bool
-        Whether c is free.
-    n_boot : int
-        Number of refits.
-
-    Returns
-    -------
-    Uncertainty or Unavailable
-        Standard errors in the user's units.
+    `problem`: the standardised problem; its rows in memory are drawn from.
     """
     if not problem.holds_all_rows:
         return Unavailable(

@@ -40,20 +40,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What the rows say about the parameters, per unit of noise variance.
+    """What the rows say about the parameters, per unit of noise variance."""
 
-    Parameters
-    ----------
-    conditioning : float
-        Smallest singular value of the Jacobian with unit columns, after eliminating the output layer.
-    weakest_unit : int
-        The unit that carries most of the worst-determined direction.
-    variances : mapping or None
-        Keys ``W, b, A, c``: variances of the parameters for unit noise variance; None when singular.
-    """
-
+    # Smallest singular value of the Jacobian with unit columns, after eliminating the output layer.
     conditioning: float
-    weakest_unit: int
+    weakest_unit: int  # the unit that carries most of the worst-determined direction
+    # Keys ``W, b, A, c``: variances of the parameters for unit noise variance; None when singular.
     variances: dict[str, Array] | None
 
 
@@ -68,25 +60,9 @@ def information(
 ) -> Information:
     """Measure how well the rows determine a network.
 
-    Parameters
-    ----------
-    sums : NormalSums
-        Normal equations at the network.
-    network : TwoLayerNetwork
-        The network, rows of W of unit norm.
-    offset : bool
-        Whether c is a parameter.
-    biases : bool
-        Whether b is a parameter; it is known to be zero otherwise.
-    units : Scaling, optional
-        The user's units, in which variances are expressed; those of the network itself if omitted.
-    mixing : ndarray of shape (m, m), optional
-        Maps the network's outputs to those of the units, where they were whitened; the identity if omitted.
-
-    Returns
-    -------
-    Information
-        Conditioning and variances.
+    `biases`: whether b is a parameter; it is known to be zero otherwise. `units`: the user's units, in which
+    variances are expressed; those of the network itself if omitted. `mixing`: maps the network's outputs to those of
+    the units, where they were whitened; the identity if omitted. Shapes: mixing (m, m).
     """
     k = network.n_hidden
     T = tangent_basis(network, biases=biases)
@@ -110,17 +86,7 @@ def information(
 def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
     """Return the directions in which units can move at unit norm: an orthonormal basis of w_j⊥, and b_j unless it is known.
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network with k units of d inputs.
-    biases : bool
-        Whether b is a parameter.
-
-    Returns
-    -------
-    ndarray of shape (k (d + 1), k d) or, without biases, (k (d + 1), k (d - 1))
-        The basis T.
+    Shapes: result (k (d + 1).
     """
     k, d = network.W.shape
     size = d if biases else d - 1
@@ -178,41 +144,17 @@ def _variances(
 
 @dataclass(frozen=True, slots=True)
 class HiddenChanges:
-    """Changes of the hidden layer in the user's units, r of them side by side.
+    """Changes of the hidden layer in the user's units, r of them side by side."""
 
-    Parameters
-    ----------
-    dW : ndarray of shape (k, d, r)
-        Changes of unit rows.
-    db : ndarray of shape (k, r)
-        Changes of biases.
-    rho : ndarray of shape (k,)
-        Norms by which rows were divided to be of unit norm in the user's units.
-    d_rho : ndarray of shape (k, r)
-        Changes of these norms, which move the output weights.
-    """
-
-    dW: Array
-    db: Array
-    rho: Array
-    d_rho: Array
+    dW: Array  # (k, d, r): changes of unit rows
+    db: Array  # (k, r): changes of biases
+    rho: Array  # (k,): norms by which rows were divided to be of unit norm in the user's units
+    d_rho: Array  # (k, r): changes of these norms, which move the output weights
 
     def output_changes(self, dB: Array, row: Array, network: TwoLayerNetwork) -> Array:
         """Return the changes of one output's weights (and offset) that go with them, up to the outputs' scale.
 
-        Parameters
-        ----------
-        dB : ndarray of shape (k or k + 1, r)
-            Changes in the network's own units.
-        row : ndarray of shape (k,)
-            The output's weights.
-        network : TwoLayerNetwork
-            The network.
-
-        Returns
-        -------
-        ndarray of shape (k or k + 1, r)
-            Changes in the user's units.
+        Shapes: dB (k or k + 1, r), row (k,), result (k or k + 1, r).
         """
         degree = network.activation.degree
         stretch = np.append(self.rho**degree, 1.0)[: len(dB)]
@@ -224,19 +166,7 @@ class HiddenChanges:
 def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> HiddenChanges:
     """Express small changes of (w, b) in the user's units, rows of W kept at unit norm.
 
-    Parameters
-    ----------
-    dV : ndarray of shape (k, d + 1, r)
-        Changes in the network's own units.
-    network : TwoLayerNetwork
-        The network.
-    units : Scaling
-        The user's units.
-
-    Returns
-    -------
-    HiddenChanges
-        The same changes.
+    Shapes: dV (k, d + 1, r).
     """
     scaled = network.W / units.x_scale
     rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho**degree
@@ -249,18 +179,5 @@ def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> Hidde
 
 
 def identity_scaling(d: int, m: int) -> Scaling:
-    """Return the scaling that changes nothing.
-
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-    m : int
-        Number of outputs.
-
-    Returns
-    -------
-    Scaling
-        Zero shifts and unit scales.
-    """
+    """Return the scaling that changes nothing."""
     return Scaling(np.zeros(d), np.ones(d), np.zeros(m), 1.0)

@@ -40,63 +40,33 @@ NEARNESS = 8.0  # witnesses of a breakpoint stand this many times its own uncert
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A linear piece ``y = value + slope (t - centre)`` and the answered points that support it.
+    """A linear piece ``y = value + slope (t - centre)`` and the answered points that support it."""
 
-    Parameters
-    ----------
-    left, right : float
-        First and last answered point on the piece.
-    centre : float
-        Mean of its answered points.
-    value, slope : ndarray of shape (m,)
-        The line.
-    """
-
-    left: float
+    left: float  # first and last answered point on the piece
     right: float
-    centre: float
-    value: Array
+    centre: float  # mean of its answered points
+    value: Array  # (m,): the line
     slope: Array
 
     def at(self, t: float) -> Array:
         """Evaluate the line.
 
-        Parameters
-        ----------
-        t : float
-            Where.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            Its value.
+        Shapes: result (m,).
         """
         return np.asarray(self.value + self.slope * (t - self.centre))
 
 
 @dataclass(frozen=True, slots=True)
 class LineScan:
-    """What was found along a line.
+    """What was found along a line."""
 
-    Parameters
-    ----------
-    pieces : tuple of Piece
-        The linear pieces from left to right.
-    breakpoints : ndarray of shape (len(pieces) - 1,)
-        Where each piece meets the next; NaN where the gap holds several breakpoints that could not be separated.
-    jumps : tuple of float
-        Places where the function is discontinuous.
-    is_complete : bool
-        False if the search ended at ``max_points`` with gaps left.
-    n_points : int
-        Evaluations.
-    """
-
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...]  # the linear pieces from left to right
+    # (len(pieces): where each piece meets the next; NaN where the gap holds several breakpoints that could not be
+    # separated.
     breakpoints: Array
-    jumps: tuple[float, ...]
-    is_complete: bool
-    n_points: int
+    jumps: tuple[float, ...]  # places where the function is discontinuous
+    is_complete: bool  # false if the search ended at ``max_points`` with gaps left
+    n_points: int  # evaluations
 
 
 def find_breakpoints(
@@ -109,23 +79,10 @@ def find_breakpoints(
 ) -> LineScan:
     """Find the pieces and breakpoints of a piecewise-linear function between two points.
 
-    Parameters
-    ----------
-    ask : callable
-        Takes points of shape (n,) and returns values of shape (n, m).
-    start : ndarray of shape (n,)
-        First points, ascending; the search stays between the first and the last.
-    noise : callable
-        Takes points of shape (n,) and returns the largest rounding error to be expected there, shape (n, m).
-    values : ndarray of shape (n, m), optional
-        Values at the first points, if they have been asked already.
-    max_points : int
-        The search ends, incomplete, before it asks for more.
-
-    Returns
-    -------
-    LineScan
-        Pieces and breakpoints.
+    `ask`: takes points of shape (n,) and returns values of shape (n, m). `start`: first points, ascending; the search
+    stays between the first and the last. `noise`: takes points of shape (n,) and returns the largest rounding error
+    to be expected there, shape (n, m). `values`: values at the first points, if they have been asked already. Shapes:
+    start (n,), values (n, m).
 
     Examples
     --------

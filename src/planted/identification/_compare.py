@@ -26,38 +26,20 @@ NEAR = 0.1  # distance of two hyperplanes, normals and offsets together, up to w
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The answer of `compare`.
+    """The answer of `compare`."""
 
-    Parameters
-    ----------
-    is_equal : bool
-        Whether no difference was found; proved if ``is_exact``.
-    is_exact : bool
-        True if decided on the parameters, False if on answers to random questions.
-    witness : ndarray of shape (d,) or None
-        An input on which the two differ.
-    difference : float
-        Largest absolute difference of an output seen: at the witness.
-    units : tuple of tuple (int, int)
-        Units that differ: (unit of the first or -1, unit of the second or -1), -1 where there is no counterpart; empty
-        for black boxes.
-    fraction : float
-        Zero if decided on the parameters. Otherwise the two differ, if at all, on at most this fraction of random inputs,
-        with the confidence given.
-    confidence : float
-        One if decided on the parameters.
-    detail : str
-        The answer in a sentence.
-    """
-
-    is_equal: bool
-    is_exact: bool
-    witness: Array | None
-    difference: float
+    is_equal: bool  # whether no difference was found; proved if ``is_exact``
+    is_exact: bool  # true if decided on the parameters, False if on answers to random questions
+    witness: Array | None  # (d,): an input on which the two differ
+    difference: float  # largest absolute difference of an output seen: at the witness
+    # Units that differ: (unit of the first or -1, unit of the second or -1), -1 where there is no counterpart; empty
+    # for black boxes.
     units: tuple[tuple[int, int], ...]
+    # Zero if decided on the parameters. Otherwise the two differ, if at all, on at most this fraction of random
+    # inputs, with the confidence given.
     fraction: float
-    confidence: float
-    detail: str
+    confidence: float  # one if decided on the parameters
+    detail: str  # the answer in a sentence
 
 
 def compare(

@@ -47,25 +47,7 @@ def rough_units(
 ) -> Jumps:
     """Read units off the jumps of the gradient between neighbouring regions of a line.
 
-    Parameters
-    ----------
-    ask : callable
-        The black box.
-    line : Line
-        The line.
-    scan : LineScan
-        Its breakpoints.
-    wanted : ndarray of int
-        Which breakpoints to read.
-    rounding : Rounding
-        Its rounding error.
-    room : float
-        How far a step may leave the line.
-
-    Returns
-    -------
-    Jumps
-        The units whose jump has rank one, to rounding.
+    Returns the units whose jump has rank one, to rounding.
     """
     m = scan.pieces[0].value.size
     if wanted.size == 0:
@@ -101,29 +83,8 @@ def measure_units(
 ) -> Measurement:
     """Measure units again where their hyperplanes are far from all others.
 
-    Parameters
-    ----------
-    ask : callable
-        The black box.
-    jumps : Jumps
-        All known units.
-    which : ndarray of int, shape (s,)
-        Those to measure, at least one.
-    rounding : Rounding
-        Its rounding error.
-    rng : numpy.random.Generator
-        Draws the places to choose from.
-    room : float
-        Half the side of the box to stay in; infinite without one.
-    reach : ndarray of shape (s,)
-        Part of the way between where a unit was seen and a random place that may be gone.
-    snap : callable
-        Rounds rows to numbers that the black box takes as they are.
-
-    Returns
-    -------
-    Measurement
-        The units measured again.
+    `reach`: part of the way between where a unit was seen and a random place that may be gone. `snap`: rounds rows to
+    numbers that the black box takes as they are. Shapes: which (s,), reach (s,).
     """
     s = which.size
     plans = [

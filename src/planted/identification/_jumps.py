@@ -19,73 +19,36 @@ DOUBT = 4.0  # how many standard errors a hyperplane may be off its place
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The points ``origin + t direction``.
+    """The points ``origin + t direction``."""
 
-    Parameters
-    ----------
-    origin, direction : ndarray of shape (d,)
-        A point and a unit vector.
-    """
-
-    origin: Array
+    origin: Array  # (d,): a point and a unit vector
     direction: Array
 
     def at(self, t: Array) -> Array:
         """Return the points of shape (n, d) for parameters of shape (n,).
 
-        Parameters
-        ----------
-        t : ndarray of shape (n,)
-            Parameters.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Points.
+        Shapes: t (n,), result (n, d).
         """
         return np.asarray(self.origin + np.asarray(t)[:, None] * self.direction)
 
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """Units up to orientation: ``strengths (normals x + offsets)`` is what the function gains across each break.
+    """Units up to orientation: ``strengths (normals x + offsets)`` is what the function gains across each break."""
 
-    Parameters
-    ----------
-    normals : ndarray of shape (k, d)
-        Unit normals.
-    offsets : ndarray of shape (k,)
-        Offsets.
-    strengths : ndarray of shape (m, k)
-        Output weights.
-    errors : ndarray of shape (k,)
-        Standard error of a normal, and of the offset at the anchor.
-    anchors : ndarray of shape (k, d)
-        Where each was measured.
-    lines : ndarray of shape (k, d)
-        Directions in which the hyperplane is known much better than ``errors`` says: that of the line on which it was
-        found; zero if there is none.
-    """
-
-    normals: Array
-    offsets: Array
-    strengths: Array
-    errors: Array
-    anchors: Array
+    normals: Array  # (k, d): unit normals
+    offsets: Array  # (k,): offsets
+    strengths: Array  # (m, k): output weights
+    errors: Array  # (k,): standard error of a normal, and of the offset at the anchor
+    anchors: Array  # (k, d): where each was measured
+    # (k, d): directions in which the hyperplane is known much better than ``errors`` says: that of the line on which
+    # it was found; zero if there is none.
     lines: Array
 
     def doubts(self, X: Array) -> Array:
         """Return how far each hyperplane may be off its place at each row.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Places.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            `DOUBT` standard errors.
+        Shapes: X (n, d), result (n, k).
         """
         squares = (X**2).sum(axis=1)[:, None] + (self.anchors**2).sum(axis=1) - 2 * X @ self.anchors.T
         along = X @ self.lines.T - np.einsum("kd,kd->k", self.anchors, self.lines)
@@ -94,35 +57,13 @@ class Jumps:
 
     @classmethod
     def none(cls, d: int, m: int) -> Jumps:
-        """Return no units.
-
-        Parameters
-        ----------
-        d, m : int
-            Inputs and outputs.
-
-        Returns
-        -------
-        Jumps
-            Empty arrays.
-        """
+        """Return no units."""
         return cls(
             np.zeros((0, d)), np.zeros(0), np.zeros((m, 0)), np.zeros(0), np.zeros((0, d)), np.zeros((0, d))
         )
 
     def select(self, which: BoolArray | IntArray) -> Jumps:
-        """Return some of the units.
-
-        Parameters
-        ----------
-        which : ndarray of bool or int
-            A mask or indices.
-
-        Returns
-        -------
-        Jumps
-            Those units.
-        """
+        """Return some of the units."""
         return Jumps(
             self.normals[which],
             self.offsets[which],
@@ -133,20 +74,7 @@ class Jumps:
         )
 
     def replace(self, which: IntArray, other: Jumps) -> Jumps:
-        """Return the units with some of them replaced.
-
-        Parameters
-        ----------
-        which : ndarray of int
-            Those to replace.
-        other : Jumps
-            Their replacements.
-
-        Returns
-        -------
-        Jumps
-            All units.
-        """
+        """Return the units with some of them replaced."""
         kept = np.ones(self.offsets.size, dtype=np.bool_)
         kept[which] = False
         joined = self.select(kept).join(other)
@@ -154,18 +82,7 @@ class Jumps:
         return joined.select(order)
 
     def join(self, other: Jumps) -> Jumps:
-        """Return the units of both.
-
-        Parameters
-        ----------
-        other : Jumps
-            Further units.
-
-        Returns
-        -------
-        Jumps
-            All of them.
-        """
+        """Return the units of both."""
         return Jumps(
             np.concatenate([self.normals, other.normals]),
             np.concatenate([self.offsets, other.offsets]),
@@ -178,30 +95,12 @@ class Jumps:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The second pass: better units, and what else was seen at the places where they were measured.
+    """The second pass: better units, and what else was seen at the places where they were measured."""
 
-    Parameters
-    ----------
-    jumps : Jumps
-        The units.
-    is_confirmed : ndarray of bool, shape (k,)
-        Whether the jump was found again, at another place of the same hyperplane.
-    is_missed : ndarray of bool, shape (k,)
-        Whether it was looked for at such a place and not found.
-    places : ndarray of shape (p, d)
-        On either side of each hyperplane.
-    values : ndarray of shape (p, m)
-        The function there.
-    gradients : ndarray of shape (p, m, d)
-        Its gradients there.
-    errors : ndarray of shape (p,)
-        Standard errors of the gradients; infinite where another break was crossed.
-    """
-
-    jumps: Jumps
-    is_confirmed: BoolArray
-    is_missed: BoolArray
-    places: Array
-    values: Array
-    gradients: Array
-    errors: Array
+    jumps: Jumps  # the units
+    is_confirmed: BoolArray  # (k,): whether the jump was found again, at another place of the same hyperplane
+    is_missed: BoolArray  # (k,): whether it was looked for at such a place and not found
+    places: Array  # (p, d): on either side of each hyperplane
+    values: Array  # (p, m): the function there
+    gradients: Array  # (p, m, d): its gradients there
+    errors: Array  # (p,): standard errors of the gradients; infinite where another break was crossed

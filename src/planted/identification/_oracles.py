@@ -29,37 +29,18 @@ COMMAND_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """A black box.
+    """A black box."""
 
-    Parameters
-    ----------
-    call : callable
-        Takes rows of shape (n, d), float64, and returns answers of shape (n, m) or (n,).
-    n_features : int or None
-        Number of inputs, if the object tells.
-    is_single : bool
-        Whether inputs are rounded to single precision.
-    name : str
-        What it is, for the record.
-    """
-
+    # Takes rows of shape (n, d), float64, and returns answers of shape (n, m) or (n,).
     call: Callable[[Array], Any]
-    n_features: int | None
-    is_single: bool
-    name: str
+    n_features: int | None  # number of inputs, if the object tells
+    is_single: bool  # whether inputs are rounded to single precision
+    name: str  # what it is, for the record
 
     def snap(self, X: Array) -> Array:
         """Round numbers to those that the black box takes as they are.
 
-        Parameters
-        ----------
-        X : ndarray
-            Any numbers.
-
-        Returns
-        -------
-        ndarray
-            The same, or rounded to single precision.
+        Returns the same, or rounded to single precision.
         """
         return X.astype(np.float32).astype(np.float64) if self.is_single else X
 
@@ -67,15 +48,7 @@ class Oracle:
 def as_oracle(source: Any) -> Oracle:
     """Make an oracle of something that can be asked.
 
-    Parameters
-    ----------
-    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor, or list of str
-        A list is a command that reads rows as CSV without header and writes answers in the same form.
-
-    Returns
-    -------
-    Oracle
-        The black box.
+    `source`: a list is a command that reads rows as CSV without header and writes answers in the same form.
 
     Examples
     --------

@@ -44,24 +44,14 @@ MOST_UNITS_SEARCHED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Orientation:
-    """How the units look.
+    """How the units look."""
 
-    Parameters
-    ----------
-    shares : ndarray of shape (k,) or None
-        1 for a unit that looks along its normal, 0 against it, other numbers for two units on one hyperplane; None if no
-        answer was found.
-    is_unique : bool
-        Whether the equations have no other solution.
-    residual : float
-        What is left of (1), relative to its terms: a linear part that no unit explains.
-    log10_chance : float
-        Logarithm of the probability that another choice fits as well by accident; minus infinity if none can.
-    """
-
+    # (k,): 1 for a unit that looks along its normal, 0 against it, other numbers for two units on one hyperplane;
+    # None if no answer was found.
     shares: Array | None
-    is_unique: bool
-    residual: float
+    is_unique: bool  # whether the equations have no other solution
+    residual: float  # what is left of (1), relative to its terms: a linear part that no unit explains
+    # Logarithm of the probability that another choice fits as well by accident; minus infinity if none can.
     log10_chance: float
 
     @property
@@ -73,20 +63,7 @@ class Orientation:
 
 
 def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
-    """Return R of (1), shape (m, d), averaged over all measured gradients, and its standard error.
-
-    Parameters
-    ----------
-    measured : Measurement
-        Gradients and where they were taken.
-    jumps : Jumps
-        All units.
-
-    Returns
-    -------
-    tuple of ndarray and float
-        R and its error.
-    """
+    """Return R of (1), shape (m, d), averaged over all measured gradients, and its standard error."""
     behind = measured.places @ jumps.normals.T + jumps.offsets < 0
     columns = np.einsum("mk,kd->kmd", jumps.strengths, jumps.normals)
     estimates = measured.gradients + np.einsum("pk,kmd->pmd", behind, columns, optimize=True)
@@ -104,19 +81,7 @@ def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
 def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
     """Solve (1) for the orientations.
 
-    Parameters
-    ----------
-    jumps : Jumps
-        The units.
-    rest : ndarray of shape (m, d)
-        R of (1).
-    error : float
-        Its standard error.
-
-    Returns
-    -------
-    Orientation
-        The shares, and how sure they are.
+    Returns the shares, and how sure they are. Shapes: rest (m, d).
     """
     k = jumps.offsets.size
     if not np.isfinite(error):
@@ -140,21 +105,7 @@ def build_network(
 ) -> TwoLayerNetwork:
     """Write the function as a ReLU network; a linear part that no unit explains becomes pairs of units.
 
-    Parameters
-    ----------
-    jumps : Jumps
-        The units.
-    orientation : Orientation
-        Their shares; None counts as all ones.
-    rest : ndarray of shape (m, d)
-        R of (1).
-    measured : Measurement
-        Values that give the offset c.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        Units with rows of W of unit norm.
+    Returns units with rows of W of unit norm. Shapes: rest (m, d).
     """
     shares = np.ones(jumps.offsets.size) if orientation.shares is None else orientation.shares
     ahead, against = shares != 0, shares != 1

@@ -32,21 +32,7 @@ ITERATIONS = 80
 def refine_on_answers(X: Array, Y: Array, network: TwoLayerNetwork, *, errors: Array) -> TwoLayerNetwork:
     """Refine a ReLU network on rows whose errors differ.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Questions.
-    Y : ndarray of shape (n, m)
-        Answers.
-    network : TwoLayerNetwork
-        The start.
-    errors : ndarray of shape (n, m)
-        Sizes of the answers' errors.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        A network whose weighted sum of squares is not larger.
+    Returns a network whose weighted sum of squares is not larger. Shapes: X (n, d), Y (n, m), errors (n, m).
 
     Examples
     --------

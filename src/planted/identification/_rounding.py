@@ -36,37 +36,17 @@ CURVED_RATIO = 8.0  # between no change (rounding) and sixteen (curvature)
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The rounding error of a black box, eq. (1).
+    """The rounding error of a black box, eq. (1)."""
 
-    Parameters
-    ----------
-    level : ndarray of shape (m,)
-        Largest error to be expected near the origin, output by output.
-    radius : float
-        Norm of typical inputs.
-    is_curved : bool
-        Whether the function bends between breakpoints.
-    relative : float
-        The level relative to the size of the answers.
-    """
-
-    level: Array
-    radius: float
-    is_curved: bool
-    relative: float
+    level: Array  # (m,): largest error to be expected near the origin, output by output
+    radius: float  # norm of typical inputs
+    is_curved: bool  # whether the function bends between breakpoints
+    relative: float  # the level relative to the size of the answers
 
     def at(self, X: Array) -> Array:
         """Return the error to be expected at each row.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Errors.
+        Shapes: X (n, d), result (n, m).
         """
         norms = np.linalg.norm(X, axis=1)
         return np.asarray((1.0 + norms / self.radius)[:, None] * self.level)
@@ -74,17 +54,7 @@ class Rounding:
     def seen(self, X: Array, Y: Array) -> Rounding:
         """Return the model raised to what the sizes of further answers imply.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Questions.
-        Y : ndarray of shape (n, m)
-            Answers.
-
-        Returns
-        -------
-        Rounding
-            The same relative error, of larger answers where there are some.
+        The result: the same relative error, of larger answers where there are some. Shapes: X (n, d), Y (n, m).
         """
         growth = 1.0 + np.linalg.norm(X, axis=1, keepdims=True) / self.radius
         sizes = (np.abs(Y) / growth).max(axis=0)
@@ -96,21 +66,8 @@ def calibrate_rounding(
 ) -> Rounding:
     """Measure the rounding error of a black box.
 
-    Parameters
-    ----------
-    ask : callable
-        Takes rows of shape (n, d) and returns answers of shape (n, m).
-    centres : ndarray of shape (N_SEGMENTS, d)
-        Typical inputs.
-    far : ndarray of shape (f, d)
-        Inputs far out; may be empty.
-    rng : numpy.random.Generator
-        Draws the directions of the segments.
-
-    Returns
-    -------
-    Rounding
-        The model.
+    `ask`: takes rows of shape (n, d) and returns answers of shape (n, m). Shapes: centres (N_SEGMENTS, d), far (f,
+    d).
     """
     count, d = centres.shape
     radius = float(np.linalg.norm(centres, axis=1).mean())

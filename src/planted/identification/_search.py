@@ -63,24 +63,12 @@ DEEPER = (
 
 @dataclass(frozen=True, slots=True)
 class BlackBox:
-    """What the search needs to know about the function.
+    """What the search needs to know about the function."""
 
-    Parameters
-    ----------
-    ask : callable
-        Rows of shape (n, d) in, answers of shape (n, m) out.
-    n_features : int
-        Number of inputs, d.
-    has_box : bool
-        Whether inputs must stay within [-1, 1] in every coordinate.
-    snap : callable
-        Rounds numbers to those that the function takes as they are.
-    """
-
-    ask: Callable[[Array], Array]
-    n_features: int
-    has_box: bool
-    snap: Callable[[Array], Array]
+    ask: Callable[[Array], Array]  # rows of shape (n, d) in, answers of shape (n, m) out
+    n_features: int  # number of inputs, d
+    has_box: bool  # whether inputs must stay within [-1, 1] in every coordinate
+    snap: Callable[[Array], Array]  # rounds numbers to those that the function takes as they are
 
     @property
     def room(self) -> float:
@@ -90,17 +78,7 @@ class BlackBox:
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Draw typical inputs.
 
-        Parameters
-        ----------
-        count : int
-            How many.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (count, d)
-            Standard normal rows, or uniform ones in the box.
+        Returns standard normal rows, or uniform ones in the box. Shapes: result (count, d).
         """
         shape = (count, self.n_features)
         return rng.uniform(-1.0, 1.0, shape) if self.has_box else rng.standard_normal(shape)
@@ -108,49 +86,23 @@ class BlackBox:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the black box is not a two-layer ReLU network.
+    """Why the black box is not a two-layer ReLU network."""
 
-    Parameters
-    ----------
-    reason : str
-        A sentence with the numbers.
-    """
-
-    reason: str
+    reason: str  # a sentence with the numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network.
-    orientation : Orientation
-        How its units look.
-    jumps : Jumps
-        Its units up to orientation.
-    rounding : Rounding
-        How exactly the black box answers.
-    n_lines : int
-        Lines that were searched.
-    unresolved : int
-        Gaps between breakpoints on the last line that were too narrow.
-    misfits : int
-        Fresh questions that were not foretold, of `N_CHECKS`.
-    largest_misfit : float
-        Largest error of a fresh question, relative to the outputs' spread.
-    """
-
-    network: TwoLayerNetwork
-    orientation: Orientation
-    jumps: Jumps
-    rounding: Rounding
-    n_lines: int
-    unresolved: int
-    misfits: int
-    largest_misfit: float
+    network: TwoLayerNetwork  # the network
+    orientation: Orientation  # how its units look
+    jumps: Jumps  # its units up to orientation
+    rounding: Rounding  # how exactly the black box answers
+    n_lines: int  # lines that were searched
+    unresolved: int  # gaps between breakpoints on the last line that were too narrow
+    misfits: int  # fresh questions that were not foretold, of `N_CHECKS`
+    largest_misfit: float  # largest error of a fresh question, relative to the outputs' spread
 
 
 def identify_network(
@@ -158,19 +110,7 @@ def identify_network(
 ) -> Identification | Refusal:
     """Find the network behind a black box.
 
-    Parameters
-    ----------
-    box : BlackBox
-        The function.
-    rng : numpy.random.Generator
-        Draws lines, places and checks.
-    progress : callable
-        Told what is being done.
-
-    Returns
-    -------
-    Identification or Refusal
-        The network, or why there is none.
+    Returns the network, or why there is none.
     """
     progress("measuring the rounding error", 0.0)
     rounding = _calibrate(box, rng)

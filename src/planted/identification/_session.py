@@ -28,18 +28,7 @@ class BudgetSpentError(PlantedError, RuntimeError):
 class QuerySession:
     """Questions to one black box, counted and checked.
 
-    Parameters
-    ----------
-    oracle : Oracle
-        The black box.
-    n_features : int
-        Number of inputs.
-    budget : int or None
-        Most questions to ask; None for no limit.
-    batch_rows : int
-        Most questions in one call.
-    log : path-like or None
-        File that keeps questions and answers; answers it already holds are used again.
+    `log`: file that keeps questions and answers; answers it already holds are used again.
     """
 
     def __init__(
@@ -64,17 +53,7 @@ class QuerySession:
     def ask(self, X: Array, *, fresh: bool = False) -> Array:
         """Return the answers to questions, in order.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Questions.
-        fresh : bool
-            Ask even if the log knows the answer.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Answers.
+        Shapes: X (n, d), result (n, m).
         """
         parts = [
             self._ask_batch(X[i : i + self.batch_rows], fresh) for i in range(0, len(X), self.batch_rows)
@@ -87,12 +66,7 @@ class QuerySession:
     def check_unchanged(self, X: Array, Y: Array) -> None:
         """Ask questions again and raise if the answers differ by more than rounding.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Questions asked before.
-        Y : ndarray of shape (n, m)
-            The answers they got.
+        Shapes: X (n, d), Y (n, m).
         """
         again = self.ask(X, fresh=True)
         scale = np.abs(Y).max(axis=0)

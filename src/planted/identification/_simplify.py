@@ -14,43 +14,22 @@ __all__ = ["Simplification", "simplify"]
 
 @dataclass(frozen=True, slots=True)
 class Simplification:
-    """The smallest equal network that was found, and the way there.
+    """The smallest equal network that was found, and the way there."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The simplified network.
-    dropped : tuple of int
-        Units without effect: no output weight, or no input weight (a constant, folded into the offset).
-    merged : tuple of tuple of int
-        Units that share a hyperplane, and are one or two units now.
-    cancelled : tuple of tuple of int
-        Units that share a hyperplane and leave no break there: nothing, or a linear part.
-    is_equal : bool
-        Whether the two were proved to be the same function, on their parameters.
-    """
-
-    network: TwoLayerNetwork
+    network: TwoLayerNetwork  # the simplified network
+    # Units without effect: no output weight, or no input weight (a constant, folded into the offset).
     dropped: tuple[int, ...]
-    merged: tuple[tuple[int, ...], ...]
+    merged: tuple[tuple[int, ...], ...]  # units that share a hyperplane, and are one or two units now
+    # Units that share a hyperplane and leave no break there: nothing, or a linear part.
     cancelled: tuple[tuple[int, ...], ...]
-    is_equal: bool
+    is_equal: bool  # whether the two were proved to be the same function, on their parameters
 
 
 def simplify(net: TwoLayerNetwork, *, tol: float = 1e-10) -> Simplification:
     """Reduce a network to its smallest equal.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        Any network.
-    tol : float, default=1e-10
-        Two hyperplanes whose unit normals and offsets differ by less are the same.
-
-    Returns
-    -------
-    Simplification
-        The network, what became of the units, and whether equality was proved.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. Returns the network, what
+    became of the units, and whether equality was proved.
 
     Examples
     --------

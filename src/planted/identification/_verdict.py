@@ -23,49 +23,18 @@ ERRORS = 4.0  # standard errors in a bound
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A verdict on a black box.
+    """A verdict on a black box."""
 
-    Parameters
-    ----------
-    outcome : Outcome
-        How it ended.
-    guarantee : Guarantee
-        What is proved.
-    detail : str
-        The reason in a sentence.
-    evidence : tuple of Evidence
-        The numbers.
-    network : TwoLayerNetwork or None
-        The network.
-    stats : mapping
-        Counts.
-    """
-
-    outcome: Outcome
-    guarantee: Guarantee
-    detail: str
-    evidence: tuple[Evidence, ...] = ()
-    network: TwoLayerNetwork | None = None
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Outcome  # how it ended
+    guarantee: Guarantee  # what is proved
+    detail: str  # the reason in a sentence
+    evidence: tuple[Evidence, ...] = ()  # the numbers
+    network: TwoLayerNetwork | None = None  # the network
+    stats: Mapping[str, Any] = field(default_factory=dict)  # counts
 
 
 def judge_budget(error: Exception, *, asked: int, budget: int) -> Answer:
-    """Return the verdict on a search that ran out of questions.
-
-    Parameters
-    ----------
-    error : Exception
-        What stopped it.
-    asked : int
-        Questions asked.
-    budget : int
-        Questions allowed.
-
-    Returns
-    -------
-    Answer
-        STOPPED_EARLY.
-    """
+    """Return the verdict on a search that ran out of questions."""
     evidence = (Evidence("questions asked", asked, budget, "<=", "budget"),)
     return Answer(Outcome.STOPPED_EARLY, Guarantee.NONE, str(error), evidence)
 
@@ -73,19 +42,7 @@ def judge_budget(error: Exception, *, asked: int, budget: int) -> Answer:
 def judge(found: Identification | Refusal, *, queries: int, has_box: bool) -> Answer:
     """Return the verdict on what was found.
 
-    Parameters
-    ----------
-    found : Identification or Refusal
-        The network in the user's units, or why there is none.
-    queries : int
-        Questions asked.
-    has_box : bool
-        Whether questions had to stay in a box.
-
-    Returns
-    -------
-    Answer
-        RECOVERED only if every fresh question was foretold and the orientation of every unit is settled.
+    The result: RECOVERED only if every fresh question was foretold and the orientation of every unit is settled.
     """
     if isinstance(found, Refusal):
         detail = f"The black box is no two-layer ReLU network: {found.reason}"

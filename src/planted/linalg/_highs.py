@@ -42,71 +42,32 @@ class ProgramStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LinearProgram:
-    """A linear program, mixed-integer if some variables must be whole numbers.
+    """A linear program, mixed-integer if some variables must be whole numbers."""
 
-    Parameters
-    ----------
-    c : ndarray of shape (q,)
-        Objective.
-    G, g : ndarray of shape (r, q) and (r,)
-        Inequalities ``G x <= g``.
-    E, e : ndarray of shape (s, q) and (s,)
-        Equations ``E x = e``.
-    lower, upper : ndarray of shape (q,)
-        Bounds, infinite where there are none.
-    is_integer : ndarray of shape (q,), optional
-        Variables that must be whole numbers.
-    """
-
-    c: Array
-    G: Array
+    c: Array  # (q,): objective
+    G: Array  # (r, q): inequalities ``G x <= g``
     g: Array
-    E: Array
+    E: Array  # (s, q): equations ``E x = e``
     e: Array
-    lower: Array
+    lower: Array  # (q,): bounds, infinite where there are none
     upper: Array
-    is_integer: BoolArray | None = None
+    is_integer: BoolArray | None = None  # (q,): variables that must be whole numbers
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSolution:
-    """The answer to a program.
+    """The answer to a program."""
 
-    Parameters
-    ----------
-    status : ProgramStatus
-        How it ended.
-    x : ndarray of shape (q,) or None
-        The solution, only if optimal.
-    violation : float
-        Largest violation of feasibility and of (1), relative to the data; infinite if there is no solution.
-    message : str
-        What HiGHS said, verbatim.
-    retried : bool
-        Whether the answer came without presolve.
-    """
-
-    status: ProgramStatus
-    x: Array | None = None
+    status: ProgramStatus  # how it ended
+    x: Array | None = None  # (q,): the solution, only if optimal
+    # Largest violation of feasibility and of (1), relative to the data; infinite if there is no solution.
     violation: float = float("inf")
-    message: str = field(default="", compare=False)
-    retried: bool = False
+    message: str = field(default="", compare=False)  # what HiGHS said, verbatim
+    retried: bool = False  # whether the answer came without presolve
 
 
 def solve_program(program: LinearProgram, *, time_limit: float | None = None) -> ProgramSolution:
     """Solve a program; retry without presolve unless the first answer is optimal and passes the check.
-
-    Parameters
-    ----------
-    program : LinearProgram
-        The program.
-    time_limit : float, optional
-        Seconds for each of the two attempts.
-
-    Returns
-    -------
-    ProgramSolution
-        The answer.
 
     Examples
     --------
@@ -125,15 +86,7 @@ def solve_program(program: LinearProgram, *, time_limit: float | None = None) ->
 def translate_status(code: int) -> ProgramStatus:
     """Translate the status of `scipy.optimize.linprog` and `milp`, the only place that knows their numbers.
 
-    Parameters
-    ----------
-    code : int
-        SciPy's status.
-
-    Returns
-    -------
-    ProgramStatus
-        Ours; unknown numbers are unreliable.
+    Returns ours; unknown numbers are unreliable.
     """
     return {
         0: ProgramStatus.OPTIMAL,

@@ -28,17 +28,7 @@ __all__ = ["extreme_ray"]
 def extreme_ray(Q: Array, objective: Array) -> ProgramSolution:
     """Return the vertex of (1) that minimises a linear objective.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (n, k)
-        Orthonormal basis of the subspace.
-    objective : ndarray of shape (k,)
-        Objective; a random one ends at a random extreme ray.
-
-    Returns
-    -------
-    ProgramSolution
-        Its ``x`` is w.
+    Shapes: Q (n, k), objective (k,).
 
     Examples
     --------

@@ -30,21 +30,11 @@ __all__ = ["IndependentComponents", "independent_components"]
 
 @dataclass(frozen=True, slots=True)
 class IndependentComponents:
-    """An unmixing matrix.
+    """An unmixing matrix."""
 
-    Parameters
-    ----------
-    unmixing : ndarray of shape (k, k)
-        ``z @ unmixing.T`` are the components, of unit variance and positive skewness.
-    iterations : int
-        Steps of the iteration.
-    converged : bool
-        Whether its rows stopped moving.
-    """
-
-    unmixing: Array
-    iterations: int
-    converged: bool
+    unmixing: Array  # (k, k): ``z @ unmixing.T`` are the components, of unit variance and positive skewness
+    iterations: int  # steps of the iteration
+    converged: bool  # whether its rows stopped moving
 
 
 def independent_components(
@@ -52,21 +42,7 @@ def independent_components(
 ) -> IndependentComponents:
     """Separate the columns of Z into independent components.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, k)
-        Rows z, of full column rank after centring.
-    rng : numpy.random.Generator
-        Draws the first rotation.
-    max_iter : int
-        Largest number of steps.
-    tol : float
-        Stop when no row turns by more than this (one minus the cosine).
-
-    Returns
-    -------
-    IndependentComponents
-        The unmixing matrix.
+    `tol`: stop when no row turns by more than this (one minus the cosine). Shapes: Z (n, k).
 
     Examples
     --------

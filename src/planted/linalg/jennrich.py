@@ -26,21 +26,11 @@ __all__ = ["RankOneTerms", "decompose_shared_terms"]
 
 @dataclass(frozen=True, slots=True)
 class RankOneTerms:
-    """Columns shared by a set of symmetric matrices.
+    """Columns shared by a set of symmetric matrices."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (q, r)
-        The columns, of unit norm; no columns if no singular value exceeds the threshold.
-    values : ndarray of shape (q,)
-        Singular values of the stack, descending.
-    residual : float
-        Off-diagonal energy that is left within the span, relative.
-    """
-
-    Z: Array
-    values: Array
-    residual: float
+    Z: Array  # (q, r): the columns, of unit norm; no columns if no singular value exceeds the threshold
+    values: Array  # (q,): singular values of the stack, descending
+    residual: float  # off-diagonal energy that is left within the span, relative
 
 
 def decompose_shared_terms(
@@ -53,23 +43,8 @@ def decompose_shared_terms(
 ) -> RankOneTerms:
     """Find the columns shared by symmetric matrices.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (T, q, q)
-        Symmetric matrices.
-    rng : numpy.random.Generator
-        Draws the random pairs.
-    threshold : float
-        Singular values of the stack at or below this count as zero.
-    largest_rank : int
-        At most so many columns.
-    max_sweeps : int
-        Sweeps of the joint diagonalisation; with 0 one random pair decides, as Jennrich's algorithm is stated.
-
-    Returns
-    -------
-    RankOneTerms
-        The columns.
+    `threshold`: singular values of the stack at or below this count as zero. `max_sweeps`: sweeps of the joint
+    diagonalisation; with 0 one random pair decides, as Jennrich's algorithm is stated. Shapes: matrices (T, q, q).
 
     Examples
     --------

@@ -34,24 +34,12 @@ STEP_TOL = 1e-13  # relative change of V at which a sweep has nothing left to im
 
 @dataclass(frozen=True, slots=True)
 class JointDiagonalisation:
-    """The common factor of a set of symmetric matrices.
+    """The common factor of a set of symmetric matrices."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (k, k)
-        Columns of unit norm with ``S_t ≈ Z diag(d_t) Z'``.
-    residual : float
-        Off-diagonal energy of ``inv(Z) S_t inv(Z)'`` divided by the total; 0 is exact.
-    sweeps : int
-        UWEDGE sweeps of the winning start.
-    restarts : int
-        Random pairs tried.
-    """
-
-    Z: Array
-    residual: float
-    sweeps: int
-    restarts: int
+    Z: Array  # (k, k): columns of unit norm with ``S_t ≈ Z diag(d_t) Z'``
+    residual: float  # off-diagonal energy of ``inv(Z) S_t inv(Z)'`` divided by the total; 0 is exact
+    sweeps: int  # UWEDGE sweeps of the winning start
+    restarts: int  # random pairs tried
 
 
 def diagonalise_by_congruence(
@@ -64,23 +52,9 @@ def diagonalise_by_congruence(
 ) -> JointDiagonalisation:
     """Find Z with ``S_t = Z diag(d_t) Z'`` for all t.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (T, k, k)
-        Symmetric matrices.
-    rng : numpy.random.Generator
-        Draws the random pairs.
-    n_restarts : int
-        Largest number of random pairs.
-    tol : float
-        Stop as soon as the off-diagonal energy is below this fraction of the total.
-    max_sweeps : int
-        Largest number of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer.
-
-    Returns
-    -------
-    JointDiagonalisation
-        The best factor found.
+    `tol`: stop as soon as the off-diagonal energy is below this fraction of the total. `max_sweeps`: largest number
+    of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer. Shapes: matrices (T,
+    k, k).
 
     Examples
     --------

@@ -20,17 +20,8 @@ __all__ = ["khatri_rao_values"]
 def khatri_rao_values(W: Array, order: int) -> Array:
     """Return the singular values of the matrix with columns w_i ⊗ ... ⊗ w_i.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows w_i.
-    order : int
-        The power l.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Singular values, descending; zeros where there are more rows than dimensions.
+    The result: singular values, descending; zeros where there are more rows than dimensions. Shapes: W (k, d), result
+    (k,).
 
     Examples
     --------

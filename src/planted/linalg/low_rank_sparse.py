@@ -54,27 +54,14 @@ PURSUIT_STEPS = 500
 
 @dataclass(frozen=True, slots=True)
 class LowRankSparse:
-    """A split of a matrix.
+    """A split of a matrix."""
 
-    Parameters
-    ----------
-    L : ndarray of shape (n, m)
-        The low-rank part.
-    basis : ndarray of shape (m, r)
-        Orthonormal basis of its row space.
-    is_clean : ndarray of bool, shape (n, m)
-        Known entries that L reproduces to rounding.
-    is_decided : ndarray of bool, shape (n,)
-        Rows with more than r clean entries: the others have no redundancy, and their L means nothing.
-    steps : int
-        Steps taken.
-    """
-
-    L: Array
-    basis: Array
-    is_clean: BoolArray
+    L: Array  # (n, m): the low-rank part
+    basis: Array  # (m, r): orthonormal basis of its row space
+    is_clean: BoolArray  # (n, m): known entries that L reproduces to rounding
+    # (n,): rows with more than r clean entries: the others have no redundancy, and their L means nothing.
     is_decided: BoolArray
-    steps: int
+    steps: int  # steps taken
 
     @property
     def clean_share(self) -> float:
@@ -85,19 +72,7 @@ class LowRankSparse:
 def alternating_projections(Y: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
     """Split by alternating projections and polish.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, m)
-        The matrix, finite everywhere.
-    rank : int
-        Rank r of L, below m.
-    known : ndarray of bool, shape (n, m), optional
-        Entries whose values count; all if omitted.
-
-    Returns
-    -------
-    LowRankSparse
-        The split; judge it by ``clean_share``.
+    Returns the split; judge it by ``clean_share``. Shapes: Y (n, m), known (n, m).
 
     Examples
     --------
@@ -129,23 +104,8 @@ def principal_component_pursuit(
 ) -> tuple[Array, int]:
     """Solve (1).
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, m)
-        The matrix, finite everywhere.
-    weight : float
-        λ.
-    known : ndarray of bool, shape (n, m), optional
-        Entries whose values count; errors elsewhere cost nothing.
-    tol : float
-        Relative distance of L + S from Y at the end.
-
-    Returns
-    -------
-    L : ndarray of shape (n, m)
-        The low-rank part.
-    steps : int
-        Steps taken; `PURSUIT_STEPS` if the tolerance was not met.
+    Returns L: the low-rank part; steps: steps taken; `PURSUIT_STEPS` if the tolerance was not met. Shapes: Y (n, m),
+    known (n, m).
 
     Examples
     --------
@@ -177,41 +137,15 @@ def principal_component_pursuit(
 
 
 def tuned_weight(shape: tuple[int, int], *, as_printed: bool) -> float:
-    """Return λ of (1): one over the root of the longer side, or two and a half times that.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the matrix.
-    as_printed : bool
-        Whether to take the printed value.
-
-    Returns
-    -------
-    float
-        λ.
-    """
+    """Return λ of (1): one over the root of the longer side, or two and a half times that."""
     return (1.0 if as_printed else TUNED) / float(np.sqrt(max(shape)))
 
 
 def polish_low_rank(Y: Array, L: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
     """Polish an approximate low-rank part to rounding error.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, m)
-        The matrix, finite everywhere.
-    L : ndarray of shape (n, m)
-        Approximate low-rank part, such as that of `principal_component_pursuit`.
-    rank : int
-        Its rank.
-    known : ndarray of bool, shape (n, m), optional
-        Entries whose values count.
-
-    Returns
-    -------
-    LowRankSparse
-        The split.
+    `L`: approximate low-rank part, such as that of `principal_component_pursuit`. Shapes: Y (n, m), L (n, m), known
+    (n, m).
     """
     counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
     sizes = _robust_sizes(Y, counts)[1]
@@ -223,19 +157,7 @@ def regress_despite_errors(H: Array, Y: Array, *, known: BoolArray | None = None
 
     Least absolute deviations by reweighting, then least squares on the entries that are reproduced.
 
-    Parameters
-    ----------
-    H : ndarray of shape (n, q)
-        Regressors.
-    Y : ndarray of shape (n, m)
-        The matrix, finite everywhere.
-    known : ndarray of bool, shape (n, m), optional
-        Entries whose values count.
-
-    Returns
-    -------
-    ndarray of shape (q, m)
-        Coefficients.
+    Shapes: H (n, q), Y (n, m), known (n, m), result (q, m).
 
     Examples
     --------

@@ -28,17 +28,11 @@ SURELY_FULL = (
 
 @dataclass(frozen=True, slots=True)
 class NullSpace:
-    """A null space and the evidence for its dimension.
+    """A null space and the evidence for its dimension."""
 
-    Parameters
-    ----------
-    basis : ndarray of shape (q, dimension)
-        Orthonormal basis.
-    singular_values : ndarray of shape (q,)
-        All singular values divided by the largest, descending (zeros where the matrix has fewer rows than columns).
-    """
-
-    basis: Array
+    basis: Array  # (q, dimension): orthonormal basis
+    # (q,): all singular values divided by the largest, descending (zeros where the matrix has fewer rows than
+    # columns).
     singular_values: Array
 
     @property
@@ -62,17 +56,7 @@ class NullSpace:
 def null_space(M: Array, *, tol: float = RANK_TOL) -> NullSpace:
     """Return the right null space of M.
 
-    Parameters
-    ----------
-    M : ndarray of shape (n, q)
-        The matrix; columns should be scaled to comparable size.
-    tol : float
-        Singular values below ``tol`` times the largest count as zero.
-
-    Returns
-    -------
-    NullSpace
-        Basis and singular values.
+    `tol`: singular values below ``tol`` times the largest count as zero. Shapes: M (n, q).
 
     Examples
     --------
@@ -98,19 +82,8 @@ def null_space(M: Array, *, tol: float = RANK_TOL) -> NullSpace:
 def column_space(M: Array, *, tol: float = RANK_TOL) -> tuple[Array, Array]:
     """Return an orthonormal basis of the column space and all relative singular values.
 
-    Parameters
-    ----------
-    M : ndarray of shape (n, q)
-        The matrix.
-    tol : float
-        Singular values below ``tol`` times the largest count as zero.
-
-    Returns
-    -------
-    basis : ndarray of shape (n, rank)
-        Orthonormal columns.
-    singular_values : ndarray of shape (min(n, q),)
-        Relative singular values, descending.
+    `tol`: singular values below ``tol`` times the largest count as zero. Returns basis: orthonormal columns;
+    singular_values: relative singular values, descending. Shapes: M (n, q).
     """
     left, values, _ = linalg.svd(M, full_matrices=False, check_finite=False)
     relative = values / values[0] if len(values) and values[0] > 0 else values
@@ -118,18 +91,5 @@ def column_space(M: Array, *, tol: float = RANK_TOL) -> tuple[Array, Array]:
 
 
 def numerical_rank(relative: Array, *, tol: float = RANK_TOL) -> int:
-    """Count relative singular values above a tolerance.
-
-    Parameters
-    ----------
-    relative : ndarray
-        Singular values divided by the largest.
-    tol : float
-        The cut.
-
-    Returns
-    -------
-    int
-        The rank.
-    """
+    """Count relative singular values above a tolerance."""
     return int((np.asarray(relative) > tol).sum())

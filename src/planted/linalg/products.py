@@ -17,15 +17,7 @@ __all__ = ["smat", "svec", "svec_outer"]
 def svec(S: Array) -> Array:
     """Vectorise symmetric matrices.
 
-    Parameters
-    ----------
-    S : ndarray of shape (..., k, k)
-        Symmetric matrices.
-
-    Returns
-    -------
-    ndarray of shape (..., k(k+1)/2)
-        Their upper triangles, off-diagonal entries times √2.
+    Returns their upper triangles, off-diagonal entries times √2. Shapes: S (..., k, k), result (..., k(k+1).
 
     Examples
     --------
@@ -39,15 +31,7 @@ def svec(S: Array) -> Array:
 def smat(vector: Array) -> Array:
     """Invert `svec`.
 
-    Parameters
-    ----------
-    vector : ndarray of shape (..., k(k+1)/2)
-        Vectorised symmetric matrices.
-
-    Returns
-    -------
-    ndarray of shape (..., k, k)
-        The symmetric matrices.
+    Shapes: vector (..., k(k+1), result (..., k, k).
     """
     k = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
     rows, columns = _upper(k)
@@ -59,15 +43,7 @@ def smat(vector: Array) -> Array:
 def svec_outer(Y: Array) -> Array:
     """Return ``svec(y y')`` for every row y.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, k)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n, k(k+1)/2)
-        Quadratic features.
+    Shapes: Y (n, k), result (n, k(k+1).
     """
     rows, columns = _upper(Y.shape[1])
     return np.asarray(Y[:, rows] * Y[:, columns] * _weights(rows, columns))

@@ -29,23 +29,8 @@ def unit_in_subspace(
 ) -> ProgramSolution:
     """Find one ReLU unit whose activations lie in a subspace (a).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs of order one.
-    Q : ndarray of shape (n, k)
-        Basis of the subspace, entries of order one.
-    functional : ndarray of shape (k,)
-        Its product with w must be one; choose it orthogonal to the w of known units.
-    bound : float
-        M of (1): the largest pre-activation considered.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    ProgramSolution
-        Its ``x`` starts with v (d numbers) and w (k numbers).
+    `functional`: its product with w must be one; choose it orthogonal to the w of known units. Returns its ``x``
+    starts with v (d numbers) and w (k numbers). Shapes: X (n, d), Q (n, k), functional (k,).
     """
     (n, d), k = X.shape, Q.shape[1]
     on = bound * np.eye(n)
@@ -72,23 +57,8 @@ def fit_units_exactly(
 ) -> ProgramSolution:
     """Decide whether a sum of ReLU units with output weights one takes given values (b).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n,)
-        Values of the sum.
-    n_units : int
-        Number of units.
-    bound : float
-        M of (1): the largest pre-activation considered; weights are bounded by it too.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    ProgramSolution
-        Its ``x`` starts with the rows of V, ``n_units * d`` numbers; INFEASIBLE when there is no such network.
+    `bound`: M of (1): the largest pre-activation considered; weights are bounded by it too. Returns its ``x`` starts
+    with the rows of V, ``n_units * d`` numbers; INFEASIBLE when there is no such network. Shapes: X (n, d), y (n,).
 
     Examples
     --------

@@ -34,21 +34,10 @@ LINKED = 1e-7  # entries of the null projector above this link two units of one 
 def find_flips(columns: Array, target: Array, *, preferred: BoolArray, tol: float) -> BoolArray | None:
     """Choose columns that sum to the target, as near to ``preferred`` as a fixed order allows.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (p, h)
-        The vectors ``q_i`` of (1); exact zeros are units that turn freely.
-    target : ndarray of shape (p,)
-        The linear rest to take up.
-    preferred : ndarray of bool, shape (h,)
-        Of several solutions, the one that agrees with this choice at the first unit where they differ.
-    tol : float
-        The sum must agree with the target to this fraction of its terms.
-
-    Returns
-    -------
-    ndarray of bool, shape (h,), or None
-        The chosen columns; None if there is no solution or the search is too large.
+    `columns`: the vectors ``q_i`` of (1); exact zeros are units that turn freely. `preferred`: of several solutions,
+    the one that agrees with this choice at the first unit where they differ. `tol`: the sum must agree with the
+    target to this fraction of its terms. Returns the chosen columns; None if there is no solution or the search is
+    too large. Shapes: columns (p, h), target (p,), preferred (h,), result (h,).
     """
     if not target.any() and _are_independent(columns):
         return np.zeros(columns.shape[1], dtype=np.bool_)
@@ -67,25 +56,8 @@ def enumerate_flips(
 ) -> list[BoolArray]:
     """List choices of columns that sum to the target, the preferred one first.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (p, h)
-        The vectors ``q_i`` of (1).
-    target : ndarray of shape (p,)
-        The linear rest to take up.
-    preferred : ndarray of bool, shape (h,)
-        The order of the list, as in `find_flips`.
-    tol : float
-        The sum must agree with the target to this fraction of its terms.
-    limit : int
-        At most this many choices are listed.
-    largest_block : int
-        Largest number of dependent columns that are searched.
-
-    Returns
-    -------
-    list of ndarray of bool, shape (h,)
-        The choices; empty if there is none or the search is too large.
+    `tol`: the sum must agree with the target to this fraction of its terms. Returns the choices; empty if there is
+    none or the search is too large. Shapes: columns (p, h), target (p,), preferred (h,), result (h,).
     """
     count = columns.shape[1]
     sizes = np.linalg.norm(columns, axis=0)

@@ -35,24 +35,12 @@ RIDGE = 1e-13  # relative; keeps the normal equations of nearly parallel factors
 
 @dataclass(frozen=True, slots=True)
 class SymmetricCP:
-    """The symmetric factor of a stack of matrices.
+    """The symmetric factor of a stack of matrices."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (k, rank)
-        Columns of unit norm.
-    residual : float
-        Energy left over, divided by the total.
-    sweeps : int
-        Sweeps that led to it.
-    restarts : int
-        Starts made.
-    """
-
-    Z: Array
-    residual: float
-    sweeps: int
-    restarts: int
+    Z: Array  # (k, rank): columns of unit norm
+    residual: float  # energy left over, divided by the total
+    sweeps: int  # sweeps that led to it
+    restarts: int  # starts made
 
 
 def decompose_symmetric(
@@ -66,25 +54,7 @@ def decompose_symmetric(
 ) -> SymmetricCP:
     """Write symmetric matrices as combinations of the same rank-one matrices.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (T, k, k)
-        Symmetric matrices.
-    rank : int
-        Number of rank-one terms.
-    rng : numpy.random.Generator
-        Draws the starts.
-    n_restarts : int
-        Number of starts; the best is kept.
-    max_sweeps : int
-        Largest number of sweeps of the winning start.
-    tol : float
-        End as soon as the residual's energy is below this fraction of the total.
-
-    Returns
-    -------
-    SymmetricCP
-        The best decomposition found.
+    `tol`: end as soon as the residual's energy is below this fraction of the total. Shapes: matrices (T, k, k).
 
     Examples
     --------

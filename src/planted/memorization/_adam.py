@@ -42,29 +42,7 @@ def solve_adam(
 ) -> MemoryFit:
     """Memorise by Adam.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    width : int or "auto"
-        Number of units per output, 2q+2 if "auto".
-    learning_rate : float
-        First learning rate.
-    batch_size : int
-        Rows per step.
-    decay : float
-        The factor by which the learning rate falls.
-    decay_every, max_epochs : int
-        Epochs between decays, epochs in all.
-    max_iter : int, optional
-        Largest number of steps, if fewer than the epochs have.
-    precision : {"float32", "float64"}
-        Precision of the training.
-
-    Returns
-    -------
-    MemoryFit
-        The units; the curve has the batch loss of every fifth step.
+    Returns the units; the curve has the batch loss of every fifth step.
     """
     torch = _import_torch()
     _check_options(learning_rate, batch_size, decay, decay_every, max_epochs, precision)

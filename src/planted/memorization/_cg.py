@@ -64,21 +64,8 @@ def solve_cg(
 ) -> MemoryFit:
     """Memorise by preconditioned conjugate gradients, matrix-free.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    max_iter : int
-        Largest number of iterations per output.
-    n_pairs : int or "auto"
-        Columns of the preconditioner; 0 leaves the diagonal alone.
-    precision : {"auto", "float32", "float64"}
-        Precision of the products; residuals are always float64.
-
-    Returns
-    -------
-    MemoryFit
-        The units of the least-norm solution.
+    `n_pairs`: columns of the preconditioner; 0 leaves the diagonal alone. Returns the units of the least-norm
+    solution.
     """
     if precision not in ("auto", "float32", "float64"):
         raise BadInputError(f"precision={precision!r}; expected 'auto', 'float32' or 'float64'")
@@ -100,19 +87,7 @@ def solve_cg(
 def pair_preconditioner(Z: Array, *, n_pairs: int | str = "auto") -> tuple[Callable[[Array], Array], int]:
     """Return the inverse of (1) as a function, and the number of columns of L.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows, float64.
-    n_pairs : int or "auto"
-        Number of columns.
-
-    Returns
-    -------
-    apply : callable
-        Maps a residual (n,) to P⁻¹ times it.
-    n_columns : int
-        Number of columns of L.
+    Returns apply: maps a residual (n,) to P⁻¹ times it; n_columns: number of columns of L. Shapes: Z (n, q).
     """
     n = len(Z)
     diagonal = np.einsum("ij,ij->i", Z, Z) ** 2
@@ -138,16 +113,6 @@ def pair_preconditioner(Z: Array, *, n_pairs: int | str = "auto") -> tuple[Calla
 
 def merge_curves(curves: list[list[float]]) -> tuple[tuple[int, float], ...]:
     """Add the losses of several outputs, each ending with its last value.
-
-    Parameters
-    ----------
-    curves : list of list of float
-        Loss per iteration, one list per output.
-
-    Returns
-    -------
-    tuple of (int, float)
-        Iteration and total loss.
 
     Examples
     --------

@@ -26,30 +26,14 @@ __all__ = ["DescentConstants", "predicted_iterations", "theorem_constants"]
 
 @dataclass(frozen=True, slots=True)
 class DescentConstants:
-    """The constants of perturbed gradient descent, Algorithm 1.
+    """The constants of perturbed gradient descent, Algorithm 1."""
 
-    Parameters
-    ----------
-    penalty : float
-        γ, the weight of ‖W‖²/2 in the objective.
-    step : float
-        η, the step size.
-    radius : float
-        r, of the ball from which a perturbation is drawn.
-    gradient_threshold : float
-        g_thres, below which a perturbation is due.
-    decrease_threshold : float
-        f_thres, the decrease that shows that a saddle was left.
-    wait : float
-        t_thres, the iterations given to leave it.
-    """
-
-    penalty: float
-    step: float
-    radius: float
-    gradient_threshold: float
-    decrease_threshold: float
-    wait: float
+    penalty: float  # γ, the weight of ‖W‖²/2 in the objective
+    step: float  # η, the step size
+    radius: float  # r, of the ball from which a perturbation is drawn
+    gradient_threshold: float  # g_thres, below which a perturbation is due
+    decrease_threshold: float  # f_thres, the decrease that shows that a saddle was left
+    wait: float  # t_thres, the iterations given to leave it
 
 
 def theorem_constants(
@@ -66,25 +50,7 @@ def theorem_constants(
 ) -> DescentConstants:
     """Return the constants that Theorem 4 gives to Algorithm 1.
 
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    sigma : float
-        Smallest singular value of [x⊗x].
-    largest_norm, largest_label, initial_loss : float
-        The theorem's B, Y and f(0).
-    epsilon : float
-        The loss wanted.
-    delta : float
-        Probability of failure.
-    c : float
-        The theorem's absolute constant, at most an unknown c_max; 1 is the largest the proof allows.
-
-    Returns
-    -------
-    DescentConstants
-        Step, radius and thresholds.
+    `c`: the theorem's absolute constant, at most an unknown c_max; 1 is the largest the proof allows.
 
     Examples
     --------
@@ -129,23 +95,7 @@ def predicted_iterations(
 ) -> float:
     """Return Theorem 4's number of iterations with its hidden factor set to 1.
 
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    sigma : float
-        Smallest singular value of [x⊗x].
-    largest_norm, largest_label, initial_loss : float
-        The theorem's B, Y and f(0).
-    epsilon : float
-        The loss wanted.
-    delta : float
-        Probability of failure.
-
-    Returns
-    -------
-    float
-        B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of the logarithm.
+    The result: B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of the logarithm.
     """
     penalty = sqrt(sigma**2 * epsilon / (n * d))
     ell = _gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss)

@@ -51,26 +51,7 @@ def gather_conditions(
     *,
     label_scale: float,
 ) -> dict[str, float]:
-    """Measure the network on the user's rows and the conditions of Theorem 4.
-
-    Parameters
-    ----------
-    task : MemoryTask
-        What the solver saw.
-    fit : MemoryFit
-        What it found.
-    network : TwoLayerNetwork or ThreeLayerNetwork
-        The network in the user's units.
-    data : CheckedData
-        The user's rows.
-    label_scale : float
-        Root mean square of the labels.
-
-    Returns
-    -------
-    dict
-        The numbers by name.
-    """
+    """Measure the network on the user's rows and the conditions of Theorem 4."""
     n, q = task.Z.shape
     relative = _relative_errors(network, data, label_scale)
     rank, smallest = _spectrum(task, fit)
@@ -103,25 +84,7 @@ def gather_evidence(
 ) -> tuple[Evidence, ...]:
     """Compare the data with what the theorems need.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        What the solver saw.
-    fit : MemoryFit
-        What it found.
-    conditions : mapping
-        Of `gather_conditions`.
-    tol : float
-        Relative loss at which labels count as memorised.
-    features : mapping or None
-        With three layers: ``inputs``, ``power`` and ``smoothing`` of the random features.
-    rng : Generator
-        Starts Lanczos iterations.
-
-    Returns
-    -------
-    tuple of Evidence
-        One line per requirement.
+    `features`: with three layers: ``inputs``, ``power`` and ``smoothing`` of the random features.
     """
     n, q = task.Z.shape
     sigma = conditions["sigma_min"]
@@ -159,27 +122,7 @@ def judge(
 ) -> tuple[MemoryOutcome, str]:
     """Say how it ended.
 
-    Parameters
-    ----------
-    solver : str
-        The solver that ran.
-    conditions : mapping
-        Of `gather_conditions`.
-    data : CheckedData
-        The user's rows.
-    tol : float
-        Relative loss at which labels count as memorised.
-    has_bias : bool
-        Whether rows of opposite sign are told apart.
-    fallback : str
-        What the solver says about a fallback.
-
-    Returns
-    -------
-    outcome : MemoryOutcome
-        How it ended.
-    detail : str
-        The measured reason.
+    Returns outcome: how it ended; detail: the measured reason.
     """
     reached = f"Loss {conditions['loss']:.3g}, largest error {conditions['largest_error']:.3g}"
     reached += f", {conditions['units']:.0f} hidden units for {conditions['samples']:.0f} samples."
@@ -203,17 +146,7 @@ def judge(
 def find_contradiction(data: CheckedData, *, has_bias: bool) -> str:
     """Name two rows that no quadratic network can tell apart but whose labels differ.
 
-    Parameters
-    ----------
-    data : CheckedData
-        The rows.
-    has_bias : bool
-        Without a bias x and -x give the same output, and zero gives zero.
-
-    Returns
-    -------
-    str
-        A sentence, or nothing.
+    `has_bias`: without a bias x and -x give the same output, and zero gives zero.
     """
     X, Y = data.X, data.Y
     if not has_bias:

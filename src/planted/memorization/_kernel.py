@@ -56,15 +56,7 @@ class _Solution:
 def solve_direct(task: MemoryTask) -> MemoryFit:
     """Memorise with one factorisation of the kernel.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-
-    Returns
-    -------
-    MemoryFit
-        The units of the least-norm solution; ``notes["fallback"]`` tells when the kernel was singular.
+    Returns the units of the least-norm solution; ``notes["fallback"]`` tells when the kernel was singular.
     """
     n = len(task.Z)
     solution = _solve_by_cholesky(task) if n <= task.capacity else None
@@ -81,19 +73,9 @@ def solve_ridge(
 ) -> MemoryFit:
     """Fit with a penalty on the norm of M, chosen on rows held out.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    penalty : float or "validate"
-        Added to the diagonal of the kernel, as a multiple of its mean diagonal; "validate" tries a grid.
-    validation_fraction : float
-        Share of the rows held out to choose it; all rows are used afterwards.
-
-    Returns
-    -------
-    MemoryFit
-        The units; ``notes["penalty"]`` is the penalty used.
+    `penalty`: added to the diagonal of the kernel, as a multiple of its mean diagonal; "validate" tries a grid.
+    `validation_fraction`: share of the rows held out to choose it; all rows are used afterwards. Returns the units;
+    ``notes["penalty"]`` is the penalty used.
     """
     if isinstance(penalty, str) and penalty != "validate":
         raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
@@ -123,17 +105,7 @@ def solve_ridge(
 def form_kernel(Z: Array, other: Array | None = None) -> Array:
     """Return the matrix of squared inner products.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    other : ndarray of shape (l, q), optional
-        Rows for the second index; Z if omitted.
-
-    Returns
-    -------
-    ndarray of shape (n, l)
-        ``(z_i'o_j)²``.
+    Shapes: Z (n, q), other (l, q), result (n, l).
     """
     second = Z if other is None else other
     require_memory((len(Z), len(second)), "the kernel", remedy="Use solver='cg', which does not form it.")
@@ -144,15 +116,7 @@ def form_kernel(Z: Array, other: Array | None = None) -> Array:
 def monomials(Z: Array) -> Array:
     """Return the products z_a z_b, off the diagonal times √2, whose inner products are the kernel.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n, q(q+1)/2)
-        The monomials in the order of `numpy.triu_indices`.
+    Shapes: Z (n, q), result (n, q(q+1).
     """
     rows, columns = np.triu_indices(Z.shape[1])
     require_memory((len(Z), len(rows)), "the monomials", remedy="Use fewer columns.")

@@ -28,21 +28,7 @@ def solve_lbfgs(
 ) -> MemoryFit:
     """Memorise by L-BFGS on the weights.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    width : int or "auto"
-        Number of units per output, 2q+2 if "auto".
-    max_iter : int
-        Largest number of iterations per output.
-    scale : float
-        The start has entries of this standard deviation over √width; a small one prefers low rank.
-
-    Returns
-    -------
-    MemoryFit
-        The units.
+    `scale`: the start has entries of this standard deviation over √width; a small one prefers low rank.
     """
     if not scale > 0:
         raise BadInputError(

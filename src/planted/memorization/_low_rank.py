@@ -54,20 +54,9 @@ def solve_low_rank(
 ) -> MemoryFit:
     """Memorise with the fewest units, or predict best with few.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    rank : int or "auto"
-        Number of units per output; "auto" adds units until the labels are memorised, or until rows held out are predicted no
-        better.
-    validation_fraction : float
-        Share of rows held out to choose the rank; 0 holds none out.
-
-    Returns
-    -------
-    MemoryFit
-        The units; ``notes["ranks"]`` has their number for each output.
+    `rank`: number of units per output; "auto" adds units until the labels are memorised, or until rows held out are
+    predicted no better. `validation_fraction`: share of rows held out to choose the rank; 0 holds none out. Returns
+    the units; ``notes["ranks"]`` has their number for each output.
     """
     if not 0 <= validation_fraction < 1:
         raise BadInputError(f"validation_fraction={validation_fraction}; expected a number from 0 to below 1")

@@ -35,30 +35,14 @@ UNIT_TOL = 1e-14  # eigenvalues of M below this times the largest are rounding, 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTask:
-    """Labels to be memorised, in comfortable units.
+    """Labels to be memorised, in comfortable units."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows of root-mean-square norm one.
-    Y : ndarray of shape (n, m)
-        Labels of root mean square one.
-    rng : Generator
-        The solver's random stream.
-    tol : float
-        The loss, in these units, at which the labels count as memorised.
-    progress : callable
-        Told what is being done.
-    interruptions : list of str
-        What ended the work before its time.
-    """
-
-    Z: Array
-    Y: Array
-    rng: np.random.Generator
-    tol: float
-    progress: Progress = field(default=lambda what, fraction: None)
-    interruptions: list[str] = field(default_factory=list)
+    Z: Array  # (n, q): rows of root-mean-square norm one
+    Y: Array  # (n, m): labels of root mean square one
+    rng: np.random.Generator  # the solver's random stream
+    tol: float  # the loss, in these units, at which the labels count as memorised
+    progress: Progress = field(default=lambda what, fraction: None)  # told what is being done
+    interruptions: list[str] = field(default_factory=list)  # what ended the work before its time
 
     @property
     def capacity(self) -> int:
@@ -68,13 +52,7 @@ class MemoryTask:
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
-        """Keep what an iteration has reached when Ctrl-C or a time budget ends it.
-
-        Yields
-        ------
-        None
-            Nothing.
-        """
+        """Keep what an iteration has reached when Ctrl-C or a time budget ends it."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -88,55 +66,26 @@ class MemoryTask:
             raise KeyboardInterrupt
 
     def interruption(self) -> dict[str, str]:
-        """Return what ended the work before its time, for the record.
-
-        Returns
-        -------
-        dict
-            ``interrupted_by``, or nothing.
-        """
+        """Return what ended the work before its time, for the record."""
         return {"interrupted_by": self.interruptions[0]} if self.interruptions else {}
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """What a solver found.
+    """What a solver found."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, q)
-        Units, one per row.
-    A : ndarray of shape (m, k)
-        Signs: +1, -1, or 0 where a unit belongs to another output.
-    curve : tuple of (int, float)
-        Iteration and loss, in the task's units.
-    facts : mapping
-        Rank, smallest eigenvalue and the like, where the solver knows them.
-    notes : mapping
-        What the solver has to say.
-    """
-
-    W: Array
-    A: Array
-    curve: tuple[tuple[int, float], ...]
+    W: Array  # (k, q): units, one per row
+    A: Array  # (m, k): signs: +1, -1, or 0 where a unit belongs to another output
+    curve: tuple[tuple[int, float], ...]  # iteration and loss, in the task's units
+    # Rank, smallest eigenvalue and the like, where the solver knows them.
     facts: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what the solver has to say
 
 
 def kernel_product(Z: Array, v: Array) -> Array:
     """Return Kv for the kernel (z_i'z_j)² without forming it.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows, float32 or float64.
-    v : ndarray of shape (n,)
-        The vector, of the same precision.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The product.
+    Shapes: Z (n, q), v (n,), result (n,).
     """
     return quadratic_forms(Z, weighted_gram(Z, v))
 
@@ -144,18 +93,8 @@ def kernel_product(Z: Array, v: Array) -> Array:
 def weighted_gram(Z: Array, v: Array) -> Array:
     """Return the symmetric matrix Σ_j v_j z_j z_j'.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows, float32 or float64.
-    v : ndarray of shape (n,)
-        Weights of any sign.
-
-    Returns
-    -------
-    ndarray of shape (q, q)
-        The sum. Positive and negative weights are summed apart, each by a symmetric rank-k update: half the
-        work of a general product.
+    The result: the sum. Positive and negative weights are summed apart, each by a symmetric rank-k update: half the
+    work of a general product. Shapes: Z (n, q), v (n,), result (q, q).
     """
     rank_update = blas.ssyrk if Z.dtype == np.float32 else blas.dsyrk
     total = np.zeros((Z.shape[1], Z.shape[1]), dtype=Z.dtype, order="F")
@@ -172,17 +111,8 @@ def weighted_gram(Z: Array, v: Array) -> Array:
 def quadratic_forms(Z: Array, M: Array) -> Array:
     """Return z_j'M z_j for every row.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    M : ndarray of shape (q, q)
-        A symmetric matrix.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The forms, with M replaced by a triangle of equal form: half the work.
+    The result: the forms, with M replaced by a triangle of equal form: half the work. Shapes: Z (n, q), M (q, q),
+    result (n,).
     """
     multiply = blas.strmm if Z.dtype == np.float32 else blas.dtrmm
     triangle = np.asfortranarray(np.triu(2 * M, 1) + np.diag(np.diag(M)), dtype=Z.dtype)
@@ -197,17 +127,8 @@ def quadratic_forms(Z: Array, M: Array) -> Array:
 def signed_units(matrices: Array) -> tuple[Array, Array]:
     """Read symmetric matrices as units with signs: M_o = Σ_i A_oi w_i w_i'.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (m, q, q)
-        One matrix per output.
-
-    Returns
-    -------
-    W : ndarray of shape (k, q)
-        Units of all outputs, at most q for each.
-    A : ndarray of shape (m, k)
-        Their signs, 0 where a unit belongs to another output.
+    Returns W: units of all outputs, at most q for each; A: their signs, 0 where a unit belongs to another output.
+    Shapes: matrices (m, q, q).
 
     Examples
     --------

@@ -37,61 +37,22 @@ __all__ = [
 def curvature_matrix(Z: Array, residual: Array) -> Array:
     """Return M = (1/n) Σ δ_j z_j z_j' of Lemmas 3 and 4.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    residual : ndarray of shape (n,)
-        δ, output minus label.
-
-    Returns
-    -------
-    ndarray of shape (q, q)
-        The matrix; its spectral norm is minus the smallest Hessian eigenvalue for 2q+2 or more units.
+    The result: the matrix; its spectral norm is minus the smallest Hessian eigenvalue for 2q+2 or more units. Shapes:
+    Z (n, q), residual (n,), result (q, q).
     """
     return weighted_gram(Z, residual / len(Z))
 
 
 def landscape_bound(n: int, d: int, *, curvature: float, sigma: float) -> float:
-    """Return Lemma 1's bound on the loss.
-
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    curvature : float
-        Minus the smallest eigenvalue of the Hessian.
-    sigma : float
-        Smallest singular value of [x⊗x].
-
-    Returns
-    -------
-    float
-        n d curvature² / (4 σ²); infinite if σ is zero.
-    """
+    """Return Lemma 1's bound on the loss."""
     return n * d * curvature**2 / (4 * sigma**2) if sigma > 0 else float("inf")
 
 
 def hessian_product(Z: Array, curvature: Array, *, W: Array, a: Array, direction: Array) -> Array:
     """Return the Hessian of the loss at W times a direction.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    curvature : ndarray of shape (q, q)
-        (1/n) Σ δ_j z_j z_j' at W, of `curvature_matrix`.
-    W : ndarray of shape (k, q)
-        Units.
-    a : ndarray of shape (k,)
-        Their signs.
-    direction : ndarray of shape (k, q)
-        The direction V.
-
-    Returns
-    -------
-    ndarray of shape (k, q)
-        ``a ∘ (V M_δ) + 2 a ∘ (W M_g)`` with g_j = z_j'(W'diag(a)V)z_j (appendix C).
+    The result: ``a ∘ (V M_δ) + 2 a ∘ (W M_g)`` with g_j = z_j'(W'diag(a)V)z_j (appendix C). Shapes: Z (n, q),
+    curvature (q, q), W (k, q), a (k,), direction (k, q), result (k, q).
     """
     mixed = W.T @ (a[:, None] * direction)
     response = quadratic_forms(Z, (mixed + mixed.T) / 2)
@@ -103,26 +64,9 @@ def smallest_hessian_eigenvalue(
 ) -> float:
     """Return the smallest Hessian eigenvalue by Lanczos iterations.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    y : ndarray of shape (n,)
-        Labels.
-    W : ndarray of shape (k, q)
-        Units.
-    a : ndarray of shape (k,)
-        Their signs.
-    start : ndarray of shape (k, q)
-        First direction. Near a memorising network the eigenvalue is tiny beside the largest one, and only a start
-        that lives on zero units, which the Hessian maps to themselves, finds it.
-    max_restarts : int
-        Largest number of restarts.
-
-    Returns
-    -------
-    float
-        The eigenvalue; NaN if the iteration did not converge.
+    `start`: first direction. Near a memorising network the eigenvalue is tiny beside the largest one, and only a
+    start that lives on zero units, which the Hessian maps to themselves, finds it. Shapes: Z (n, q), y (n,), W (k,
+    q), a (k,), start (k, q).
     """
     curvature = curvature_matrix(Z, quadratic_forms(Z, W.T @ (a[:, None] * W)) - y)
 
@@ -142,24 +86,6 @@ def smoothed_singular_value_bound(
     n: int, d: int, *, n_random: int, power: int, variance: float, delta: float = 0.1
 ) -> float:
     """Return Lemma 13's lower bound on σ_min([z⊗z]) for features of perturbed inputs.
-
-    Parameters
-    ----------
-    n, d : int
-        Samples and inputs.
-    n_random : int
-        Number of random features.
-    power : int
-        Their power p.
-    variance : float
-        Variance of the Gaussian perturbation of each input.
-    delta : float
-        Probability of failure, up to the factor the lemma hides.
-
-    Returns
-    -------
-    float
-        The bound of equation (4); 0 where its conditions fail.
 
     Examples
     --------

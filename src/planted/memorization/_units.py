@@ -41,46 +41,23 @@ class _Features:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the solver sees, and the way back.
+    """What the solver sees, and the way back."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows of the quadratic layer, of root-mean-square norm one.
-    Y : ndarray of shape (n, m)
-        Labels of root mean square one.
-    inputs : ndarray of shape (n, d) or (n, d+1)
-        Standardised rows; Z itself with two layers.
-    shift : ndarray of shape (d,)
-        Subtracted from the user's rows.
-    scale, feature_scale, label_scale : float
-        Divisors of rows, features and labels.
-    offset : ndarray of shape (m,)
-        Subtracted from the labels.
-    has_bias : bool
-        Whether a constant was appended to the rows.
-    features : object or None
-        The random features of three layers.
-    """
-
-    Z: Array
-    Y: Array
-    inputs: Array
-    shift: Array
-    scale: float
+    Z: Array  # (n, q): rows of the quadratic layer, of root-mean-square norm one
+    Y: Array  # (n, m): labels of root mean square one
+    inputs: Array  # (n, d): standardised rows; Z itself with two layers
+    shift: Array  # (d,): subtracted from the user's rows
+    scale: float  # divisors of rows, features and labels
     feature_scale: float
     label_scale: float
-    offset: Array
-    has_bias: bool
-    features: _Features | None
+    offset: Array  # (m,): subtracted from the labels
+    has_bias: bool  # whether a constant was appended to the rows
+    features: _Features | None  # the random features of three layers
 
     def theory(self) -> dict[str, Any] | None:
         """Return what the theorems on random features need, in the solver's units.
 
-        Returns
-        -------
-        dict or None
-            ``inputs``, ``power`` and ``smoothing``; None with two layers.
+        The result: ``inputs``, ``power`` and ``smoothing``; None with two layers.
         """
         if self.features is None:
             return None
@@ -93,21 +70,7 @@ def standardise(
 ) -> Frame:
     """Bring rows to a root-mean-square norm of one and labels to a root mean square of one.
 
-    Parameters
-    ----------
-    data : CheckedData
-        The user's rows.
-    rng : Generator
-        Draws the random features.
-    bias : bool
-        Whether to centre and to append a constant.
-    features : mapping or None
-        Options of `draw_features` for three layers; None for two.
-
-    Returns
-    -------
-    Frame
-        Rows, labels, and the way back.
+    Returns rows, labels, and the way back.
     """
     X, Y = data.X, data.Y
     shift = X.mean(axis=0) if bias else np.zeros(X.shape[1])
@@ -151,25 +114,8 @@ def draw_features(
 ) -> _Features:
     """Draw the first layer of a three-layer network.
 
-    Parameters
-    ----------
-    inputs : ndarray of shape (n, d)
-        Standardised rows.
-    rng : Generator
-        Draws the weights.
-    power : int
-        The power p.
-    n_random : int or "auto"
-        Number of features; 2⌈√n⌉ (Theorem 5) if "auto".
-    feature_std : float
-        Standard deviation of the weights.
-    smoothing : float
-        Standard deviation of the noise that the user's rows carry.
-
-    Returns
-    -------
-    object
-        The weights G, the power and the smoothing.
+    `smoothing`: standard deviation of the noise that the user's rows carry. Returns the weights G, the power and the
+    smoothing. Shapes: inputs (n, d).
     """
     if type(power) is not int or not 2 <= power <= LARGEST_POWER:
         raise BadInputError(f"power={power!r}; expected an integer from 2 to {LARGEST_POWER}")
@@ -184,20 +130,7 @@ def draw_features(
 
 
 def restore(fit: MemoryFit, frame: Frame) -> TwoLayerNetwork | ThreeLayerNetwork:
-    """Return the network in the user's units.
-
-    Parameters
-    ----------
-    fit : MemoryFit
-        What the solver found.
-    frame : Frame
-        The way back.
-
-    Returns
-    -------
-    TwoLayerNetwork or ThreeLayerNetwork
-        The network.
-    """
+    """Return the network in the user's units."""
     W = fit.W * (np.sqrt(frame.label_scale) / frame.feature_scale)
     if frame.features is not None:
         R, s = _restore_affine(frame.features.G, frame)

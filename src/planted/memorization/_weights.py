@@ -23,23 +23,7 @@ __all__ = ["check_width", "half_signs", "loss_and_gradient", "stack_outputs"]
 def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
     """Return f(W) and its gradient.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-        Rows.
-    y : ndarray of shape (n,)
-        Labels.
-    W : ndarray of shape (k, q)
-        Units.
-    a : ndarray of shape (k,)
-        Their signs.
-
-    Returns
-    -------
-    loss : float
-        1/(4n) Σ δ².
-    gradient : ndarray of shape (k, q)
-        diag(a) W (1/n) Σ δ_j z_j z_j'.
+    Returns loss: 1/(4n) Σ δ²; gradient: diag(a) W (1/n) Σ δ_j z_j z_j'. Shapes: Z (n, q), y (n,), W (k, q), a (k,).
     """
     residual = quadratic_forms(Z, W.T @ (a[:, None] * W)) - y
     gradient = a[:, None] * (W @ weighted_gram(Z, residual / len(Z)))
@@ -47,20 +31,7 @@ def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Ar
 
 
 def check_width(width: int | str, q: int) -> int:
-    """Return the number of units per output: 2q+2 for "auto", else the number given.
-
-    Parameters
-    ----------
-    width : int or "auto"
-        What the user wants.
-    q : int
-        Number of inputs of the quadratic layer.
-
-    Returns
-    -------
-    int
-        An even number of at least 2.
-    """
+    """Return the number of units per output: 2q+2 for "auto", else the number given."""
     if width == "auto":
         return 2 * q + 2
     if isinstance(width, str) or width < 2 or width % 2:
@@ -71,15 +42,7 @@ def check_width(width: int | str, q: int) -> int:
 def half_signs(width: int) -> Array:
     """Return +1 for the first half and -1 for the second.
 
-    Parameters
-    ----------
-    width : int
-        An even number of units.
-
-    Returns
-    -------
-    ndarray of shape (width,)
-        The signs.
+    Shapes: result (width,).
     """
     return np.repeat([1.0, -1.0], width // 2)
 
@@ -87,18 +50,6 @@ def half_signs(width: int) -> Array:
 def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
     """Put the units of several outputs side by side.
 
-    Parameters
-    ----------
-    weights : list of ndarray of shape (k, q)
-        Units of each output.
-    a : ndarray of shape (k,)
-        Their signs.
-
-    Returns
-    -------
-    W : ndarray of shape (m k, q)
-        All units.
-    A : ndarray of shape (m, m k)
-        Signs, 0 where a unit belongs to another output.
+    Returns W: all units; A: signs, 0 where a unit belongs to another output. Shapes: weights (k, q), a (k,).
     """
     return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)

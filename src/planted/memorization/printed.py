@@ -62,23 +62,8 @@ def solve_pgd(
 ) -> MemoryFit:
     """Memorise by perturbed gradient descent.
 
-    Parameters
-    ----------
-    task : MemoryTask
-        Rows and labels.
-    width : int or "auto"
-        Number of units per output, 2q+2 if "auto".
-    constants : {"practical", "theorem"}
-        Whose constants Algorithm 1 runs with.
-    epsilon, delta : float
-        Loss wanted and probability of failure, for the theorem's constants.
-    max_iter : int
-        Largest number of steps.
-
-    Returns
-    -------
-    MemoryFit
-        The units; ``notes["constants"]`` are the constants used, ``notes["predicted_iterations"]`` the theorem's count.
+    `epsilon, delta`: loss wanted and probability of failure, for the theorem's constants. Returns the units;
+    ``notes["constants"]`` are the constants used, ``notes["predicted_iterations"]`` the theorem's count.
     """
     if constants not in ("practical", "theorem"):
         raise BadInputError(f"constants={constants!r}; expected 'practical' or 'theorem'")

@@ -27,15 +27,6 @@ __all__ = ["JointSummand", "RowMoments", "joint_moments"]
 class RowMoments(Sums):
     """Count, mean and scatter of a set of rows.
 
-    Parameters
-    ----------
-    count : int
-        Number of rows.
-    mean : ndarray of shape (p,)
-        Their mean.
-    scatter : ndarray of shape (p, p)
-        Sum of outer products of the centred rows.
-
     Examples
     --------
     >>> left, right = RowMoments.of(np.array([[1e8], [1e8 + 2]])), RowMoments.of(np.array([[1e8 + 4]]))
@@ -43,41 +34,22 @@ class RowMoments(Sums):
     array([[2.66666667]])
     """
 
-    count: int
-    mean: Array
-    scatter: Array
+    count: int  # number of rows
+    mean: Array  # (p,): their mean
+    scatter: Array  # (p, p): sum of outer products of the centred rows
 
     @classmethod
     def of(cls, rows: Array) -> RowMoments:
         """Sum one block.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (rows, p)
-            At least one row.
-
-        Returns
-        -------
-        RowMoments
-            The block's sums.
+        Shapes: rows (rows, p).
         """
         mean = rows.mean(axis=0)
         centred = rows - mean
         return cls(len(rows), mean, centred.T @ centred)
 
     def merge(self, other: RowMoments) -> RowMoments:
-        """Return the sums of both sets of rows together.
-
-        Parameters
-        ----------
-        other : RowMoments
-            Sums of other rows.
-
-        Returns
-        -------
-        RowMoments
-            Sums of the union.
-        """
+        """Return the sums of both sets of rows together."""
         total = self.count + other.count
         step = other.mean - self.mean
         mean = self.mean + step * (other.count / total)
@@ -93,15 +65,7 @@ class RowMoments(Sums):
 def joint_moments(blocks: RowBlocks) -> RowMoments:
     """Sum the joint rows ``(x, y)`` of a source, one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The source.
-
-    Returns
-    -------
-    RowMoments
-        Sums of rows of length d + m.
+    Returns sums of rows of length d + m.
     """
     return accumulate(blocks, JointSummand())
 

@@ -49,38 +49,15 @@ SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Random directions along which high orders are contracted.
+    """Random directions along which high orders are contracted."""
 
-    Parameters
-    ----------
-    theta, eta : ndarray of shape (R, d)
-        Unit vectors.
-    outputs : ndarray of shape (R, m)
-        Combinations of the outputs, of unit norm.
-    """
-
-    theta: Array
+    theta: Array  # (R, d): unit vectors
     eta: Array
-    outputs: Array
+    outputs: Array  # (R, m): combinations of the outputs, of unit norm
 
     @classmethod
     def random(cls, count: int, d: int, m: int, *, rng: np.random.Generator) -> Draws:
-        """Draw directions uniformly.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        d, m : int
-            Numbers of inputs and outputs.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        Draws
-            The directions.
-        """
+        """Draw directions uniformly."""
         drawn = [rng.standard_normal((count, size)) for size in (d, d, m)]
         theta, eta, outputs = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn)
         return cls(theta, eta, outputs if m > 1 else np.ones((count, 1)))
@@ -93,23 +70,12 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class Contractions:
-    """Two consecutive orders contracted to matrices, one pair for each draw.
+    """Two consecutive orders contracted to matrices, one pair for each draw."""
 
-    Parameters
-    ----------
-    base : ndarray of shape (R, q, q)
-        T_j, for j = 2 (q = d) or j = 4 (q = d(d+1)/2).
-    odd : ndarray of shape (R, q, q)
-        T_{j+1}[θ].
-    even : ndarray of shape (R, q, q)
-        T_{j+2}[θ, η].
-    noise : ndarray of shape (3,)
-        Sampling error of the three as spectral norms, root mean square over draws; zero for exact moments.
-    """
-
-    base: Array
-    odd: Array
-    even: Array
+    base: Array  # (R, q, q): T_j, for j = 2 (q = d) or j = 4 (q = d(d+1)/2)
+    odd: Array  # (R, q, q): T_{j+1}[θ]
+    even: Array  # (R, q, q): T_{j+2}[θ, η]
+    # (3,): sampling error of the three as spectral norms, root mean square over draws; zero for exact moments.
     noise: Array
 
 
@@ -121,59 +87,22 @@ class HermiteMoments(Protocol):
         """Numbers of inputs and outputs."""
 
     def tensors(self) -> HermiteTensors:
-        """Return the orders 0 to 4.
-
-        Returns
-        -------
-        HermiteTensors
-            The tensors.
-        """
+        """Return the orders 0 to 4."""
 
     def contract(self, order: int, draws: Draws) -> Contractions:
-        """Return orders 2l, 2l+1, 2l+2 as matrices between products of l inputs.
-
-        Parameters
-        ----------
-        order : {1, 2}
-            The l of the paper.
-        draws : Draws
-            Directions.
-
-        Returns
-        -------
-        Contractions
-            The matrices of every draw and their sampling error.
-        """
+        """Return orders 2l, 2l+1, 2l+2 as matrices between products of l inputs."""
 
     def along(self, W: Array, top: int) -> Array:
         """Return E[y He_j(w_i'x)] for j = 0..top.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Unit rows.
-        top : int
-            Largest order.
-
-        Returns
-        -------
-        ndarray of shape (top + 1, m, k)
-            The moments.
+        Shapes: W (k, d), result (top + 1, m, k).
         """
 
 
 def whitening_map(covariance: Array) -> Array:
     """Return K with K'ΣK = I, without the directions in which the inputs do not vary.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d)
-        Σ.
-
-    Returns
-    -------
-    ndarray of shape (d, r)
-        The map: rows x become x'K. Symmetric if Σ has full rank.
+    Shapes: covariance (d, d), result (d, r).
 
     Examples
     --------
@@ -189,29 +118,16 @@ def whitening_map(covariance: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class SampleHermite:
-    """`HermiteMoments` of rows with standard normal inputs.
+    """`HermiteMoments` of rows with standard normal inputs."""
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows, inputs whitened.
-    shape : tuple of int
-        Numbers of inputs and outputs.
-    fit : PolynomialFit or None
-        What is regressed out first; the plain averages of the paper if None.
-    """
-
-    blocks: RowBlocks
-    shape: tuple[int, int]
-    fit: PolynomialFit | None = None
+    blocks: RowBlocks  # the rows, inputs whitened
+    shape: tuple[int, int]  # numbers of inputs and outputs
+    fit: PolynomialFit | None = None  # what is regressed out first; the plain averages of the paper if None
 
     def tensors(self) -> HermiteTensors:
         """Return the orders 0 to 4.
 
-        Returns
-        -------
-        HermiteTensors
-            The fit's where its degree and its directions reach, averages over the residual elsewhere.
+        The result: the fit's where its degree and its directions reach, averages over the residual elsewhere.
         """
         if self.fit is not None and self.fit.degree >= 4 and self.fit.span is None:
             return self.fit.tensors()
@@ -224,20 +140,7 @@ class SampleHermite:
         return left.plus(self.fit.tensors())
 
     def contract(self, order: int, draws: Draws) -> Contractions:
-        """Return orders 2l, 2l+1, 2l+2 as matrices, by (1) and (2).
-
-        Parameters
-        ----------
-        order : {1, 2}
-            The l of the paper.
-        draws : Draws
-            Directions.
-
-        Returns
-        -------
-        Contractions
-            The matrices of every draw and their sampling error.
-        """
+        """Return orders 2l, 2l+1, 2l+2 as matrices, by (1) and (2)."""
         sums = accumulate_grams(self.blocks, _DrawWeights(self.fit, draws), quadratic=order == 2)
         total = _contract_grams(sums, order, draws) + _fitted_contractions(self.fit, order, draws)
         first, second = (_contract_grams(sums, order, draws, half=half) for half in (0, 1))
@@ -247,17 +150,7 @@ class SampleHermite:
     def along(self, W: Array, top: int) -> Array:
         """Return E[y He_j(w_i'x)], one pass.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Unit rows.
-        top : int
-            Largest order.
-
-        Returns
-        -------
-        ndarray of shape (top + 1, m, k)
-            The moments.
+        Shapes: W (k, d), result (top + 1, m, k).
         """
         sums = accumulate(self.blocks, _AlongSummand(Residual(self.fit), W, top))
         return sums.values / sums.count + (0.0 if self.fit is None else self.fit.tensors().along(W, top))
@@ -265,15 +158,9 @@ class SampleHermite:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """What a polynomial leaves over of the outputs.
+    """What a polynomial leaves over of the outputs."""
 
-    Parameters
-    ----------
-    fit : PolynomialFit or None
-        The polynomial; the outputs themselves without one.
-    """
-
-    fit: PolynomialFit | None
+    fit: PolynomialFit | None  # the polynomial; the outputs themselves without one
 
     def __call__(self, X: Array, Y: Array) -> Array:
         """Return the residual of rows, shape (n, m)."""

@@ -43,51 +43,25 @@ _SLICE_NUMBERS = 2_000_000  # entries of the design that are formed at a time
 
 @dataclass(frozen=True, slots=True)
 class DesignSums(Sums):
-    """Products of the design's columns with each other and with the outputs, summed over rows.
+    """Products of the design's columns with each other and with the outputs, summed over rows."""
 
-    Parameters
-    ----------
-    count : int
-        Number of rows.
-    GG : ndarray of shape (p, p)
-        Products of columns.
-    GY : ndarray of shape (p, m)
-        Products with the outputs.
-    YY : ndarray of shape (m,)
-        Squares of the outputs.
-    """
-
-    count: int
-    GG: Array
-    GY: Array
-    YY: Array
+    count: int  # number of rows
+    GG: Array  # (p, p): products of columns
+    GY: Array  # (p, m): products with the outputs
+    YY: Array  # (m,): squares of the outputs
 
 
 @dataclass(frozen=True, slots=True)
 class PolynomialFit:
-    """A polynomial in Hermite form, fitted by least squares.
+    """A polynomial in Hermite form, fitted by least squares."""
 
-    Parameters
-    ----------
-    degree : int
-        Its degree, at most 4.
-    coefficients : ndarray of shape (p, m)
-        Coefficients of the orthonormal products, in the order of `hermite_exponents`.
-    residual_variance : ndarray of shape (m,)
-        Variance of what is left over.
-    count : int
-        Rows it was fitted to.
-    n_features : int
-        Number of inputs of the polynomial: all, or as many as the subspace has directions.
-    span : ndarray of shape (d, n_features), optional
-        Orthonormal directions in which the polynomial lives; all inputs if None.
-    """
-
-    degree: int
+    degree: int  # its degree, at most 4
+    # (p, m): coefficients of the orthonormal products, in the order of `hermite_exponents`.
     coefficients: Array
-    residual_variance: Array
-    count: int
-    n_features: int
+    residual_variance: Array  # (m,): variance of what is left over
+    count: int  # rows it was fitted to
+    n_features: int  # number of inputs of the polynomial: all, or as many as the subspace has directions
+    # (d, n_features): orthonormal directions in which the polynomial lives; all inputs if None.
     span: Array | None = None
 
     def __call__(self, X: Array) -> Array:
@@ -96,13 +70,7 @@ class PolynomialFit:
         return np.asarray(hermite_design(inner, self.degree).T @ self.coefficients)
 
     def tensors(self) -> HermiteTensors:
-        """Return its Hermite coefficients as tensors; orders above the degree are zero.
-
-        Returns
-        -------
-        HermiteTensors
-            Orders 0 to 4, in the coordinates of all inputs.
-        """
+        """Return its Hermite coefficients as tensors; orders above the degree are zero."""
         d, m = self.n_features, self.coefficients.shape[1]
         size = d * (d + 1) // 2
         sizes = ((), (d,), (d, d), (size, d), (size, size))
@@ -118,39 +86,15 @@ class PolynomialFit:
 
 
 def design_size(d: int, degree: int) -> int:
-    """Return the number of columns of the design, C(d + degree, degree).
-
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-    degree : int
-        Largest total degree.
-
-    Returns
-    -------
-    int
-        The number.
-    """
+    """Return the number of columns of the design, C(d + degree, degree)."""
     return comb(d + degree, degree)
 
 
 def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) -> PolynomialFit:
     """Regress the outputs on all Hermite products up to a degree, of the inputs or within a subspace; one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        Rows with standard normal inputs.
-    degree : int
-        Largest total degree, 0 to 4.
-    span : ndarray of shape (d, k), optional
-        Orthonormal directions; the outputs are regressed on products of these k numbers if given.
-
-    Returns
-    -------
-    PolynomialFit
-        The fit.
+    `span`: orthonormal directions; the outputs are regressed on products of these k numbers if given. Shapes: span
+    (d, k).
     """
     inner = blocks if span is None else blocks.map(Project(span))
     total = accumulate(inner, _DesignSummand(degree))
@@ -168,19 +112,8 @@ def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) ->
 def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
     """Return the span of the units that order 2 shows.
 
-    Parameters
-    ----------
-    second : ndarray of shape (m, d, d)
-        T_2 of every output.
-    rank : int
-        Dimension of the span.
-
-    Returns
-    -------
-    span : ndarray of shape (d, rank)
-        Orthonormal columns.
-    values : ndarray of shape (d,)
-        Singular values of all outputs' T_2 side by side, descending.
+    Returns span: orthonormal columns; values: singular values of all outputs' T_2 side by side, descending. Shapes:
+    second (m, d, d).
     """
     stack = second.transpose(1, 0, 2).reshape(second.shape[1], -1)
     left, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)
@@ -189,15 +122,9 @@ def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Inputs in the coordinates of a subspace, outputs as they are.
+    """Inputs in the coordinates of a subspace, outputs as they are."""
 
-    Parameters
-    ----------
-    span : ndarray of shape (d, k)
-        Orthonormal directions.
-    """
-
-    span: Array
+    span: Array  # (d, k): orthonormal directions
 
     def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Return the coordinates and the outputs of rows."""
@@ -222,17 +149,7 @@ class _DesignSummand:
 def hermite_design(X: Array, degree: int) -> Array:
     """Return all orthonormal Hermite products up to a degree, one row of the result for each.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    degree : int
-        Largest total degree.
-
-    Returns
-    -------
-    ndarray of shape (p, n)
-        The products, in the order of `hermite_exponents`.
+    Shapes: X (n, d), result (p, n).
 
     Examples
     --------
@@ -260,17 +177,7 @@ def hermite_design(X: Array, degree: int) -> Array:
 def hermite_exponents(d: int, degree: int) -> IntArray:
     """Return the exponents α behind the rows of `hermite_design`.
 
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-    degree : int
-        Largest total degree.
-
-    Returns
-    -------
-    ndarray of int, shape (p, d)
-        The exponents.
+    Shapes: result (p, d).
     """
     levels: list[list[tuple[int, ...]]] = [[(0,) * d]] + [[] for _ in range(degree)]
     for i in range(d):

@@ -33,41 +33,17 @@ class RowFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WeightedGrams(Sums):
-    """Sums of u F F' for q weights u, over rows of even and of odd number.
+    """Sums of u F F' for q weights u, over rows of even and of odd number."""
 
-    Parameters
-    ----------
-    counts : ndarray of shape (2,)
-        Numbers of rows.
-    linear : ndarray of shape (2, q, 1 + d, 1 + d)
-        Sums of u (1, x)(1, x)'.
-    mixed : ndarray of shape (2, q, D, 1 + d)
-        Sums of u h (1, x)'; D = 0 where only linear features were asked for.
-    squares : ndarray of shape (2, q, D, D)
-        Sums of u h h'.
-    """
-
-    counts: Array
-    linear: Array
-    mixed: Array
-    squares: Array
+    counts: Array  # (2,): numbers of rows
+    linear: Array  # (2, q, 1 + d, 1 + d): sums of u (1, x)(1, x)'
+    mixed: Array  # (2, q, D, 1 + d): sums of u h (1, x)'; D = 0 where only linear features were asked for
+    squares: Array  # (2, q, D, D): sums of u h h'
 
     def moment(self, weight: int, order: int, half: int | None = None) -> Array:
         """Return E[u He_j].
 
-        Parameters
-        ----------
-        weight : int
-            Which u.
-        order : int
-            The order j, at most 2 with linear features, at most 4 with quadratic ones.
-        half : {0, 1}, optional
-            Only rows of even (0) or of odd (1) number.
-
-        Returns
-        -------
-        ndarray
-            The tensor, shaped as in `HermiteTensors`.
+        `order`: the order j, at most 2 with linear features, at most 4 with quadratic ones.
         """
         chosen = slice(None) if half is None else slice(half, half + 1)
         count = self.counts[chosen].sum()
@@ -83,39 +59,16 @@ class WeightedGrams(Sums):
 
 
 def accumulate_grams(blocks: RowBlocks, weights: RowFunction, *, quadratic: bool) -> WeightedGrams:
-    """Sum u F F' over rows, one pass.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows.
-    weights : RowFunction
-        The weights u of rows.
-    quadratic : bool
-        Whether F = (1, x, h) instead of (1, x).
-
-    Returns
-    -------
-    WeightedGrams
-        The sums.
-    """
+    """Sum u F F' over rows, one pass."""
     return accumulate(blocks, GramSummand(weights, quadratic))
 
 
 @dataclass(frozen=True, slots=True)
 class GramSummand:
-    """Weighted products of features.
+    """Weighted products of features."""
 
-    Parameters
-    ----------
-    weights : RowFunction
-        The weights.
-    quadratic : bool
-        Whether the features contain h.
-    """
-
-    weights: RowFunction
-    quadratic: bool
+    weights: RowFunction  # the weights
+    quadratic: bool  # whether the features contain h
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> WeightedGrams:
         """Sum a block in slices that stay in the cache; the features are multiplied by one weight at a time."""

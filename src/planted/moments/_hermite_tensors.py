@@ -40,41 +40,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HermiteTensors:
-    """Hermite coefficients of orders 0 to 4 of m outputs.
+    """Hermite coefficients of orders 0 to 4 of m outputs."""
 
-    Parameters
-    ----------
-    zeroth : ndarray of shape (m,)
-        T_0.
-    first : ndarray of shape (m, d)
-        T_1.
-    second : ndarray of shape (m, d, d)
-        T_2.
-    third : ndarray of shape (m, D, d)
-        T_3, two slots vectorised, D = d(d+1)/2.
-    fourth : ndarray of shape (m, D, D)
-        T_4, two and two slots vectorised.
-    """
-
-    zeroth: Array
-    first: Array
-    second: Array
-    third: Array
-    fourth: Array
+    zeroth: Array  # (m,): T_0
+    first: Array  # (m, d): T_1
+    second: Array  # (m, d, d): T_2
+    third: Array  # (m, D, d): T_3, two slots vectorised, D = d(d+1)/2
+    fourth: Array  # (m, D, D): T_4, two and two slots vectorised
 
     def minus(self, other: HermiteTensors) -> HermiteTensors:
-        """Return the difference of two sets of tensors.
-
-        Parameters
-        ----------
-        other : HermiteTensors
-            What is subtracted.
-
-        Returns
-        -------
-        HermiteTensors
-            The difference.
-        """
+        """Return the difference of two sets of tensors."""
         return HermiteTensors(
             self.zeroth - other.zeroth,
             self.first - other.first,
@@ -84,18 +59,7 @@ class HermiteTensors:
         )
 
     def plus(self, other: HermiteTensors) -> HermiteTensors:
-        """Return the sum of two sets of tensors.
-
-        Parameters
-        ----------
-        other : HermiteTensors
-            What is added.
-
-        Returns
-        -------
-        HermiteTensors
-            The sum.
-        """
+        """Return the sum of two sets of tensors."""
         return HermiteTensors(
             self.zeroth + other.zeroth,
             self.first + other.first,
@@ -107,15 +71,7 @@ class HermiteTensors:
     def embed(self, span: Array) -> HermiteTensors:
         """Return the tensors of a function of V'x as tensors in x: V is put into every slot.
 
-        Parameters
-        ----------
-        span : ndarray of shape (e, d)
-            V, orthonormal columns.
-
-        Returns
-        -------
-        HermiteTensors
-            Tensors in e inputs.
+        Shapes: span (e, d).
         """
         pairs = _map_pairs(span)
         return HermiteTensors(
@@ -129,17 +85,7 @@ class HermiteTensors:
     def along(self, W: Array, top: int) -> Array:
         """Contract every order with w in all its slots: E[y He_j(w'x)] for unit w.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Unit rows.
-        top : int
-            Largest order; those above 4 are zero.
-
-        Returns
-        -------
-        ndarray of shape (top + 1, m, k)
-            The numbers.
+        Shapes: W (k, d), result (top + 1, m, k).
         """
         squares = rank_one_squares(W)
         values = np.zeros((max(top, 4) + 1, len(self.first), len(W)))
@@ -153,30 +99,14 @@ class HermiteTensors:
     def contract_third(self, theta: Array) -> Array:
         """Contract T_3 once.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (d,)
-            The vector.
-
-        Returns
-        -------
-        ndarray of shape (m, d, d)
-            T_3[θ].
+        Shapes: theta (d,), result (m, d, d).
         """
         return _unfold(self.third @ theta)
 
     def contract_fourth(self, Theta: Array) -> Array:
         """Contract T_4 with a symmetric matrix.
 
-        Parameters
-        ----------
-        Theta : ndarray of shape (d, d)
-            The matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, d, d)
-            T_4[Θ].
+        Shapes: Theta (d, d), result (m, d, d).
         """
         rows, columns = symmetric_pairs(len(Theta))
         return _unfold(self.fourth @ (Theta[rows, columns] * triangle_weights(len(Theta))))
@@ -185,15 +115,7 @@ class HermiteTensors:
 def symmetric_pairs(d: int) -> tuple[IntArray, IntArray]:
     """Return the slots (i, j), i ≤ j, behind the entries of a vectorised symmetric matrix.
 
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    tuple of ndarray of int, shape (d(d+1)/2,)
-        The i and the j.
+    Shapes: result (d(d+1).
     """
     rows, columns = np.triu_indices(d)
     return rows.astype(np.intp), columns.astype(np.intp)
@@ -202,15 +124,7 @@ def symmetric_pairs(d: int) -> tuple[IntArray, IntArray]:
 def rank_one_squares(W: Array) -> Array:
     """Return svec(w w') for every row w.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (k, d(d+1)/2)
-        The vectorised squares.
+    Shapes: W (k, d), result (k, d(d+1).
     """
     i, j = symmetric_pairs(W.shape[1])
     return np.asarray(W[:, i] * W[:, j] * triangle_weights(W.shape[1]))
@@ -219,17 +133,7 @@ def rank_one_squares(W: Array) -> Array:
 def hermite_values(t: Array, top: int) -> Array:
     r"""Return He_0(t), ..., He_top(t).
 
-    Parameters
-    ----------
-    t : ndarray
-        Arguments.
-    top : int
-        Largest degree.
-
-    Returns
-    -------
-    ndarray of shape (top + 1, \*t.shape)
-        The values.
+    Shapes: result (top + 1, \*t.shape).
 
     Examples
     --------
@@ -248,17 +152,7 @@ def hermite_values(t: Array, top: int) -> Array:
 def relu_coefficients(b: Array, top: int) -> Array:
     """Return η_0(b), ..., η_top(b) of (1): the Hermite coefficients of σ(t + b) for standard normal t.
 
-    Parameters
-    ----------
-    b : ndarray of shape (k,)
-        Biases.
-    top : int
-        Largest order, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (top + 1, k)
-        The coefficients.
+    Shapes: b (k,), result (top + 1, k).
 
     Examples
     --------
@@ -275,17 +169,7 @@ def relu_coefficients(b: Array, top: int) -> Array:
 def to_third(pairs: Array, first: Array) -> Array:
     """Return E[u He_3] from E[u h x'], h = svec(xx' - I), and E[u x].
 
-    Parameters
-    ----------
-    pairs : ndarray of shape (..., D, d)
-        E[u h x'].
-    first : ndarray of shape (..., d)
-        E[u x].
-
-    Returns
-    -------
-    ndarray of shape (..., D, d)
-        The tensor.
+    Shapes: pairs (..., D, d), first (..., d), result (..., D, d).
     """
     d = first.shape[-1]
     i, j = symmetric_pairs(d)
@@ -299,19 +183,7 @@ def to_third(pairs: Array, first: Array) -> Array:
 def to_fourth(squares: Array, second: Array, zeroth: Array) -> Array:
     """Return E[u He_4] from E[u h h'], E[u He_2] and E[u].
 
-    Parameters
-    ----------
-    squares : ndarray of shape (D, D)
-        E[u h h'].
-    second : ndarray of shape (d, d)
-        E[u (xx' - I)].
-    zeroth : ndarray of shape ()
-        E[u].
-
-    Returns
-    -------
-    ndarray of shape (D, D)
-        The tensor.
+    Shapes: squares (D, D), second (d, d), zeroth (), result (D, D).
     """
     d = len(second)
     i, j = symmetric_pairs(d)
@@ -327,17 +199,7 @@ def to_fourth(squares: Array, second: Array, zeroth: Array) -> Array:
 def add_slot(v: Array, tensor: Array) -> Array:
     """Return the sum over slots of v ⊗ T for T of order 1 (a vector) or 3 (D × d).
 
-    Parameters
-    ----------
-    v : ndarray of shape (d,)
-        The vector.
-    tensor : ndarray of shape (d,) or (D, d)
-        The tensor.
-
-    Returns
-    -------
-    ndarray of shape (d, d) or (D, D)
-        The sum.
+    Shapes: v (d,), tensor (d,), result (d, d).
     """
     if tensor.ndim == 1:
         return np.outer(v, tensor) + np.outer(tensor, v)
@@ -350,19 +212,7 @@ def add_slot(v: Array, tensor: Array) -> Array:
 def contract_slot(tensor: Array, v: Array, order: int) -> Array:
     """Contract one slot of a tensor of order 2 (d × d) or 4 (D × D).
 
-    Parameters
-    ----------
-    tensor : ndarray of shape (d, d) or (D, D)
-        The tensor.
-    v : ndarray of shape (d,)
-        The vector.
-    order : {2, 4}
-        Its order.
-
-    Returns
-    -------
-    ndarray of shape (d,) or (D, d)
-        The contraction.
+    Shapes: tensor (d, d), v (d,), result (d,).
     """
     return np.asarray((tensor if order == 2 else _unfold(tensor)) @ v)
 

@@ -32,21 +32,11 @@ __all__ = ["LinearSums", "accumulate_kinks", "accumulate_linear", "masked_produc
 
 @dataclass(frozen=True, slots=True)
 class LinearSums:
-    """Products of the regressors G = [|t|, x̃] alone: enough for the cost, not for a step.
+    """Products of the regressors G = [|t|, x̃] alone: enough for the cost, not for a step."""
 
-    Parameters
-    ----------
-    GG : ndarray of shape (k + p, k + p)
-        Products of the regressors.
-    GR : ndarray of shape (k + p, m)
-        Their products with the residual.
-    RR : float
-        Sum of squared residuals.
-    """
-
-    GG: Array
-    GR: Array
-    RR: float
+    GG: Array  # (k + p, k + p): products of the regressors
+    GR: Array  # (k + p, m): their products with the residual
+    RR: float  # sum of squared residuals
 
 
 def accumulate_kinks(
@@ -54,23 +44,8 @@ def accumulate_kinks(
 ) -> NormalSums:
     """Sum the normal equations of the absolute-value form.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, p)
-        Inputs with a column of ones, (x, 1).
-    Y : ndarray of shape (n, m)
-        Outputs.
-    V : ndarray of shape (k, p)
-        Hyperplanes (w, b).
-    coefficients : ndarray of shape (m, k + p)
-        Coefficients of |t| and of (x, 1).
-    weights : ndarray of shape (n,), optional
-        Weight of each row; one if omitted.
-
-    Returns
-    -------
-    NormalSums
-        The sums, with G = [|t|, (x, 1)].
+    Returns the sums, with G = [|t|, (x, 1)]. Shapes: rows (n, p), Y (n, m), V (k, p), coefficients (m, k + p),
+    weights (n,).
     """
     k, p = V.shape
     m = Y.shape[1]
@@ -96,23 +71,7 @@ def accumulate_linear(
 ) -> LinearSums:
     """Sum the products of the regressors alone; costs n (k + p)² instead of n (k p)² / 2.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, p)
-        Inputs with a column of ones, (x, 1).
-    Y : ndarray of shape (n, m)
-        Outputs.
-    V : ndarray of shape (k, p)
-        Hyperplanes (w, b).
-    coefficients : ndarray of shape (m, k + p)
-        Coefficients of |t| and of (x, 1).
-    weights : ndarray of shape (n,), optional
-        Weight of each row; one if omitted.
-
-    Returns
-    -------
-    LinearSums
-        The sums.
+    Shapes: rows (n, p), Y (n, m), V (k, p), coefficients (m, k + p), weights (n,).
     """
     width = sum(V.shape)
     GG, GR, RR = np.zeros((width, width)), np.zeros((width, Y.shape[1])), 0.0
@@ -131,19 +90,7 @@ def accumulate_linear(
 def masked_products(S: Array, rows: Array, *, weights: Array | None = None) -> Array:
     """Return Z'Z for Z = [S_1 ∘ rows, ..., S_k ∘ rows] by the product (1) of pairs.
 
-    Parameters
-    ----------
-    S : ndarray of shape (n, k)
-        Signs, masks or slopes.
-    rows : ndarray of shape (n, p)
-        Inputs.
-    weights : ndarray of shape (n,), optional
-        Weight of each row.
-
-    Returns
-    -------
-    ndarray of shape (k*p, k*p)
-        The products.
+    Shapes: S (n, k), rows (n, p), weights (n,), result (k*p, k*p).
     """
     products = _PairProducts(S.shape[1], rows.shape[1], len(rows))
     for part in _slices(len(rows), products.rows):

@@ -32,47 +32,21 @@ _BLOCK_BYTES = 16_000_000  # masked inputs of one slice stay in cache-friendly m
 
 @dataclass(frozen=True, slots=True)
 class NormalSums(Sums):
-    """The sums described in this module, for p = d + 1.
+    """The sums described in this module, for p = d + 1."""
 
-    Parameters
-    ----------
-    count : float
-        Number of rows (sum of weights).
-    ZZ : ndarray of shape (k*p, k*p)
-        Products of masked inputs.
-    GZ : ndarray of shape (k + 1, k*p)
-        Products of activations (and one) with masked inputs.
-    GG : ndarray of shape (k + 1, k + 1)
-        Products of activations (and one).
-    ZR : ndarray of shape (k*p, m)
-        Products of masked inputs with the residual.
-    GR : ndarray of shape (k + 1, m)
-        Products of activations (and one) with the residual.
-    RR : ndarray of shape (m, m)
-        Products of the residual with itself.
-    """
-
-    count: float
-    ZZ: Array
-    GZ: Array
-    GG: Array
-    ZR: Array
-    GR: Array
-    RR: Array
+    count: float  # number of rows (sum of weights)
+    ZZ: Array  # (k*p, k*p): products of masked inputs
+    GZ: Array  # (k + 1, k*p): products of activations (and one) with masked inputs
+    GG: Array  # (k + 1, k + 1): products of activations (and one)
+    ZR: Array  # (k*p, m): products of masked inputs with the residual
+    GR: Array  # (k + 1, m): products of activations (and one) with the residual
+    RR: Array  # (m, m): products of the residual with itself
 
 
 def augment(X: Array) -> Array:
     """Append a column of ones: rows (x, 1).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-
-    Returns
-    -------
-    ndarray of shape (n, d + 1)
-        Inputs with the constant.
+    Shapes: X (n, d), result (n, d + 1).
     """
     return np.hstack([X, np.ones((len(X), 1))])
 
@@ -80,39 +54,16 @@ def augment(X: Array) -> Array:
 def accumulate_normal(
     blocks: RowBlocks, network: TwoLayerNetwork, *, weights: RowWeights | None = None
 ) -> NormalSums:
-    """Sum the normal equations of a network over all rows, one pass.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    network : TwoLayerNetwork
-        The parameters at which to linearise.
-    weights : callable, optional
-        Weight of each row in every sum; one if omitted.
-
-    Returns
-    -------
-    NormalSums
-        The sums.
-    """
+    """Sum the normal equations of a network over all rows, one pass."""
     return accumulate(blocks, NormalSummand(network, weights))
 
 
 @dataclass(frozen=True, slots=True)
 class NormalSummand:
-    """The normal equations at a network.
+    """The normal equations at a network."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The parameters at which to linearise.
-    weights : callable or None
-        Weights of the rows.
-    """
-
-    network: TwoLayerNetwork
-    weights: RowWeights | None = None
+    network: TwoLayerNetwork  # the parameters at which to linearise
+    weights: RowWeights | None = None  # weights of the rows
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> NormalSums:
         """Sum a block, slice by slice."""

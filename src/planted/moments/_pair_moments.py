@@ -42,18 +42,10 @@ _RANK_TOL = (
 
 @dataclass(frozen=True, slots=True)
 class ControlledSlope:
-    """A linear regression of the outputs with further functions of x held fixed.
+    """A linear regression of the outputs with further functions of x held fixed."""
 
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        Twice the coefficients of x; an estimate of A W for symmetric x.
-    residual_variance : float
-        Mean square of what remains, per output.
-    """
-
-    B: Array
-    residual_variance: float
+    B: Array  # (m, d): twice the coefficients of x; an estimate of A W for symmetric x
+    residual_variance: float  # mean square of what remains, per output
 
 
 class PairMoments(Protocol):
@@ -69,47 +61,16 @@ class PairMoments(Protocol):
     def slope(self, V: Array) -> ControlledSlope:
         """Regress y on x with a constant and the products of V'x as controls.
 
-        Parameters
-        ----------
-        V : ndarray of shape (d, r)
-            Directions of the inputs.
-
-        Returns
-        -------
-        ControlledSlope
-            Twice the coefficients of x.
+        Returns twice the coefficients of x. Shapes: V (d, r).
         """
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Return the sums of g and h.
-
-        Parameters
-        ----------
-        maps : PairMaps
-            What defines the features.
-        spread : bool
-            Whether the products of g with itself are needed.
-
-        Returns
-        -------
-        PairedSums
-            The sums.
-        """
+        """Return the sums of g and h."""
 
     def hidden_gradient(self, W: Array, A: Array) -> Array:
         """Return the gradient in W of half the mean squared residual of A f(W x).
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        A : ndarray of shape (m, k)
-            Output weights.
-
-        Returns
-        -------
-        ndarray of shape (k, d)
-            The gradient.
+        Shapes: W (k, d), A (m, k), result (k, d).
         """
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
@@ -118,18 +79,10 @@ class PairMoments(Protocol):
 
 @dataclass(frozen=True)
 class SampleMoments:
-    """`PairMoments` of row blocks.
+    """`PairMoments` of row blocks."""
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    precision : {"double", "single"}
-        Number format of the features; sums are float64 always.
-    """
-
-    blocks: RowBlocks
-    precision: str = "double"
+    blocks: RowBlocks  # the data
+    precision: str = "double"  # number format of the features; sums are float64 always
 
     @cached_property
     def n_features(self) -> int:
@@ -141,27 +94,13 @@ class SampleMoments:
         return joint_moments(self.blocks)
 
     def joint(self) -> RowMoments:
-        """Return count, mean and scatter of the rows (x, y), read once.
-
-        Returns
-        -------
-        RowMoments
-            The sums.
-        """
+        """Return count, mean and scatter of the rows (x, y), read once."""
         return self._joint
 
     def slope(self, V: Array) -> ControlledSlope:
         """Regress y on x with a constant and the products of V'x as controls, one pass.
 
-        Parameters
-        ----------
-        V : ndarray of shape (d, r)
-            Directions of the inputs.
-
-        Returns
-        -------
-        ControlledSlope
-            Twice the coefficients of x.
+        Returns twice the coefficients of x. Shapes: V (d, r).
         """
         n_controls = V.shape[1] * (V.shape[1] + 1) // 2
         return _regress_with_controls(self.blocks, partial(_fill_squares, V), n_controls, self._dtype)
@@ -169,49 +108,18 @@ class SampleMoments:
     def slope_beside(self, W: Array) -> ControlledSlope:
         """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-
-        Returns
-        -------
-        ControlledSlope
-            Twice the coefficients of x.
+        Returns twice the coefficients of x. Shapes: W (k, d).
         """
         return _regress_with_controls(self.blocks, partial(_fill_sizes, W), len(W), np.float64)
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Sum the paired features, one pass.
-
-        Parameters
-        ----------
-        maps : PairMaps
-            What defines the features.
-        spread : bool
-            Whether the products of g with itself are needed.
-
-        Returns
-        -------
-        PairedSums
-            The sums.
-        """
+        """Sum the paired features, one pass."""
         return accumulate_pairs(self.blocks, maps, spread=spread, precision=self.precision)
 
     def hidden_gradient(self, W: Array, A: Array) -> Array:
         """Return the gradient in W of half the mean squared residual, one pass.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        A : ndarray of shape (m, k)
-            Output weights.
-
-        Returns
-        -------
-        ndarray of shape (k, d)
-            The gradient.
+        Shapes: W (k, d), A (m, k), result (k, d).
         """
         sums = accumulate(self.blocks, _GradientSummand(W, A))
         return sums.gradient / sums.count
@@ -219,10 +127,7 @@ class SampleMoments:
     def halves(self) -> tuple[PairMoments, PairMoments]:
         """Split the rows in the middle of their order.
 
-        Returns
-        -------
-        tuple of SampleMoments
-            The first and the second half.
+        Returns the first and the second half.
         """
         middle = self.joint().count // 2
         return tuple(  # type: ignore[return-value]
@@ -238,19 +143,7 @@ class SampleMoments:
 def second_moments(joint: RowMoments, d: int) -> tuple[Array, Array]:
     """Return C = E[x x'] and R = E[y x'], about zero.
 
-    Parameters
-    ----------
-    joint : RowMoments
-        Moments of the rows (x, y).
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    R : ndarray of shape (m, d)
-        Products of outputs and inputs.
+    Returns C: second moments of the inputs; R: products of outputs and inputs.
     """
     second = joint.covariance + np.outer(joint.mean, joint.mean)
     return second[:d, :d], second[d:, :d]

@@ -47,46 +47,22 @@ _MIN_SLICE = 64
 
 @dataclass(frozen=True, slots=True)
 class PairMaps:
-    """The linear maps that define g and h.
+    """The linear maps that define g and h."""
 
-    Parameters
-    ----------
-    V : ndarray of shape (d, r)
-        Directions of the inputs.
-    P : ndarray of shape (k, m)
-        Map of the outputs.
-    Q : ndarray of shape (k, d)
-        Linear predictor of the mapped outputs.
-    """
-
-    V: Array
-    P: Array
-    Q: Array
+    V: Array  # (d, r): directions of the inputs
+    P: Array  # (k, m): map of the outputs
+    Q: Array  # (k, d): linear predictor of the mapped outputs
 
 
 @dataclass(frozen=True, slots=True)
 class PairedSums(Sums):
-    """Sums of the features g (length p) and h (length q) and of their products.
+    """Sums of the features g (length p) and h (length q) and of their products."""
 
-    Parameters
-    ----------
-    count : float
-        Number of rows.
-    g : ndarray of shape (p,)
-        Sum of g.
-    h : ndarray of shape (q,)
-        Sum of h.
-    gg : ndarray of shape (p, p)
-        Sum of g g'; of shape (0, 0) when it was not asked for.
-    gh : ndarray of shape (p, q)
-        Sum of g h'.
-    """
-
-    count: float
-    g: Array
-    h: Array
-    gg: Array
-    gh: Array
+    count: float  # number of rows
+    g: Array  # (p,): sum of g
+    h: Array  # (q,): sum of h
+    gg: Array  # (p, p): sum of g g'; of shape (0, 0) when it was not asked for
+    gh: Array  # (p, q): sum of g h'
 
     @property
     def moment(self) -> Array:
@@ -109,42 +85,18 @@ def accumulate_pairs(
 ) -> PairedSums:
     """Sum g, h and their products over all rows.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    maps : PairMaps
-        What defines the features.
-    spread : bool
-        Whether to sum g g' too.
-    precision : {"double", "single"}
-        Number format of the features of a slice; what is carried from slice to slice is float64.
-
-    Returns
-    -------
-    PairedSums
-        The sums.
+    `precision`: number format of the features of a slice; what is carried from slice to slice is float64.
     """
     return accumulate(blocks, PairSummand(maps, spread, precision))
 
 
 @dataclass(frozen=True, slots=True)
 class PairSummand:
-    """The features g and h and their products.
+    """The features g and h and their products."""
 
-    Parameters
-    ----------
-    maps : PairMaps
-        What defines the features.
-    spread : bool
-        Whether to sum g g' too.
-    precision : {"double", "single"}
-        Number format of the features of a slice.
-    """
-
-    maps: PairMaps
-    spread: bool
-    precision: str
+    maps: PairMaps  # what defines the features
+    spread: bool  # whether to sum g g' too
+    precision: str  # number format of the features of a slice
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> PairedSums:
         """Sum a block, slice by slice."""
@@ -174,21 +126,8 @@ class PairSummand:
 def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, Array]:
     """Average the columns of the distinguishing matrix of [GKLW19]_, Definition 1, over rows.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        Inputs (outputs are ignored).
-    W : ndarray of shape (k, d)
-        Hidden weights.
-    V : ndarray of shape (d, r)
-        Directions in which the inputs' products are taken; the identity for the paper's matrix.
-
-    Returns
-    -------
-    N : ndarray of shape (r(r+1)/2, k(k-1)/2)
-        Columns E[t_i t_j g 1{t_i t_j <= 0}], i < j, with g = svec(V'x x'V).
-    second : ndarray of shape (r(r+1)/2,)
-        E[g].
+    `V`: directions in which the inputs' products are taken; the identity for the paper's matrix. Returns N: columns
+    E[t_i t_j g 1{t_i t_j <= 0}], i < j, with g = svec(V'x x'V); second: E[g]. Shapes: W (k, d), V (d, r).
     """
     sums = accumulate(blocks, DistinguishingSummand(W, V))
     return sums.N / sums.count, sums.second / sums.count
@@ -196,37 +135,19 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
 
 @dataclass(frozen=True, slots=True)
 class DistinguishingSums(Sums):
-    """Sums behind the distinguishing matrix.
+    """Sums behind the distinguishing matrix."""
 
-    Parameters
-    ----------
-    count : int
-        Number of rows.
-    N : ndarray of shape (r(r+1)/2, k(k-1)/2)
-        Sums of t_i t_j g 1{t_i t_j <= 0}.
-    second : ndarray of shape (r(r+1)/2,)
-        Sum of g.
-    """
-
-    count: int
-    N: Array
-    second: Array
+    count: int  # number of rows
+    N: Array  # (r(r+1): sums of t_i t_j g 1{t_i t_j <= 0}
+    second: Array  # (r(r+1): sum of g
 
 
 @dataclass(frozen=True, slots=True)
 class DistinguishingSummand:
-    """The columns of the distinguishing matrix.
+    """The columns of the distinguishing matrix."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights.
-    V : ndarray of shape (d, r)
-        Directions of the inputs.
-    """
-
-    W: Array
-    V: Array
+    W: Array  # (k, d): hidden weights
+    V: Array  # (d, r): directions of the inputs
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> DistinguishingSums:
         """Sum a block, slice by slice."""
@@ -253,16 +174,7 @@ def fill_products(
 ) -> None:
     """Write ``c_i c_j`` (i <= j, row by row of the triangle), less the same products of ``minus``, into ``out``.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (k, n)
-        The factors c.
-    out : ndarray of shape (k(k+1)/2, n)
-        Where the products go.
-    minus : ndarray of shape (k, n), optional
-        Factors of the products to take away.
-    work : ndarray of shape (k, n), optional
-        Memory for them; needed with ``minus``.
+    Shapes: columns (k, n), out (k(k+1), minus (k, n), work (k, n).
     """
     position, k = 0, len(columns)
     for i in range(k):
@@ -275,39 +187,14 @@ def fill_products(
 
 
 def slice_rows(n_features: int, dtype: npt.DTypeLike) -> int:
-    """Return how many rows a slice has when so many features of each are in memory at once.
-
-    Parameters
-    ----------
-    n_features : int
-        Features of a row.
-    dtype : dtype
-        Their number format.
-
-    Returns
-    -------
-    int
-        Number of rows.
-    """
+    """Return how many rows a slice has when so many features of each are in memory at once."""
     return max(_MIN_SLICE, _BUFFER_BYTES // (np.dtype(dtype).itemsize * n_features))
 
 
 def row_slices(X: Array, Y: Array, rows: int) -> Iterator[tuple[Array, Array]]:
     """Cut a block into slices.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    rows : int
-        Largest number of rows of a slice.
-
-    Yields
-    ------
-    tuple of ndarray
-        Inputs and outputs of a slice.
+    Yields inputs and outputs of a slice. Shapes: X (n, d), Y (n, m).
     """
     for start in range(0, len(X), rows):
         yield X[start : start + rows], Y[start : start + rows]
@@ -320,15 +207,7 @@ def _triangle(k: int) -> int:
 def triangle_weights(k: int) -> Array:
     """Return the weights of svec: 1 on the diagonal, √2 off it.
 
-    Parameters
-    ----------
-    k : int
-        Size of the symmetric matrix.
-
-    Returns
-    -------
-    ndarray of shape (k(k+1)/2,)
-        The weights, row by row of the upper triangle.
+    Shapes: result (k(k+1).
     """
     rows, columns = np.triu_indices(k)
     return np.where(rows == columns, 1.0, np.sqrt(2.0))

@@ -25,33 +25,15 @@ __all__ = ["RowSummary", "row_keys", "summarise_rows"]
 
 @dataclass(frozen=True, slots=True)
 class RowSummary(Sums):
-    """Moments of all rows and a sample of them.
+    """Moments of all rows and a sample of them."""
 
-    Parameters
-    ----------
-    size : int
-        At most so many rows are kept.
-    count : int
-        Number of rows.
-    mean : ndarray of shape (d + m,)
-        Mean of the rows (x, y).
-    scatter : ndarray of shape (d + m, d + m)
-        Sum of outer products of the centred rows.
-    keys : ndarray of shape (kept,)
-        Hashes of the kept rows, ascending.
-    X : ndarray of shape (kept, d)
-        Their inputs.
-    Y : ndarray of shape (kept, m)
-        Their outputs.
-    """
-
-    size: int
-    count: int
-    mean: Array
-    scatter: Array
-    keys: npt.NDArray[np.uint64]
-    X: Array
-    Y: Array
+    size: int  # at most so many rows are kept
+    count: int  # number of rows
+    mean: Array  # (d + m,): mean of the rows (x, y)
+    scatter: Array  # (d + m, d + m): sum of outer products of the centred rows
+    keys: npt.NDArray[np.uint64]  # (kept,): hashes of the kept rows, ascending
+    X: Array  # (kept, d): their inputs
+    Y: Array  # (kept, m): their outputs
 
     @property
     def holds_all_rows(self) -> bool:
@@ -64,18 +46,7 @@ class RowSummary(Sums):
         return RowMoments(self.count, self.mean, self.scatter)
 
     def merge(self, other: RowSummary) -> RowSummary:
-        """Return the summary of both sets of rows.
-
-        Parameters
-        ----------
-        other : RowSummary
-            Summary of other rows of the same columns.
-
-        Returns
-        -------
-        RowSummary
-            Summary of the union.
-        """
+        """Return the summary of both sets of rows."""
         shapes = [(part.X.shape[1], part.Y.shape[1]) for part in (self, other)]
         if shapes[0] != shapes[1]:
             raise BadInputError(
@@ -90,18 +61,6 @@ class RowSummary(Sums):
 def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
     """Summarise rows in one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows.
-    size : int
-        Rows to keep, at most.
-
-    Returns
-    -------
-    RowSummary
-        The summary.
-
     Examples
     --------
     >>> X, Y = np.arange(6.0)[:, None], np.ones((6, 1))
@@ -115,15 +74,9 @@ def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
 
 @dataclass(frozen=True, slots=True)
 class SummarySummand:
-    """The summary of a block.
+    """The summary of a block."""
 
-    Parameters
-    ----------
-    size : int
-        Rows to keep.
-    """
-
-    size: int
+    size: int  # rows to keep
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RowSummary:
         """Summarise a block."""
@@ -139,17 +92,7 @@ def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array
 def row_keys(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
     """Return the key of every row, a hash of its numbers; sorted by it, rows stand in an order that is theirs alone.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The keys, evenly spread.
+    Shapes: X (n, d), Y (n, m), result (n,).
     """
     hashes = hash_rows(X, Y)
     # Mixed once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014).

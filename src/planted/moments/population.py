@@ -39,19 +39,7 @@ __all__ = [
 def relu_products(W: Array, U: Array, covariance: Array) -> Array:
     """Return E[σ(w_i'x) σ(u_j'x)] for x ~ N(0, Σ), equation (1).
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows w_i.
-    U : ndarray of shape (l, d)
-        Rows u_j.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-
-    Returns
-    -------
-    ndarray of shape (k, l)
-        The expectations.
+    Shapes: W (k, d), U (l, d), covariance (d, d), result (k, l).
 
     Examples
     --------
@@ -65,19 +53,7 @@ def relu_products(W: Array, U: Array, covariance: Array) -> Array:
 def relu_slopes_with_inputs(W: Array, U: Array, covariance: Array) -> Array:
     """Return E[1{w_i'x > 0} σ(u_j'x) x] for x ~ N(0, Σ), equation (2).
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows w_i, none of them zero.
-    U : ndarray of shape (l, d)
-        Rows u_j.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-
-    Returns
-    -------
-    ndarray of shape (k, l, d)
-        The expectations.
+    Shapes: W (k, d), U (l, d), covariance (d, d), result (k, l, d).
     """
     _, angles = _sizes_and_angles(W, U, covariance)
     sines = np.sin(angles)
@@ -90,17 +66,7 @@ def relu_slopes_with_inputs(W: Array, U: Array, covariance: Array) -> Array:
 def relu_products_with_inputs(W: Array, covariance: Array) -> Array:
     """Return E[σ(w_i'x) σ(w_j'x) x x'] for x ~ N(0, Σ), by Stein's identity (3).
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows w_i, none of them zero.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-
-    Returns
-    -------
-    ndarray of shape (k, k, d, d)
-        The expectations.
+    Shapes: W (k, d), covariance (d, d), result (k, k, d, d).
     """
     _, angles = _sizes_and_angles(W, W, covariance)
     rows, norms = W @ covariance, _norms(W, covariance)
@@ -117,19 +83,7 @@ def relu_products_with_inputs(W: Array, covariance: Array) -> Array:
 def fourth_moments(left: Array, right: Array, covariance: Array) -> Array:
     """Return E[(a_i'x)(b_j'x) x x'] for x ~ N(0, Σ) (Isserlis).
 
-    Parameters
-    ----------
-    left : ndarray of shape (k, d)
-        Rows a_i.
-    right : ndarray of shape (l, d)
-        Rows b_j.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-
-    Returns
-    -------
-    ndarray of shape (k, l, d, d)
-        The expectations.
+    Shapes: left (k, d), right (l, d), covariance (d, d), result (k, l, d, d).
     """
     rows, columns = left @ covariance, right @ covariance
     mixed = np.einsum("ia,jb->ijab", rows, columns)
@@ -141,17 +95,8 @@ def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:
 
     By Lemma 7 of the paper E[t_i t_j xx' 1{t_i t_j <= 0}] = E[t_i t_j xx'] - 2 E[σ(t_i) σ(t_j) xx'].
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-
-    Returns
-    -------
-    ndarray of shape (d(d+1)/2, k(k-1)/2)
-        Columns svec(N_ij), i < j; svec keeps the singular values of the paper's d² rows.
+    The result: columns svec(N_ij), i < j; svec keeps the singular values of the paper's d² rows. Shapes: W (k, d),
+    covariance (d, d), result (d(d+1).
     """
     opposite = fourth_moments(W, W, covariance) - 2 * relu_products_with_inputs(W, covariance)
     return _svec(opposite[np.triu_indices(len(W), 1)]).T
@@ -159,21 +104,11 @@ def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class GaussianMoments:
-    """`PairMoments` of a network without biases under x ~ N(0, Σ) and noise independent of x.
+    """`PairMoments` of a network without biases under x ~ N(0, Σ) and noise independent of x."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network; b = 0 and c = 0.
-    covariance : ndarray of shape (d, d)
-        Covariance of the inputs.
-    noise : ndarray of shape (m, m)
-        Covariance of the noise.
-    """
-
-    network: TwoLayerNetwork
-    covariance: Array
-    noise: Array
+    network: TwoLayerNetwork  # the network; b = 0 and c = 0
+    covariance: Array  # (d, d): covariance of the inputs
+    noise: Array  # (m, m): covariance of the noise
 
     @property
     def n_features(self) -> int:
@@ -181,13 +116,7 @@ class GaussianMoments:
         return self.network.n_features
 
     def joint(self) -> RowMoments:
-        """Return mean and covariance of (x, y), with count 1.
-
-        Returns
-        -------
-        RowMoments
-            The moments.
-        """
+        """Return mean and covariance of (x, y), with count 1."""
         W, A, S = self.network.W, self.network.A, self.covariance
         mean_y = A @ (_norms(W, S) / np.sqrt(2 * np.pi))
         R = A @ W @ S / 2  # Lemma 6 with p = q = 1
@@ -199,34 +128,13 @@ class GaussianMoments:
     def slope(self, V: Array) -> ControlledSlope:
         """Return the regression on x; even controls are uncorrelated with x and change nothing.
 
-        Parameters
-        ----------
-        V : ndarray of shape (d, r)
-            Directions of the controls.
-
-        Returns
-        -------
-        ControlledSlope
-            A W exactly, and zero residual: the coefficients carry no sampling error.
+        The result: a W exactly, and zero residual: the coefficients carry no sampling error. Shapes: V (d, r).
         """
         C, R = second_moments(self.joint(), len(V))
         return ControlledSlope(2.0 * linalg.solve(C, R.T, assume_a="pos").T, 0.0)
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Return the expectations of g, h and their products.
-
-        Parameters
-        ----------
-        maps : PairMaps
-            What defines the features.
-        spread : bool
-            Whether E[g g'] is needed.
-
-        Returns
-        -------
-        PairedSums
-            The expectations, with count 1.
-        """
+        """Return the expectations of g, h and their products."""
         V, S, W = maps.V, self.covariance, self.network.W
         A = maps.P @ self.network.A
         # h = q y' + y q' - y y' for q = Q x and mapped outputs y; Lemma 6 turns E[y q' xx'] into half that of A W x.
@@ -248,30 +156,14 @@ class GaussianMoments:
     def hidden_gradient(self, W: Array, A: Array) -> Array:
         """Return the gradient in W of half the expected squared residual, by (2).
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden weights.
-        A : ndarray of shape (m, k)
-            Output weights.
-
-        Returns
-        -------
-        ndarray of shape (k, d)
-            The gradient.
+        Shapes: W (k, d), A (m, k), result (k, d).
         """
         own = np.einsum("ij,ijd->id", A.T @ A, relu_slopes_with_inputs(W, W, self.covariance))
         target = relu_slopes_with_inputs(W, self.network.W, self.covariance)
         return np.asarray(own - np.einsum("ij,ijd->id", A.T @ self.network.A, target))
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
-        """Return twice the same law.
-
-        Returns
-        -------
-        tuple of GaussianMoments
-            This and this.
-        """
+        """Return twice the same law."""
         return self, self
 
 

@@ -23,11 +23,6 @@ __all__ = ["PopulationHermite", "relu_tensors"]
 class PopulationHermite:
     """`HermiteMoments` of a ReLU network under x ~ N(0, I); noise of mean zero changes nothing.
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network, rows of W of unit norm.
-
     Examples
     --------
     >>> net = TwoLayerNetwork(W=[[1.0, 0.0]], b=[0.0], A=[[2.0]])
@@ -36,7 +31,7 @@ class PopulationHermite:
            [0.798, 0.   ]])
     """
 
-    network: TwoLayerNetwork
+    network: TwoLayerNetwork  # the network, rows of W of unit norm
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -44,32 +39,13 @@ class PopulationHermite:
         return self.network.n_features, self.network.n_outputs
 
     def tensors(self) -> HermiteTensors:
-        """Return the orders 0 to 4.
-
-        Returns
-        -------
-        HermiteTensors
-            The coefficients; the offset is part of order 0.
-        """
+        """Return the orders 0 to 4."""
         net = self.network
         known = relu_tensors(net.W, net.b, net.A)
         return HermiteTensors(known.zeroth + net.c, known.first, known.second, known.third, known.fourth)
 
     def contract(self, order: int, draws: Draws) -> Contractions:
-        """Return orders 2l, 2l+1, 2l+2 as matrices, without sampling error.
-
-        Parameters
-        ----------
-        order : {1, 2}
-            The l of the paper.
-        draws : Draws
-            Directions.
-
-        Returns
-        -------
-        Contractions
-            The matrices of every draw.
-        """
+        """Return orders 2l, 2l+1, 2l+2 as matrices, without sampling error."""
         net = self.network
         units = net.W if order == 1 else rank_one_squares(net.W)
         eta = relu_coefficients(net.b, 2 * order + 2)
@@ -82,17 +58,7 @@ class PopulationHermite:
     def along(self, W: Array, top: int) -> Array:
         """Return E[y He_j(w_i'x)].
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Unit rows.
-        top : int
-            Largest order.
-
-        Returns
-        -------
-        ndarray of shape (top + 1, m, k)
-            The moments.
+        Shapes: W (k, d), result (top + 1, m, k).
         """
         net, orders = self.network, np.arange(top + 1)
         powers = (net.W @ W.T)[None] ** orders[:, None, None]
@@ -104,19 +70,7 @@ class PopulationHermite:
 def relu_tensors(W: Array, b: Array, A: Array) -> HermiteTensors:
     """Return the orders 0 to 4 of a sum of ReLU units.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Unit rows.
-    b : ndarray of shape (k,)
-        Biases.
-    A : ndarray of shape (m, k)
-        Output weights.
-
-    Returns
-    -------
-    HermiteTensors
-        The coefficients.
+    Shapes: W (k, d), b (k,), A (m, k).
     """
     eta, squares = relu_coefficients(b, 4), rank_one_squares(W)
     weights = [A * row for row in eta]

@@ -20,21 +20,11 @@ __all__ = ["Activation", "parse_activation"]
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A positively homogeneous activation ``f(t) = right * t**p`` for t > 0, ``left * |t|**p`` for t < 0.
+    """A positively homogeneous activation ``f(t) = right * t**p`` for t > 0, ``left * |t|**p`` for t < 0."""
 
-    Parameters
-    ----------
-    name : str
-        The text from which `parse_activation` makes this object.
-    degree : int
-        The power ``p``.
-    right, left : float
-        Coefficients on the two sides of zero.
-    """
-
-    name: str
-    degree: int
-    right: float
+    name: str  # the text from which `parse_activation` makes this object
+    degree: int  # the power ``p``
+    right: float  # coefficients on the two sides of zero
     left: float
 
     def __call__(self, t: Array) -> Array:
@@ -45,18 +35,7 @@ class Activation:
         return np.asarray(np.where(t > 0, self.right, self.left) * magnitude)
 
     def derivative(self, t: Array) -> Array:
-        """Return the derivative; at a kink the left one.
-
-        Parameters
-        ----------
-        t : ndarray
-            Pre-activations.
-
-        Returns
-        -------
-        ndarray
-            Derivatives, of the same shape.
-        """
+        """Return the derivative; at a kink the left one."""
         if self.degree == 1:
             return np.where(t > 0, self.right, -self.left)
         slope = self.degree * np.abs(t) ** (self.degree - 1)
@@ -81,15 +60,8 @@ class Activation:
 def parse_activation(text: str | Activation) -> Activation:
     """Make an `Activation` from its name.
 
-    Parameters
-    ----------
-    text : str or Activation
-        ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` or ``"quadratic"``.
-
-    Returns
-    -------
-    Activation
-        The activation of that name.
+    `text`: ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` or ``"quadratic"``. Returns the
+    activation of that name.
 
     Examples
     --------

@@ -40,17 +40,8 @@ NORM_TOLERANCE = 1e-7  # what is left of double precision after the norm identit
 def are_equivalent(net: TwoLayerNetwork, other: TwoLayerNetwork, *, tol: float) -> bool:
     """Decide whether two networks are the same function.
 
-    Parameters
-    ----------
-    net, other : TwoLayerNetwork
-        The networks; their activations may differ.
-    tol : float
-        Tolerance on hyperplanes and, relative to the networks' scale, output by output, on their strengths.
-
-    Returns
-    -------
-    bool
-        Whether the functions agree everywhere; False if the numbers of inputs or outputs differ.
+    `tol`: tolerance on hyperplanes and, relative to the networks' scale, output by output, on their strengths.
+    Returns whether the functions agree everywhere; False if the numbers of inputs or outputs differ.
 
     Examples
     --------

@@ -45,27 +45,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KinkForm:
-    """The form (1) of a piecewise-linear function: ``sum_i s_i |n_i'x + o_i| + V x + c``.
+    """The form (1) of a piecewise-linear function: ``sum_i s_i |n_i'x + o_i| + V x + c``."""
 
-    Parameters
-    ----------
-    normals : ndarray of shape (h, d)
-        Unit normals of the distinct hyperplanes.
-    offsets : ndarray of shape (h,)
-        Their offsets.
-    strengths : ndarray of shape (m, h)
-        Half the jump of the gradient across each hyperplane.
-    slope : ndarray of shape (m, d)
-        The linear part.
-    intercept : ndarray of shape (m,)
-        The constant part.
-    """
-
-    normals: Array
-    offsets: Array
-    strengths: Array
-    slope: Array
-    intercept: Array
+    normals: Array  # (h, d): unit normals of the distinct hyperplanes
+    offsets: Array  # (h,): their offsets
+    strengths: Array  # (m, h): half the jump of the gradient across each hyperplane
+    slope: Array  # (m, d): the linear part
+    intercept: Array  # (m,): the constant part
 
     def __call__(self, X: Array) -> Array:
         """Evaluate the function at the rows of ``X``."""
@@ -75,63 +61,29 @@ class KinkForm:
 
 @dataclass(frozen=True, slots=True)
 class ScaledUnits:
-    """The units of a network that have an effect and a hyperplane, with unit normals.
+    """The units of a network that have an effect and a hyperplane, with unit normals."""
 
-    Parameters
-    ----------
-    normals : ndarray of shape (k, d)
-        Unit normals.
-    offsets : ndarray of shape (k,)
-        Offsets.
-    outputs : ndarray of shape (m, k)
-        Output weights, with the scale of the unit moved into them.
-    constant : ndarray of shape (m,)
-        The output offset, with the constant units folded in.
-    """
-
-    normals: Array
-    offsets: Array
-    outputs: Array
-    constant: Array
+    normals: Array  # (k, d): unit normals
+    offsets: Array  # (k,): offsets
+    outputs: Array  # (m, k): output weights, with the scale of the unit moved into them
+    constant: Array  # (m,): the output offset, with the constant units folded in
 
 
 @dataclass(frozen=True, slots=True)
 class UnitGroups:
-    """Which units share a hyperplane.
+    """Which units share a hyperplane."""
 
-    Parameters
-    ----------
-    normals : ndarray of shape (h, d)
-        Unit normals of the distinct hyperplanes, signs fixed, in canonical order.
-    offsets : ndarray of shape (h,)
-        Their offsets.
-    labels : ndarray of int, shape (k,)
-        The hyperplane of each unit.
-    signs : ndarray of shape (k,)
-        +1 where the unit looks along the hyperplane's normal, -1 where it looks against it.
-    """
-
-    normals: Array
-    offsets: Array
-    labels: IntArray
-    signs: Array
+    normals: Array  # (h, d): unit normals of the distinct hyperplanes, signs fixed, in canonical order
+    offsets: Array  # (h,): their offsets
+    labels: IntArray  # (k,): the hyperplane of each unit
+    signs: Array  # (k,): +1 where the unit looks along the hyperplane's normal, -1 where it looks against it
 
 
 def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
     """Return the unique form ``sum_i s_i |n_i'x + o_i| + V x + c`` of a piecewise-linear network.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        A network with an activation of degree one.
-    tol : float, default=1e-10
-        Two hyperplanes whose unit normals and offsets differ by less are the same; a strength that cancels
-        to this fraction of its terms is zero.
-
-    Returns
-    -------
-    KinkForm
-        Hyperplanes with non-zero strengths, in canonical order.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same; a strength that cancels to this
+    fraction of its terms is zero.
 
     Examples
     --------
@@ -161,18 +113,7 @@ def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
 
 
 def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
-    """Scale the units to unit normals; fold constant units into the offset and drop those without effect.
-
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        Any network.
-
-    Returns
-    -------
-    ScaledUnits
-        Units with unit normals.
-    """
+    """Scale the units to unit normals; fold constant units into the offset and drop those without effect."""
     norms = _row_norms(net.W)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         offsets = net.b / norms
@@ -189,17 +130,8 @@ def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
 def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
     """Group units by hyperplane.
 
-    Parameters
-    ----------
-    units : ScaledUnits
-        Units with unit normals.
-    tol : float
-        Two hyperplanes whose unit normals and offsets differ by less are the same.
-
-    Returns
-    -------
-    UnitGroups
-        The distinct hyperplanes in canonical order, and who lies on which.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. Returns the distinct
+    hyperplanes in canonical order, and who lies on which.
     """
     labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
     facing = _facing(units.normals[first])
@@ -219,17 +151,7 @@ def sum_groups(values: Array, groups: UnitGroups) -> Array:
 def unit_order(normals: Array, offsets: Array) -> IntArray:
     """Return the order in which canonical forms list oriented hyperplanes: by their products with a generic vector.
 
-    Parameters
-    ----------
-    normals : ndarray of shape (h, d)
-        Unit normals.
-    offsets : ndarray of shape (h,)
-        Offsets.
-
-    Returns
-    -------
-    ndarray of int, shape (h,)
-        Indices of the units, sorted.
+    Shapes: normals (h, d), offsets (h,), result (h,).
     """
     points = _points(normals, offsets)
     return np.argsort(-(points @ _generic_vector(points.shape[1])), kind="stable").astype(np.intp)

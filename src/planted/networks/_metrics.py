@@ -19,18 +19,10 @@ __all__ = ["GklwError", "gklw_error", "glm_error", "relative_mse"]
 
 @dataclass(frozen=True, slots=True)
 class GklwError:
-    """Squared distances between two networks' normalised weights after matching.
+    """Squared distances between two networks' normalised weights after matching."""
 
-    Parameters
-    ----------
-    W : float
-        Squared Frobenius distance of the hidden weights with unit rows.
-    A : float
-        Squared Frobenius distance of the output weights with unit columns.
-    """
-
-    W: float
-    A: float
+    W: float  # squared Frobenius distance of the hidden weights with unit rows
+    A: float  # squared Frobenius distance of the output weights with unit columns
 
 
 def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
@@ -39,15 +31,7 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
     The metric sees neither the sizes of the units nor the biases. Units are paired by the assignment with the
     smallest sum of both distances.
 
-    Parameters
-    ----------
-    net, truth : TwoLayerNetwork
-        The networks to compare; no simplification is made.
-
-    Returns
-    -------
-    GklwError
-        The errors of W and A; both infinite when the shapes or the numbers of units differ.
+    The result: the errors of W and A; both infinite when the shapes or the numbers of units differ.
 
     Examples
     --------
@@ -74,17 +58,8 @@ def glm_error(B: Any, B_true: Any) -> float:
     ``B`` are the same row of ``B_true``. It is blind to signs and sizes as well. Report it beside the paper's
     figures; judge recovery by `planted.parameter_error`.
 
-    Parameters
-    ----------
-    B : array_like of shape (k, d)
-        Estimated hidden weights.
-    B_true : array_like of shape (k, d)
-        True hidden weights, of full row rank; a right inverse stands for the inverse when k < d.
-
-    Returns
-    -------
-    float
-        The error, between 0 and 1.
+    `B_true`: true hidden weights, of full row rank; a right inverse stands for the inverse when k < d. Shapes: B (k,
+    d), B_true (k, d).
 
     Examples
     --------
@@ -108,20 +83,8 @@ def glm_error(B: Any, B_true: Any) -> float:
 def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> float:
     """Return the mean squared error of a network divided by the variance of the targets.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        The network to judge.
-    truth : TwoLayerNetwork or array_like of shape (n, m)
-        The true network, or the targets at ``X``.
-    X : array_like of shape (n, d)
-        Inputs.
-
-    Returns
-    -------
-    float
-        Residual sum of squares over total sum of squares about the mean, summed over outputs; 1 is what the
-        mean alone reaches. For constant targets 0 if they are met exactly, else infinite.
+    The result: residual sum of squares over total sum of squares about the mean, summed over outputs; 1 is what the
+    mean alone reaches. For constant targets 0 if they are met exactly, else infinite. Shapes: truth (n, m), X (n, d).
 
     Examples
     --------

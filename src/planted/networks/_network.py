@@ -119,15 +119,7 @@ class TwoLayerNetwork:
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs, one sample per row.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Outputs.
+        Shapes: X (n, d), result (n, m).
         """
         return self.activation(self.preactivations(X)) @ self.A.T + self.c
 

@@ -74,17 +74,8 @@ class _Units:
 def simplify_network(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     """Return an equal network with fewer units, or the network itself if none can be saved.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        Any network.
-    tol : float
-        Two hyperplanes whose unit normals and offsets differ by less are the same.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The simplified network; its rows of W have unit norm if anything was simplified.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. The result: the simplified
+    network; its rows of W have unit norm if anything was simplified.
 
     Examples
     --------
@@ -99,17 +90,7 @@ def simplify_network(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
 def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     """Return the representative of a function: simplified, unit rows of W, fixed orientations and order.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        Any network.
-    tol : float
-        Two hyperplanes whose unit normals and offsets differ by less are the same.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The canonical network.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
 
     Examples
     --------

@@ -102,15 +102,7 @@ class ThreeLayerNetwork:
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Outputs.
+        Shapes: X (n, d), result (n, m).
         """
         return self.head(self.features(X))
 

@@ -55,25 +55,7 @@ def recover_automatically(
 ) -> Recovery:
     """Try the methods the data allow until one is certified.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    n_hidden : int or "auto"
-        Number of hidden units.
-    activation : str
-        Name of the activation.
-    random_state : int, Generator, SeedSequence or None
-        Seed of all solvers.
-    progress : callable or None
-        Told what is being done.
-    budget_seconds : float or None
-        Time for everything; None for no limit.
-
-    Returns
-    -------
-    Recovery
-        The answer; its trace begins with one line per method considered.
+    Returns the answer; its trace begins with one line per method considered.
     """
     seed = np.random.SeedSequence() if random_state is None else random_state
     trace: list[dict[str, Any]] = []
@@ -245,24 +227,7 @@ def _stopped_early(blocks: RowBlocks, answers: list[Recovery]) -> Recovery | Non
 def nothing_found(
     blocks: RowBlocks, trace: list[dict[str, Any]], n_hidden: int | str, *, method: str = "auto"
 ) -> Recovery:
-    """Return the record of a search that has no answer at all.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    trace : list of dict
-        What became of each method.
-    n_hidden : int or "auto"
-        What was asked for.
-    method : str
-        Who was asked.
-
-    Returns
-    -------
-    Recovery
-        Without a network; ``STOPPED_EARLY`` if time ran out.
-    """
+    """Return the record of a search that has no answer at all."""
     X, Y = next(iter(blocks))
     shape = (len(X), X.shape[1], Y.shape[1])
     parameters: Mapping[str, Any] = {"n_hidden": n_hidden}

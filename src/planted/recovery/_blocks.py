@@ -13,17 +13,7 @@ __all__ = ["blocks_and_notices", "blocks_of"]
 def blocks_of(X: Any, Y: Any) -> RowBlocks:
     """Return row blocks of validated arrays, or the blocks themselves.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d), DataFrame, Dask array or dataframe, or RowBlocks
-        Inputs, or a source that carries outputs too.
-    Y : array_like of shape (n, m) or (n,), Dask array, dataframe or series, or None
-        Outputs.
-
-    Returns
-    -------
-    RowBlocks
-        The rows.
+    Shapes: X (n, d), Y (n, m).
     """
     return blocks_and_notices(X, Y)[0]
 
@@ -31,19 +21,8 @@ def blocks_of(X: Any, Y: Any) -> RowBlocks:
 def blocks_and_notices(X: Any, Y: Any) -> tuple[RowBlocks, tuple[str, ...]]:
     """Return row blocks and what is worth knowing about arrays: constant columns, repeated rows.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d), DataFrame, Dask array or dataframe, or RowBlocks
-        Inputs, or a source that carries outputs too.
-    Y : array_like of shape (n, m) or (n,), Dask array, dataframe or series, or None
-        Outputs.
-
-    Returns
-    -------
-    blocks : RowBlocks
-        The rows.
-    notices : tuple of str
-        Sentences; none for sources that are not looked at as a whole.
+    Returns blocks: the rows; notices: sentences; none for sources that are not looked at as a whole. Shapes: X (n,
+    d), Y (n, m).
     """
     if isinstance(X, RowBlocks) and Y is None:
         return X, ()

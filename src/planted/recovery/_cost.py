@@ -43,21 +43,11 @@ READ_AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How often rows are read and normal equations are summed.
+    """How often rows are read and normal equations are summed."""
 
-    Parameters
-    ----------
-    passes : int
-        Passes over all rows.
-    steps : int
-        Those that sum normal equations.
-    searches : int
-        Sums of normal equations over the rows of the search, with the algebra between them.
-    """
-
-    passes: int
-    steps: int
-    searches: int
+    passes: int  # passes over all rows
+    steps: int  # those that sum normal equations
+    searches: int  # sums of normal equations over the rows of the search, with the algebra between them
 
 
 EXACT_WORK = Work(5, 2, 10)
@@ -66,24 +56,13 @@ NOISY_WORK = Work(20, 16, 200)  # counted: 19 to 22 passes; a test of the residu
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Predicted cost of a recovery.
+    """Predicted cost of a recovery."""
 
-    Parameters
-    ----------
-    seconds : float
-        Time of all passes and of the search.
-    n_bytes : int
-        Memory of sums, blocks and sampled rows in one process, beside that of Python and its libraries.
-    passes : int
-        Passes assumed.
-    workers : int
-        Cores assumed, one task on each.
-    """
-
-    seconds: float
+    seconds: float  # time of all passes and of the search
+    # Memory of sums, blocks and sampled rows in one process, beside that of Python and its libraries.
     n_bytes: int
-    passes: int
-    workers: int
+    passes: int  # passes assumed
+    workers: int  # cores assumed, one task on each
 
     def __str__(self) -> str:
         cores = "one core" if self.workers == 1 else f"{self.workers} cores"
@@ -103,25 +82,7 @@ def predict_cost(
 ) -> Cost:
     """Predict seconds and bytes of a recovery from Parquet files by the method "complementarity".
 
-    Parameters
-    ----------
-    n_samples : float
-        Rows.
-    n_features : int
-        Inputs, d.
-    n_hidden : int
-        Units, k.
-    n_outputs : int
-        Outputs, m.
-    workers : int
-        Cores that share the rows.
-    is_noisy : bool
-        Whether the outputs have noise; without it far fewer steps are enough.
-
-    Returns
-    -------
-    Cost
-        The prediction.
+    `is_noisy`: whether the outputs have noise; without it far fewer steps are enough.
 
     Examples
     --------
@@ -146,12 +107,7 @@ def predict_cost(
 def require_room(blocks: RowBlocks, n_hidden: int | str) -> None:
     """Refuse, before anything is read, a recovery whose sums do not fit into memory.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    n_hidden : int or "auto"
-        Number of units; with "auto" as many as there are outputs are assumed.
+    `n_hidden`: number of units; with "auto" as many as there are outputs are assumed.
     """
     free = available_memory()
     if free is None:

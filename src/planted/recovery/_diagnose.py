@@ -41,27 +41,13 @@ WILD_RATIO = 0.6  # t with five degrees of freedom gives 0.56
 
 @dataclass(frozen=True, slots=True)
 class MethodCheck:
-    """Whether a method applies to the data.
+    """Whether a method applies to the data."""
 
-    Parameters
-    ----------
-    method : str
-        Its name.
-    applies : bool
-        Whether every requirement that can be checked holds.
-    reason : str
-        The first requirement that fails, with its number, or what is promised.
-    samples_needed : int
-        About how many samples it needs here.
-    lacks_samples : bool
-        Whether nothing but the number of samples stands against it.
-    """
-
-    method: str
-    applies: bool
-    reason: str
-    samples_needed: int
-    lacks_samples: bool = False
+    method: str  # its name
+    applies: bool  # whether every requirement that can be checked holds
+    reason: str  # the first requirement that fails, with its number, or what is promised
+    samples_needed: int  # about how many samples it needs here
+    lacks_samples: bool = False  # whether nothing but the number of samples stands against it
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +221,7 @@ class _FitSummand:
 
 
 class Facts:
-    """What can be measured about a prepared problem, each when it is first asked for.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    n_hidden : int or "auto"
-        Number of hidden units, if it is known.
-    """
+    """What can be measured about a prepared problem, each when it is first asked for."""
 
     def __init__(self, problem: Problem, n_hidden: int | str) -> None:
         self.problem = problem
@@ -287,21 +265,7 @@ class Facts:
 def check_method(card: Requirements, facts: Facts, *, n_hidden: int, is_noisy: bool) -> MethodCheck:
     """Say whether a method applies.
 
-    Parameters
-    ----------
-    card : Requirements
-        The method's card.
-    facts : Facts
-        The problem; laws are tested only if the card asks for one.
-    n_hidden : int
-        At least so many units.
-    is_noisy : bool
-        Whether the outputs are noisy.
-
-    Returns
-    -------
-    MethodCheck
-        The verdict.
+    `facts`: the problem; laws are tested only if the card asks for one.
     """
     problem, k = facts.problem, n_hidden
     d, m = problem.n_features, problem.n_outputs

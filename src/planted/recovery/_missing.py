@@ -30,19 +30,7 @@ STEP = 4096
 def masked_blocks(X: Any, Y: Any, *, keep_empty: bool = False) -> RowBlocks:
     """Return row blocks whose outputs are NaN where a label is missing.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d), DataFrame or RowBlocks
-        Inputs, or a source that carries outputs too.
-    Y : array_like of shape (n, m) or (n,), or None
-        Outputs with NaN.
-    keep_empty : bool
-        Whether rows without any label are kept.
-
-    Returns
-    -------
-    RowBlocks
-        The rows.
+    Shapes: X (n, d), Y (n, m).
     """
     if isinstance(X, RowBlocks) and Y is None:
         pairs: Callable[[], Iterable[tuple[Any, Any]]] = X.open
@@ -65,27 +53,7 @@ def recover_despite_missing(
 ) -> Recovery:
     """Recover a network from all labels there are.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows of `masked_blocks`.
-    n_hidden : int or "auto"
-        Number of hidden units.
-    method : str
-        The method asked for.
-    run : callable
-        Runs that method on complete rows.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solvers.
-    progress : callable or None
-        Told what is being done.
-    options : dict
-        Options of the method.
-
-    Returns
-    -------
-    Recovery
-        The answer on all labels; the best there is if none is certified.
+    Returns the answer on all labels; the best there is if none is certified.
     """
     rows, complete, by_output = label_counts(blocks)
     if not by_output.any():

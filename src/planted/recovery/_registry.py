@@ -36,17 +36,10 @@ _COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activati
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method, ready to run.
+    """A method, ready to run."""
 
-    Parameters
-    ----------
-    requires : Requirements
-        Its card.
-    run : callable
-        ``run(blocks, n_hidden, random_state=..., progress=..., **options) -> Recovery``.
-    """
-
-    requires: Requirements
+    requires: Requirements  # its card
+    # ``run(blocks, n_hidden, random_state=..., progress=..., **options) -> Recovery``.
     run: Callable[..., Recovery]
 
     @property
@@ -55,28 +48,11 @@ class Method:
         return tuple(name for name in inspect.signature(self.run).parameters if name not in _COMMON)
 
     def activation_keyword(self, name: str) -> dict[str, str]:
-        """Return the activation as a keyword, for methods that handle several; nothing for the others.
-
-        Parameters
-        ----------
-        name : str
-            The activation's name.
-
-        Returns
-        -------
-        dict
-            ``{"activation": name}`` or ``{}``.
-        """
+        """Return the activation as a keyword, for methods that handle several; nothing for the others."""
         return {"activation": name} if "activation" in inspect.signature(self.run).parameters else {}
 
     def check_options(self, options: dict[str, object]) -> None:
-        """Refuse options the method does not know.
-
-        Parameters
-        ----------
-        options : dict
-            What the user passed.
-        """
+        """Refuse options the method does not know."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             raise BadInputError(
@@ -85,18 +61,7 @@ class Method:
 
 
 def find_method(name: str) -> Method:
-    """Return the method of a name.
-
-    Parameters
-    ----------
-    name : str
-        As in `planted.methods`.
-
-    Returns
-    -------
-    Method
-        The method.
-    """
+    """Return the method of a name."""
     if name not in _MODULES:
         raise BadInputError(f"unknown method {name!r}; known are 'auto', {', '.join(map(repr, _MODULES))}")
     module_name, function_name = _MODULES[name]
@@ -107,15 +72,7 @@ def find_method(name: str) -> Method:
 def weighing_method(name: str) -> str:
     """Return the method for rows that carry weights, or refuse one that cannot use them.
 
-    Parameters
-    ----------
-    name : str
-        The method asked for; "auto" stands for the first that takes weights.
-
-    Returns
-    -------
-    str
-        Its name.
+    `name`: the method asked for; "auto" stands for the first that takes weights.
 
     Examples
     --------

@@ -14,48 +14,23 @@ __all__ = ["Contender", "compare_section"]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One answer and how it did.
+    """One answer and how it did."""
 
-    Parameters
-    ----------
-    name : str
-        Who answered.
-    parameter_errors : tuple of float
-        Largest difference to the true parameters after matching units, for each run; one run per seed.
-    test_errors : tuple of float
-        Mean squared error on fresh inputs, relative to the spread of the outputs, for each run.
-    seconds : float
-        Time of all runs together.
-    claim : str
-        What the answer claims for itself.
-    weights : mapping
-        For some runs, by name, the true and the found hidden weights of matched units in the same order.
-    """
-
-    name: str
+    name: str  # who answered
+    # Largest difference to the true parameters after matching units, for each run; one run per seed.
     parameter_errors: tuple[float, ...]
+    # Mean squared error on fresh inputs, relative to the spread of the outputs, for each run.
     test_errors: tuple[float, ...]
-    seconds: float
-    claim: str
+    seconds: float  # time of all runs together
+    claim: str  # what the answer claims for itself
+    # For some runs, by name, the true and the found hidden weights of matched units in the same order.
     weights: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 def compare_section(contenders: tuple[Contender, ...], *, title: str, story: tuple[str, ...]) -> Section:
     """Describe several answers to one planted problem.
 
-    Parameters
-    ----------
-    contenders : tuple of Contender
-        The answers.
-    title : str
-        Heading.
-    story : tuple of str
-        Paragraphs above the table.
-
-    Returns
-    -------
-    Section
-        A table and one scatter plot of true against found weights per answer.
+    Returns a table and one scatter plot of true against found weights per answer.
     """
     table = Table(
         title="The same data, several answers",

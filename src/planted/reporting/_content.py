@@ -37,180 +37,77 @@ MAX_HALF_COLUMNS = 26
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in one sentence.
+    """The answer in one sentence."""
 
-    Parameters
-    ----------
-    outcome : str
-        Name of the outcome, such as ``RECOVERED``.
-    tone : str
-        ``"good"``, ``"caution"`` or ``"bad"``: how the verdict is coloured (never by colour alone).
-    sentence : str
-        The meaning of the outcome.
-    detail : str
-        The measured reason.
-    advice : str
-        What to do next.
-    guarantee : str
-        What was proved.
-    """
-
-    outcome: str
-    tone: str
-    sentence: str
-    detail: str
-    advice: str
-    guarantee: str
+    outcome: str  # name of the outcome, such as ``RECOVERED``
+    tone: str  # ``"good"``, ``"caution"`` or ``"bad"``: how the verdict is coloured (never by colour alone)
+    sentence: str  # the meaning of the outcome
+    detail: str  # the measured reason
+    advice: str  # what to do next
+    guarantee: str  # what was proved
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under named columns.
+    """Rows of text under named columns."""
 
-    Parameters
-    ----------
-    title : str
-        Caption.
-    columns : tuple of str
-        Column heads.
-    rows : tuple of tuple of str
-        Cells; the first cell of a row is its header.
-    marks : tuple of str
-        One of ``"pass"``, ``"fail"``, ``"info"`` per row, or empty.
-    note : str
-        Shown under the table.
-    is_folded : bool
-        Whether the page shows it only on request.
-    is_numeric : bool
-        Whether cells after the first are numbers to be aligned.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marks: tuple[str, ...] = ()
-    note: str = ""
-    is_folded: bool = False
-    is_numeric: bool = False
+    title: str  # caption
+    columns: tuple[str, ...]  # column heads
+    rows: tuple[tuple[str, ...], ...]  # cells; the first cell of a row is its header
+    marks: tuple[str, ...] = ()  # one of ``"pass"``, ``"fail"``, ``"info"`` per row, or empty
+    note: str = ""  # shown under the table
+    is_folded: bool = False  # whether the page shows it only on request
+    is_numeric: bool = False  # whether cells after the first are numbers to be aligned
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as data; the HTML rendering draws it.
+    """A figure as data; the HTML rendering draws it."""
 
-    Parameters
-    ----------
-    kind : str
-        ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"histogram"`` or ``"intervals"``.
-    title : str
-        Caption.
-    alt : str
-        The message of the figure in words, for those who cannot see it.
-    data : mapping
-        The numbers and labels to draw.
-    """
-
-    kind: str
-    title: str
-    alt: str
-    data: Mapping[str, Any]
+    kind: str  # ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"histogram"`` or ``"intervals"``
+    title: str  # caption
+    alt: str  # the message of the figure in words, for those who cannot see it
+    data: Mapping[str, Any]  # the numbers and labels to draw
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A few lines to copy.
+    """A few lines to copy."""
 
-    Parameters
-    ----------
-    title : str
-        What the lines do.
-    language : str
-        ``"python"`` or ``"shell"``.
-    text : str
-        The lines.
-    """
-
-    title: str
-    language: str
-    text: str
+    title: str  # what the lines do
+    language: str  # ``"python"`` or ``"shell"``
+    text: str  # the lines
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report with a heading.
+    """A part of the report with a heading."""
 
-    Parameters
-    ----------
-    name : str
-        Identifier used in links.
-    title : str
-        Heading.
-    paragraphs : tuple of str
-        Text above the blocks.
-    blocks : tuple
-        Tables, figures and code, in order.
-    """
-
-    name: str
-    title: str
-    paragraphs: tuple[str, ...] = ()
-    blocks: tuple[Table | Figure | Code, ...] = ()
+    name: str  # identifier used in links
+    title: str  # heading
+    paragraphs: tuple[str, ...] = ()  # text above the blocks
+    blocks: tuple[Table | Figure | Code, ...] = ()  # tables, figures and code, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report with several renderings.
+    """A report with several renderings."""
 
-    Parameters
-    ----------
-    title : str
-        Title of the page.
-    lead : str
-        One sentence under the title.
-    verdict : Verdict
-        The answer.
-    facts : tuple of (str, str)
-        Label and value of the strip of facts.
-    sections : tuple of Section
-        The rest.
-    record : dict
-        The result as plain data.
-    """
-
-    title: str
-    lead: str
-    verdict: Verdict
-    facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
-    record: Json = field(default_factory=dict)
+    title: str  # title of the page
+    lead: str  # one sentence under the title
+    verdict: Verdict  # the answer
+    facts: tuple[tuple[str, str], ...]  # label and value of the strip of facts
+    sections: tuple[Section, ...]  # the rest
+    record: Json = field(default_factory=dict)  # the result as plain data
 
     def with_sections(self, *sections: Section, title: str = "", lead: str = "") -> Report:
-        """Return the report with further sections put before its own.
-
-        Parameters
-        ----------
-        *sections : Section
-            Sections to put first.
-        title, lead : str
-            New title and lead, if given.
-
-        Returns
-        -------
-        Report
-            The longer report.
-        """
+        """Return the report with further sections put before its own."""
         return replace(
             self, title=title or self.title, lead=lead or self.lead, sections=(*sections, *self.sections)
         )
 
     def text(self) -> str:
-        """Render for a terminal or a log: plain text without colour.
-
-        Returns
-        -------
-        str
-            The report.
-        """
+        """Render for a terminal or a log: plain text without colour."""
         from planted.reporting._text import render_text
 
         return render_text(self)
@@ -218,10 +115,7 @@ class Report:
     def html(self) -> str:
         """Render as one self-contained page.
 
-        Returns
-        -------
-        str
-            A complete HTML document that needs no other file and no network.
+        Returns a complete HTML document that needs no other file and no network.
         """
         from planted.reporting._html import render_html
 
@@ -230,10 +124,7 @@ class Report:
     def json(self) -> str:
         """Render as strict JSON (numbers that are not finite become null).
 
-        Returns
-        -------
-        str
-            The report and the record it was made from.
+        Returns the report and the record it was made from.
         """
         content = {"schema": REPORT_SCHEMA_VERSION} | to_plain(self)
         return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
@@ -250,18 +141,6 @@ class Report:
 
 def format_number(value: Any, *, digits: int = 4) -> str:
     """Return a number as people read it: few digits, a true minus sign, a dash for nothing.
-
-    Parameters
-    ----------
-    value : object
-        A number; anything else is returned as text.
-    digits : int, default=4
-        Significant digits.
-
-    Returns
-    -------
-    str
-        The text.
 
     Examples
     --------
@@ -285,15 +164,8 @@ def format_number(value: Any, *, digits: int = 4) -> str:
 def to_plain(value: Any) -> Any:
     """Return ``value`` as data that strict JSON can hold.
 
-    Parameters
-    ----------
-    value : object
-        Dataclasses, mappings, sequences, arrays and numbers, nested.
-
-    Returns
-    -------
-    object
-        Dictionaries, lists, strings, finite numbers, booleans and None.
+    `value`: dataclasses, mappings, sequences, arrays and numbers, nested. The result: dictionaries, lists, strings,
+    finite numbers, booleans and None.
 
     Examples
     --------

@@ -15,15 +15,7 @@ __all__ = ["summarise_diagnosis"]
 def summarise_diagnosis(diagnosis: Diagnosis) -> Report:
     """Make a report of a diagnosis; nothing is decided here, only told.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-        The diagnosis.
-
-    Returns
-    -------
-    Report
-        The content, with the renderings ``text()``, ``html()`` and ``json()``.
+    Returns the content, with the renderings ``text()``, ``html()`` and ``json()``.
 
     Examples
     --------

@@ -58,17 +58,8 @@ _LABEL_ROOM = 10  # characters of a column label to the inch, at 7 points
 def draw_svg(figure: Figure, name: str) -> str:
     """Draw a figure.
 
-    Parameters
-    ----------
-    figure : Figure
-        The data.
-    name : str
-        Prefix of every identifier inside the drawing; unique on its page.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element with a title for those who cannot see it.
+    `name`: prefix of every identifier inside the drawing; unique on its page. Returns an ``<svg>`` element with a
+    title for those who cannot see it.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG

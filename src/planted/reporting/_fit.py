@@ -28,21 +28,7 @@ def fit_section(
 ) -> Section:
     """Show predictions against observations, and what is left.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        The network.
-    rows : tuple of ndarray or None
-        Inputs (n, d) and outputs (n, m) to show.
-    outputs : tuple of str
-        Names of the outputs.
-    n_samples : int
-        Number of samples of the whole data set.
-
-    Returns
-    -------
-    Section
-        Two figures of predictions and residuals, a histogram and a table; or why they are missing.
+    Returns two figures of predictions and residuals, a histogram and a table; or why they are missing.
     """
     title = "Predicted against observed"
     if rows is None:
@@ -69,15 +55,7 @@ def fit_section(
 def search_section(recovery: Recovery) -> Section:
     """Show how the network was found, from whatever the record kept.
 
-    Parameters
-    ----------
-    recovery : Recovery
-        The result.
-
-    Returns
-    -------
-    Section
-        Singular values, candidates and trace where the record has them.
+    Returns singular values, candidates and trace where the record has them.
     """
     blocks: list[Figure | Table] = []
     for name, value in recovery.stats.items():

@@ -14,15 +14,7 @@ __all__ = ["render_frame", "render_html"]
 def render_html(report: Report) -> str:
     """Render a report as one self-contained page.
 
-    Parameters
-    ----------
-    report : Report
-        What to say.
-
-    Returns
-    -------
-    str
-        A complete HTML document. Every text is escaped; the page holds no script.
+    Returns a complete HTML document. Every text is escaped; the page holds no script.
     """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -75,18 +67,7 @@ def _figure_class(blocks: tuple[Table | Figure | Code, ...], place: int) -> str:
 
 
 def render_frame(report: Report) -> str:
-    """Render a report for a notebook cell: the page in a sandboxed frame.
-
-    Parameters
-    ----------
-    report : Report
-        What to say.
-
-    Returns
-    -------
-    str
-        An ``<iframe>`` element.
-    """
+    """Render a report for a notebook cell: the page in a sandboxed frame."""
     page = html.escape(render_html(report), quote=True)
     title = html.escape(report.title, quote=True)
     return (

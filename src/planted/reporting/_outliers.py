@@ -16,17 +16,7 @@ _LOSSES = {
 def outlier_section(recovery: Recovery, outputs: tuple[str, ...]) -> Section | None:
     """Say which rows and outputs were flagged or down-weighted, as the method recorded it.
 
-    Parameters
-    ----------
-    recovery : Recovery
-        The result.
-    outputs : tuple of str
-        Names of the outputs.
-
-    Returns
-    -------
-    Section or None
-        None if the method looks for no outliers.
+    Returns none if the method looks for no outliers.
     """
     record = recovery.stats.get("outliers")
     if not record:

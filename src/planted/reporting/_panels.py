@@ -53,19 +53,7 @@ class Panel(Protocol):
 def draw_panels(rows: Sequence[Mapping[str, Any]], panels: Sequence[Panel], *, title: str) -> str:
     """Draw rows as line charts side by side: mean over equal (x, series), every measurement as a dot.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        The numbers.
-    panels : sequence of Panel
-        What to draw in each chart.
-    title : str
-        Heading of the picture.
-
-    Returns
-    -------
-    str
-        An SVG document; the same rows give the same text.
+    Returns an SVG document; the same rows give the same text.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

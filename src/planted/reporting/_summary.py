@@ -31,22 +31,8 @@ def summarise(
 ) -> Report:
     """Make a report of a result; nothing is decided here, only told.
 
-    Parameters
-    ----------
-    recovery : Recovery
-        The result.
-    data : tuple of array_like, optional
-        ``(X, Y)`` of shapes (n, d) and (n, m), to show predictions and residuals. At most 2,000 evenly spaced
-        rows are used.
-    feature_names : sequence of str, optional
-        Names of the d inputs.
-    target_names : sequence of str, optional
-        Names of the m outputs.
-
-    Returns
-    -------
-    Report
-        The content, with the renderings ``text()``, ``html()`` and ``json()``.
+    `data`: ``(X, Y)`` of shapes (n, d) and (n, m), to show predictions and residuals. At most 2,000 evenly spaced
+    rows are used. Returns the content, with the renderings ``text()``, ``html()`` and ``json()``.
 
     Examples
     --------

@@ -16,15 +16,7 @@ _MARKS = {"pass": "+", "fail": "x", "info": " "}
 def render_text(report: Report) -> str:
     """Render a report as plain text.
 
-    Parameters
-    ----------
-    report : Report
-        What to say.
-
-    Returns
-    -------
-    str
-        Lines of at most about 96 characters (tables may be wider).
+    Returns lines of at most about 96 characters (tables may be wider).
     """
     verdict = report.verdict
     lines = [report.title, "=" * len(report.title), "", *_wrap(report.lead), ""]

@@ -25,19 +25,7 @@ def network_section(
 ) -> Section:
     """Describe the network of a result.
 
-    Parameters
-    ----------
-    recovery : Recovery
-        A result with a network.
-    inputs, outputs : tuple of str
-        Names of the inputs and outputs.
-    X : ndarray of shape (n, d) or None
-        Samples on which the share of active rows is shown.
-
-    Returns
-    -------
-    Section
-        Heat maps, the table of units and the intervals.
+    Returns heat maps, the table of units and the intervals. Shapes: X (n, d).
     """
     net = recovery.network
     if net is None:

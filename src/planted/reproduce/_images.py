@@ -35,24 +35,12 @@ QUICK_EPOCHS, QUICK_DECAY_EVERY = 200, 50  # 1,500 digits make 12 steps per epoc
 
 @dataclass(frozen=True, slots=True)
 class ImageSetting:
-    """One panel: architecture, labels and noise of the inputs.
+    """One panel: architecture, labels and noise of the inputs."""
 
-    Parameters
-    ----------
-    title : str
-        Heading of the panel.
-    layers : int
-        2, or 3 on principal directions.
-    noise : float
-        Standard deviation of the noise added to each input.
-    has_random_labels : bool
-        Whether labels are drawn from 0 to 9 instead.
-    """
-
-    title: str
-    layers: int
-    noise: float
-    has_random_labels: bool
+    title: str  # heading of the panel
+    layers: int  # 2, or 3 on principal directions
+    noise: float  # standard deviation of the noise added to each input
+    has_random_labels: bool  # whether labels are drawn from 0 to 9 instead
 
 
 SETTINGS = {
@@ -66,18 +54,6 @@ SETTINGS = {
 
 def load_images(name: str, folder: str | Path) -> ImageSet:
     """Return digits or MNIST with rows of unit norm.
-
-    Parameters
-    ----------
-    name : {"digits", "mnist"}
-        scikit-learn's 8 × 8 digits, or MNIST from its files.
-    folder : path-like
-        Where the MNIST files are.
-
-    Returns
-    -------
-    ImageSet
-        Training and test images.
 
     Examples
     --------
@@ -102,23 +78,7 @@ def prepare_images(
 ) -> tuple[Array, Array, Array]:
     """Return inputs, labels and test inputs of a panel (appendix A.1).
 
-    Parameters
-    ----------
-    images : ImageSet
-        Images with rows of unit norm.
-    setting : ImageSetting
-        What the panel shows.
-    options : StudyOptions
-        Seed, and whether this is the quick version.
-
-    Returns
-    -------
-    X : ndarray of shape (n, d)
-        Inputs with their noise.
-    y : ndarray of shape (n,)
-        True or random labels.
-    X_test : ndarray of shape (l, d)
-        Test inputs without noise.
+    Returns X: inputs with their noise; y: true or random labels; X_test: test inputs without noise.
     """
     noise_stream, label_stream = data_streams(options.seed, 2)
     X, X_test = images.X_train, images.X_test
@@ -133,20 +93,7 @@ def prepare_images(
 
 
 def feature_options(setting: ImageSetting, options: StudyOptions) -> dict[str, Any]:
-    """Return the options of `planted.memorize` for the random features of a panel.
-
-    Parameters
-    ----------
-    setting : ImageSetting
-        What the panel shows.
-    options : StudyOptions
-        Whether this is the quick version.
-
-    Returns
-    -------
-    dict
-        Nothing for two layers.
-    """
+    """Return the options of `planted.memorize` for the random features of a panel."""
     if setting.layers == 2:
         return {}
     n_random = QUICK_FEATURES if options.quick else FEATURES
@@ -156,22 +103,9 @@ def feature_options(setting: ImageSetting, options: StudyOptions) -> dict[str, A
 def adam_options(X: Array, y: Array, setting: ImageSetting, options: StudyOptions) -> dict[str, Any]:
     """Return the options of `planted.memorize` for the paper's training with Adam.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs of the panel.
-    y : ndarray of shape (n,)
-        Labels of the panel.
-    setting : ImageSetting
-        What the panel shows.
-    options : StudyOptions
-        Whether this is the quick version; ``epochs`` in the extra options.
-
-    Returns
-    -------
-    dict
-        Width, epochs and learning rate. Adam's steps do not shrink with the weights, so that the paper's rate is
-        turned into that of rows and labels of root mean square one, in which `planted.memorize` trains.
+    `options`: whether this is the quick version; ``epochs`` in the extra options. The result: width, epochs and
+    learning rate. Adam's steps do not shrink with the weights, so that the paper's rate is turned into that of rows
+    and labels of root mean square one, in which `planted.memorize` trains. Shapes: X (n, d), y (n,).
     """
     squares = np.sum(X**2, axis=1)
     # E‖(Qx)²‖² = 3 q s⁴ ‖x‖⁴ for q Gaussian features of standard deviation s.
@@ -189,15 +123,7 @@ def adam_options(X: Array, y: Array, setting: ImageSetting, options: StudyOption
 def unit_rows(X: Array) -> Array:
     """Divide each row by its norm; zero rows stay.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Rows of norm one, or zero.
+    Returns rows of norm one, or zero. Shapes: X (n, d), result (n, d).
 
     Examples
     --------

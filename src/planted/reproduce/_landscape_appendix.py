@@ -31,18 +31,7 @@ Row = dict[str, Any]
 
 
 def appendix_study(options: StudyOptions) -> Study:
-    """Draw the slices and classify the point.
-
-    Parameters
-    ----------
-    options : StudyOptions
-        Not used but for progress.
-
-    Returns
-    -------
-    Study
-        Values along the segments.
-    """
+    """Draw the slices and classify the point."""
     a = np.array([1.0, 2 + EXCESS, 2 + EXCESS, 2 + EXCESS])
     landscapes: dict[str, Objective] = {
         "P'": population_objective("P'", np.eye(4), a),

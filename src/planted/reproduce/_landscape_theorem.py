@@ -35,15 +35,7 @@ Row = dict[str, Any]
 def theorem_study(options: StudyOptions) -> Study:
     """Check the three claims.
 
-    Parameters
-    ----------
-    options : StudyOptions
-        Sizes, seed and progress.
-
-    Returns
-    -------
-    Study
-        One row per point examined.
+    Returns one row per point examined.
     """
     rows: list[Row] = []
     sizes = (4, 6) if options.quick else (4, 6, 8, 10)

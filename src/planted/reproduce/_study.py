@@ -28,118 +28,54 @@ _MODULES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """How to run a study.
+    """How to run a study."""
 
-    Parameters
-    ----------
-    quick : bool
-        A small version, under a minute.
-    seed : int
-        Seed of data and solvers (their streams are separate).
-    progress : callable
-        Told what is being done.
-    extra : mapping
-        Options of a single study, such as a data folder; ``out`` is where unfinished runs may be kept.
-    """
-
-    quick: bool = False
-    seed: int = 0
-    progress: Progress = lambda what, fraction: None
+    quick: bool = False  # a small version, under a minute
+    seed: int = 0  # seed of data and solvers (their streams are separate)
+    progress: Progress = lambda what, fraction: None  # told what is being done
+    # Options of a single study, such as a data folder; ``out`` is where unfinished runs may be kept.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """One panel: which columns of the rows are drawn, and how.
+    """One panel: which columns of the rows are drawn, and how."""
 
-    Parameters
-    ----------
-    title, x, y : str
-        Title and the columns on the two axes.
-    series : str
-        The column that tells the curves apart.
-    log_x, log_y : bool
-        Logarithmic axes.
-    where : mapping
-        Only rows with these values belong to the panel.
-    """
-
-    title: str
+    title: str  # title and the columns on the two axes
     x: str
     y: str
-    series: str
-    log_x: bool = False
+    series: str  # the column that tells the curves apart
+    log_x: bool = False  # logarithmic axes
     log_y: bool = True
-    where: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Any] = field(default_factory=dict)  # only rows with these values belong to the panel
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence of the paper beside our number.
+    """A sentence of the paper beside our number."""
 
-    Parameters
-    ----------
-    paper : str
-        What the paper says.
-    ours : str
-        What was measured here.
-    """
-
-    paper: str
-    ours: str
+    paper: str  # what the paper says
+    ours: str  # what was measured here
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The result of a study.
+    """The result of a study."""
 
-    Parameters
-    ----------
-    name : str
-        File name stem.
-    title : str
-        One line.
-    rows : sequence of mapping
-        The numbers, one row per measurement; all rows have the same keys.
-    panels : sequence of Axes
-        How to draw them.
-    claims : sequence of Claim
-        The paper's claims beside ours.
-    """
-
-    name: str
-    title: str
-    rows: Sequence[Mapping[str, Any]]
-    panels: Sequence[Axes]
-    claims: Sequence[Claim] = ()
+    name: str  # file name stem
+    title: str  # one line
+    rows: Sequence[Mapping[str, Any]]  # the numbers, one row per measurement; all rows have the same keys
+    panels: Sequence[Axes]  # how to draw them
+    claims: Sequence[Claim] = ()  # the paper's claims beside ours
 
 
 def studies() -> dict[str, tuple[str, ...]]:
-    """Return the papers that can be reproduced, each with its figures.
-
-    Returns
-    -------
-    dict
-        Paper name to figure names.
-    """
+    """Return the papers that can be reproduced, each with its figures."""
     return {paper: tuple(import_module(module).FIGURES) for paper, module in _MODULES.items()}
 
 
 def find_study(paper: str, figure: str) -> Callable[[StudyOptions], Study]:
-    """Return the function that reproduces a figure.
-
-    Parameters
-    ----------
-    paper : str
-        A key of `studies`.
-    figure : str
-        One of its figures.
-
-    Returns
-    -------
-    callable
-        The study.
-    """
+    """Return the function that reproduces a figure."""
     if paper not in _MODULES:
         raise BadInputError(f"unknown paper {paper!r}; known are {', '.join(_MODULES) or 'none yet'}")
     figures: dict[str, Callable[[StudyOptions], Study]] = import_module(_MODULES[paper]).FIGURES

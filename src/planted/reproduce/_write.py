@@ -15,20 +15,7 @@ __all__ = ["write_study"]
 
 
 def write_study(study: Study, folder: str | Path) -> list[Path]:
-    """Write ``NAME.svg``, ``NAME.csv`` and ``NAME.md``.
-
-    Parameters
-    ----------
-    study : Study
-        The result.
-    folder : path-like
-        Where to write; made if it does not exist.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-    """
+    """Write ``NAME.svg``, ``NAME.csv`` and ``NAME.md``."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     picture = draw_panels(study.rows, study.panels, title=study.title)

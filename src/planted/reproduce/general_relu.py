@@ -200,15 +200,7 @@ def variance_factors(data: Dataset) -> dict[int, Array]:
     Degree 4 is regressed out on all inputs where there are `ROWS_PER_COLUMN` rows for each product of them, and otherwise in
     the span of the units, as T_2 after the regression of degree 2 shows it.
 
-    Parameters
-    ----------
-    data : Dataset
-        Normal inputs, one output and the network behind it.
-
-    Returns
-    -------
-    dict of int to ndarray of shape (3,)
-        The factors by degree.
+    Shapes: result (3,).
     """
     d = data.network.n_features
     blocks, truth = RowBlocks.from_arrays(data.X, data.Y), PopulationHermite(data.network).tensors()

@@ -40,15 +40,7 @@ POINTS_DRAWN = 400
 def averaged_curve(curve: Array) -> Array:
     """Average each recorded loss with the 19 before it, as the paper does.
 
-    Parameters
-    ----------
-    curve : ndarray of shape (t, 2)
-        Iteration and loss.
-
-    Returns
-    -------
-    ndarray of shape (t, 2)
-        Iteration and mean loss.
+    Shapes: curve (t, 2), result (t, 2).
 
     Examples
     --------

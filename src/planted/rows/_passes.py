@@ -38,116 +38,39 @@ class Engine(Protocol):
     """Where branches of parts are summed."""
 
     def run(self, source: RowSource, summand: Summand[S], *, first: int) -> Iterator[tuple[int, S | None]]:
-        """Yield ``(level, sums)`` of consecutive branches, beginning with part ``first``.
-
-        Parameters
-        ----------
-        source : RowSource
-            The rows.
-        summand : Summand
-            What is summed.
-        first : int
-            Number of the first part; earlier ones are done.
-
-        Yields
-        ------
-        tuple of int and Sums
-            Height of a branch and its sums.
-        """
+        """Yield ``(level, sums)`` of consecutive branches, beginning with part ``first``."""
 
 
 class Journal(Protocol):
     """What remembers passes."""
 
     def open_pass(self, number: int, summand: Summand[S]) -> SumTree[S] | S:
-        """Return the sums of a pass that is complete, else the tree to go on with.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass, from 1.
-        summand : Summand
-            What is summed.
-
-        Returns
-        -------
-        Sums or SumTree
-            What is there.
-        """
+        """Return the sums of a pass that is complete, else the tree to go on with."""
 
     def note(self, number: int, tree: SumTree[Any]) -> None:
-        """Hear of a branch more; called often, need not write.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        tree : SumTree
-            Its open nodes.
-        """
+        """Hear of a branch more; called often, need not write."""
 
     def save(self, number: int, tree: SumTree[Any]) -> None:
-        """Write the tree of an interrupted pass.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        tree : SumTree
-            Its open nodes.
-        """
+        """Write the tree of an interrupted pass."""
 
     def close_pass(self, number: int, total: Sums) -> None:
-        """Write the sums of a complete pass.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        total : Sums
-            Its sums.
-        """
+        """Write the sums of a complete pass."""
 
 
 @dataclass(slots=True)
 class Passes:
-    """How the passes over a source are executed, and how many there were.
+    """How the passes over a source are executed, and how many there were."""
 
-    Parameters
-    ----------
-    engine : Engine or None
-        Where; None for this process.
-    journal : Journal or None
-        What remembers them.
-    count : int
-        Passes so far.
-    """
-
-    engine: Engine | None = None
-    journal: Journal | None = None
-    count: int = field(default=0, compare=False)
+    engine: Engine | None = None  # where; None for this process
+    journal: Journal | None = None  # what remembers them
+    count: int = field(default=0, compare=False)  # passes so far
 
 
 class LocalEngine:
     """Sum in this process, part after part."""
 
     def run(self, source: RowSource, summand: Summand[S], *, first: int) -> Iterator[tuple[int, S | None]]:
-        """Yield the sums of every part.
-
-        Parameters
-        ----------
-        source : RowSource
-            The rows.
-        summand : Summand
-            What is summed.
-        first : int
-            Number of the first part.
-
-        Yields
-        ------
-        tuple of int and Sums
-            Zero and the sums of a part.
-        """
+        """Yield the sums of every part."""
         for part in _sum_parts(source, summand, first, None):
             yield 0, part
 
@@ -155,22 +78,8 @@ class LocalEngine:
 def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
     """Sum over all rows: one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    summand : Summand
-        What is summed; on a cluster it travels to the workers.
-
-    Returns
-    -------
-    Sums
-        The sums, the same bits for the same blocks wherever they are computed.
-
-    Raises
-    ------
-    BadInputError
-        If there is no row.
+    Returns the sums, the same bits for the same blocks wherever they are computed. Raises `BadInputError` if there is
+    no row.
 
     Examples
     --------
@@ -210,22 +119,7 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
 
 
 def sum_branch(source: RowSource, summand: Summand[S], first: int, last: int) -> S | None:
-    """Return the sums of parts ``first``, ..., ``last - 1`` as one node of the tree.
-
-    Parameters
-    ----------
-    source : RowSource
-        The rows.
-    summand : Summand
-        What is summed.
-    first, last : int
-        A whole branch, or the rest of the data.
-
-    Returns
-    -------
-    Sums or None
-        The node; None if there is no row.
-    """
+    """Return the sums of parts ``first``, ..., ``last - 1`` as one node of the tree."""
     tree: SumTree[S] = SumTree()
     for part in _sum_parts(source, summand, first, last):
         tree.push(part)

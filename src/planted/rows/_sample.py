@@ -25,52 +25,21 @@ SPARE_DEVIATIONS = 8.0  # standard deviations of the number of rows below the cu
 
 @dataclass(frozen=True, slots=True)
 class RowSample(Sums):
-    """The rows of the smallest keys, in their original order.
+    """The rows of the smallest keys, in their original order."""
 
-    Parameters
-    ----------
-    size : int
-        At most so many are kept.
-    seen : int
-        Rows they were drawn from.
-    keys : ndarray of shape (rows,)
-        Their keys.
-    X : ndarray of shape (rows, d)
-        Inputs.
-    Y : ndarray of shape (rows, m)
-        Outputs.
-    """
-
-    size: int
-    seen: int
-    keys: Array
-    X: Array
-    Y: Array
+    size: int  # at most so many are kept
+    seen: int  # rows they were drawn from
+    keys: Array  # (rows,): their keys
+    X: Array  # (rows, d): inputs
+    Y: Array  # (rows, m): outputs
 
     def merge(self, other: RowSample) -> RowSample:
-        """Return the smallest keys of both.
-
-        Parameters
-        ----------
-        other : RowSample
-            A sample of later rows.
-
-        Returns
-        -------
-        RowSample
-            The sample of the union.
-        """
+        """Return the smallest keys of both."""
         joined = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "Y"))
         return RowSample(self.size, self.seen + other.seen, *joined).cut()
 
     def cut(self) -> RowSample:
-        """Return no more rows than wanted.
-
-        Returns
-        -------
-        RowSample
-            The smallest keys.
-        """
+        """Return no more rows than wanted."""
         if len(self.keys) <= self.size:
             return self
         chosen = np.sort(np.argpartition(self.keys, self.size)[: self.size])
@@ -79,21 +48,11 @@ class RowSample(Sums):
 
 @dataclass(frozen=True, slots=True)
 class SampleSummand:
-    """Draws the keys of a block.
+    """Draws the keys of a block."""
 
-    Parameters
-    ----------
-    size : int
-        Rows wanted.
-    state : dict
-        State of the generator at the key of row zero.
-    highest : float
-        Keys above are dropped at once.
-    """
-
-    size: int
-    state: dict[str, Any]
-    highest: float = 1.0
+    size: int  # rows wanted
+    state: dict[str, Any]  # state of the generator at the key of row zero
+    highest: float = 1.0  # keys above are dropped at once
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RowSample:
         """Return the sample of a block."""
@@ -109,23 +68,9 @@ def sample_rows(
 ) -> tuple[Array, Array]:
     """Draw a uniform sample of rows in one pass, in their original order.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The source.
-    max_rows : int
-        At most this many rows are kept; all of them if there are fewer.
-    rng : numpy.random.Generator
-        Every row gets a random key, the smallest keys win. It is advanced.
-    n_rows : int, optional
-        Number of rows, if it is known: far fewer of them then travel.
-
-    Returns
-    -------
-    X : ndarray of shape (rows, d)
-        The sampled inputs.
-    Y : ndarray of shape (rows, m)
-        The sampled outputs.
+    `max_rows`: at most this many rows are kept; all of them if there are fewer. `rng`: every row gets a random key,
+    the smallest keys win. It is advanced. `n_rows`: number of rows, if it is known: far fewer of them then travel.
+    Returns X: the sampled inputs; Y: the sampled outputs.
     """
     stream = rng.bit_generator
     if not isinstance(

@@ -61,47 +61,20 @@ class RowSource(Protocol):
         return False
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
-        """Yield the blocks of parts ``first``, ..., ``last - 1`` (to the end if None), checked, as float64.
-
-        Parameters
-        ----------
-        first : int
-            First part.
-        last : int or None
-            End, not included.
-
-        Yields
-        ------
-        Block
-            The rows.
-        """
+        """Yield the blocks of parts ``first``, ..., ``last - 1`` (to the end if None), checked, as float64."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArraySource(RowSource):
-    """Arrays in memory, cut into blocks of equal length.
+    """Arrays in memory, cut into blocks of equal length."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    block_rows : int
-        Rows in a block.
-    first_part : int
-        Number of the part that begins with the first row here: an excerpt keeps the numbers of the whole.
-    w : ndarray of shape (n,), optional
-        Weights.
-    order : ndarray of int, shape (n,), optional
-        The order in which the rows are read; as they lie if omitted.
-    """
-
-    X: npt.NDArray[Any]
-    Y: npt.NDArray[Any]
-    block_rows: int = DEFAULT_BLOCK_ROWS
+    X: npt.NDArray[Any]  # (n, d): inputs
+    Y: npt.NDArray[Any]  # (n, m): outputs
+    block_rows: int = DEFAULT_BLOCK_ROWS  # rows in a block
+    # Number of the part that begins with the first row here: an excerpt keeps the numbers of the whole.
     first_part: int = 0
-    w: Array | None = None
+    w: Array | None = None  # (n,): weights
+    # (n,): the order in which the rows are read; as they lie if omitted.
     order: npt.NDArray[np.intp] | None = None
 
     @property
@@ -115,18 +88,7 @@ class ArraySource(RowSource):
         return self.w is not None
 
     def excerpt(self, first: int, last: int) -> ArraySource:
-        """Return some parts alone, as they are sent to a worker.
-
-        Parameters
-        ----------
-        first, last : int
-            The parts.
-
-        Returns
-        -------
-        ArraySource
-            Their rows.
-        """
+        """Return some parts alone, as they are sent to a worker."""
         step = PART_BLOCKS * self.block_rows
         rows = self._rows((first - self.first_part) * step, (last - self.first_part) * step)
         w = None if self.w is None else self.w[rows]
@@ -155,15 +117,9 @@ class ArraySource(RowSource):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stream(RowSource):
-    """A plain iterable of pairs; parts are counted as they come.
+    """A plain iterable of pairs; parts are counted as they come."""
 
-    Parameters
-    ----------
-    open : callable
-        Returns a fresh iterable of ``(X, Y)``.
-    """
-
-    open: Callable[[], Iterable[tuple[Array, Array]]]
+    open: Callable[[], Iterable[tuple[Array, Array]]]  # returns a fresh iterable of ``(X, Y)``
 
     @property
     def n_parts(self) -> None:
@@ -190,15 +146,9 @@ class Stream(RowSource):
 
 @dataclass(frozen=True, slots=True)
 class HeldSource(RowSource):
-    """Blocks that were read already, as they are sent to a worker that cannot read them itself.
+    """Blocks that were read already, as they are sent to a worker that cannot read them itself."""
 
-    Parameters
-    ----------
-    held : tuple of Block
-        The blocks of some consecutive parts.
-    """
-
-    held: tuple[Block, ...]
+    held: tuple[Block, ...]  # the blocks of some consecutive parts
 
     @property
     def n_parts(self) -> None:
@@ -222,23 +172,7 @@ def checked_pair(
 ) -> tuple[Array, Array]:
     """Return a block as float64 arrays of the right shapes, or refuse it by its number.
 
-    Parameters
-    ----------
-    number : int
-        Number of the block.
-    X : ndarray of shape (rows, d)
-        Inputs.
-    Y : ndarray of shape (rows, m) or (rows,)
-        Outputs.
-    shape : tuple of int or None
-        Widths of the blocks before it.
-    may_miss : bool
-        Whether outputs may be NaN.
-
-    Returns
-    -------
-    tuple of ndarray
-        The checked block.
+    Shapes: X (rows, d), Y (rows, m).
     """
     check_time()
     inputs, outputs = as_numbers(X, f"X of block {number}"), as_numbers(Y, f"Y of block {number}")
@@ -267,24 +201,6 @@ def outline_rows(
 ) -> str:
     """Say in a line what a source holds, without its numbers.
 
-    Parameters
-    ----------
-    kind : str
-        Where the rows are.
-    n_rows : int or None
-        How many, if it is known.
-    columns : list of int or None
-        Numbers of inputs and outputs, if they are known.
-    block_rows : int or None
-        Rows in a block, if it is fixed.
-    weighted : bool
-        Whether rows carry weights.
-
-    Returns
-    -------
-    str
-        The line.
-
     Examples
     --------
     >>> outline_rows("arrays", 5000, [3, 1], block_rows=4096)
@@ -299,17 +215,7 @@ def outline_rows(
 def weighed_block(block: Block, w: Array) -> Block:
     """Put weights beside a block and leave out rows of weight zero.
 
-    Parameters
-    ----------
-    block : Block
-        The rows.
-    w : ndarray of shape (rows,)
-        Their weights.
-
-    Returns
-    -------
-    Block
-        The rows that count.
+    Shapes: w (rows,).
     """
     weights = checked_weights(w, block.first_row, f"block {block.number}")
     X, Y, kept = weighed_rows(block.X, block.Y, weights)

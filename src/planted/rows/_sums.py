@@ -39,18 +39,7 @@ class Sums:
     __slots__ = ()
 
     def merge(self, other: Self) -> Self:
-        """Add two sets of sums, field by field.
-
-        Parameters
-        ----------
-        other : Sums
-            Sums of other rows, of the same kind.
-
-        Returns
-        -------
-        Sums
-            Their sum.
-        """
+        """Add two sets of sums, field by field."""
         names = [item.name for item in fields(self)]  # type: ignore[arg-type]  # every subclass is a dataclass
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
@@ -62,13 +51,6 @@ S = TypeVar("S", bound=Sums)
 class SumTree(Generic[S]):
     """Partial sums of the parts seen so far, merged in the fixed order.
 
-    Parameters
-    ----------
-    counts : list of int
-        Children merged so far into the open node of each level, lowest first; fewer than `FAN_IN`.
-    nodes : list of Sums or None
-        These open nodes; None where no row was seen.
-
     Examples
     --------
     >>> from planted.moments._gram import RowMoments
@@ -79,8 +61,9 @@ class SumTree(Generic[S]):
     (20, array([9.5]), [4, 2])
     """
 
+    # Children merged so far into the open node of each level, lowest first; fewer than `FAN_IN`.
     counts: list[int] = field(default_factory=list)
-    nodes: list[S | None] = field(default_factory=list)
+    nodes: list[S | None] = field(default_factory=list)  # these open nodes; None where no row was seen
 
     @property
     def n_parts(self) -> int:
@@ -90,12 +73,8 @@ class SumTree(Generic[S]):
     def push(self, node: S | None, level: int = 0) -> None:
         """Append the sums of the next ``FAN_IN**level`` parts.
 
-        Parameters
-        ----------
-        node : Sums or None
-            Their merged sums, as a tree of their own gives them; None if they hold no row.
-        level : int
-            Height of that branch; the parts seen so far must be a multiple of its size.
+        `node`: their merged sums, as a tree of their own gives them; None if they hold no row. `level`: height of
+        that branch; the parts seen so far must be a multiple of its size.
         """
         while len(self.counts) <= level:
             self.counts.append(0)
@@ -109,10 +88,7 @@ class SumTree(Generic[S]):
     def total(self) -> S | None:
         """Merge the open nodes, lowest last, without changing the tree.
 
-        Returns
-        -------
-        Sums or None
-            Sums of all parts; None if they hold no row.
+        Returns sums of all parts; None if they hold no row.
         """
         last: S | None = None
         for node in self.nodes:
@@ -122,16 +98,6 @@ class SumTree(Generic[S]):
 
 def kind_of(sums: type) -> str:
     """Return the name of a class of sums by which files know it; classes of two modules may share a short name.
-
-    Parameters
-    ----------
-    sums : type
-        The class.
-
-    Returns
-    -------
-    str
-        Its module and name.
 
     Examples
     --------
@@ -143,35 +109,14 @@ def kind_of(sums: type) -> str:
 
 
 def pack_sums(sums: Sums) -> dict[str, npt.NDArray[Any]]:
-    """Return sums as arrays for a file.
-
-    Parameters
-    ----------
-    sums : Sums
-        The sums.
-
-    Returns
-    -------
-    dict of str to ndarray
-        One array for each field; numbers have no dimension.
-    """
+    """Return sums as arrays for a file."""
     return {item.name: np.asarray(getattr(sums, item.name)) for item in fields(sums)}  # type: ignore[arg-type]
 
 
 def unpack_sums(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Sums:
     """Make sums of the arrays of `pack_sums`.
 
-    Parameters
-    ----------
-    kind : str
-        Name of their class, as of `kind_of`.
-    arrays : mapping of str to ndarray
-        Its fields.
-
-    Returns
-    -------
-    Sums
-        The sums, bit by bit.
+    Returns the sums, bit by bit.
     """
     known = {kind_of(found): found for found in _kinds(Sums)}
     if kind not in known:

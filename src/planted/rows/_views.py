@@ -18,21 +18,11 @@ __all__ = ["Mapped", "Weighted", "has_weights", "root_of", "with_root"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Mapped(RowSource):
-    """Rows seen through a function.
+    """Rows seen through a function."""
 
-    Parameters
-    ----------
-    inner : RowSource
-        The rows.
-    transform : callable
-        Called as ``transform(first_row, X, Y)``.
-    may_miss : bool
-        Whether outputs may be NaN: a missing label.
-    """
-
-    inner: RowSource
-    transform: Callable[[int, Array, Array], tuple[Array, Array]]
-    may_miss: bool = False
+    inner: RowSource  # the rows
+    transform: Callable[[int, Array, Array], tuple[Array, Array]]  # called as ``transform(first_row, X, Y)``
+    may_miss: bool = False  # whether outputs may be NaN: a missing label
 
     @property
     def n_parts(self) -> int | None:
@@ -56,18 +46,10 @@ class Mapped(RowSource):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Weighted(RowSource):
-    """Rows of another source with weights beside them.
+    """Rows of another source with weights beside them."""
 
-    Parameters
-    ----------
-    inner : RowSource
-        The rows.
-    w : ndarray of shape (n,)
-        Weights of all of them.
-    """
-
-    inner: RowSource
-    w: Array
+    inner: RowSource  # the rows
+    w: Array  # (n,): weights of all of them
 
     @property
     def n_parts(self) -> int | None:
@@ -84,54 +66,19 @@ class Weighted(RowSource):
 
 
 def has_weights(source: RowSource) -> bool:
-    """Return whether the blocks of a source carry weights.
-
-    Parameters
-    ----------
-    source : RowSource
-        Rows, perhaps seen through functions.
-
-    Returns
-    -------
-    bool
-        Whether they do.
-    """
+    """Return whether the blocks of a source carry weights."""
     if isinstance(source, Mapped):
         return has_weights(source.inner)
     return isinstance(source, Weighted) or bool(getattr(source, "is_weighted", False))
 
 
 def root_of(source: RowSource) -> RowSource:
-    """Return the rows as they are stored, before any function of them.
-
-    Parameters
-    ----------
-    source : RowSource
-        Rows, perhaps seen through functions.
-
-    Returns
-    -------
-    RowSource
-        The innermost source.
-    """
+    """Return the rows as they are stored, before any function of them."""
     return root_of(source.inner) if isinstance(source, Mapped | Weighted) else source
 
 
 def with_root(source: RowSource, root: RowSource) -> RowSource:
-    """Return the same functions of other rows.
-
-    Parameters
-    ----------
-    source : RowSource
-        Rows, perhaps seen through functions.
-    root : RowSource
-        What to put in the place of the innermost source.
-
-    Returns
-    -------
-    RowSource
-        The functions of the new rows.
-    """
+    """Return the same functions of other rows."""
     if isinstance(source, Mapped | Weighted):
         return replace(source, inner=with_root(source.inner, root))
     return root

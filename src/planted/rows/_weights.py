@@ -28,21 +28,11 @@ RowWeights = Callable[[int, Array, Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class StoredWeights:
-    """The weights that rows carry, as a `RowWeights`.
+    """The weights that rows carry, as a `RowWeights`."""
 
-    Parameters
-    ----------
-    scale : float
-        They are multiplied by it.
-    first_row : int
-        Number of the first row of the block that is being summed.
-    values : ndarray of shape (rows,) or None
-        Its weights; None while no block is being summed.
-    """
-
-    scale: float = 1.0
-    first_row: int = 0
-    values: Array | None = None
+    scale: float = 1.0  # they are multiplied by it
+    first_row: int = 0  # number of the first row of the block that is being summed
+    values: Array | None = None  # (rows,): its weights; None while no block is being summed
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> Array:
         """Return the weights of some rows of the block."""
@@ -56,19 +46,7 @@ class StoredWeights:
 def bind_weights(function: F, first_row: int, values: Array | None) -> F:
     """Return a function of a block with the weights of that block, if it asks for stored ones.
 
-    Parameters
-    ----------
-    function : callable
-        A summand or a transformation, with or without a field ``weights``.
-    first_row : int
-        Number of the block's first row.
-    values : ndarray of shape (rows,) or None
-        The block's weights.
-
-    Returns
-    -------
-    callable
-        The function itself, or a copy that knows the weights.
+    `function`: a summand or a transformation, with or without a field ``weights``. Shapes: values (rows,).
     """
     given = getattr(function, "weights", None)
     if not isinstance(given, StoredWeights):
@@ -80,19 +58,7 @@ def bind_weights(function: F, first_row: int, values: Array | None) -> F:
 def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
     """Return weights as a vector, or refuse them by row.
 
-    Parameters
-    ----------
-    values : array_like of shape (rows,) or (rows, 1)
-        The weights.
-    first_row : int
-        Number of the first row.
-    label : str
-        How messages call them.
-
-    Returns
-    -------
-    ndarray of shape (rows,)
-        The weights as float64.
+    Shapes: values (rows,), result (rows,).
 
     Examples
     --------
@@ -113,19 +79,7 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
 def weighed_rows(X: npt.NDArray[Any], Y: npt.NDArray[Any], w: Array) -> tuple[Any, Any, Array]:
     """Leave out the rows of weight zero.
 
-    Parameters
-    ----------
-    X : ndarray of shape (rows, d)
-        Inputs.
-    Y : ndarray of shape (rows, m)
-        Outputs.
-    w : ndarray of shape (rows,)
-        Weights.
-
-    Returns
-    -------
-    tuple of ndarray
-        The rows that count, with their weights.
+    Returns the rows that count, with their weights. Shapes: X (rows, d), Y (rows, m), w (rows,).
     """
     if len(w) != len(X):
         raise BadInputError(f"there are {len(w)} weights for {len(X)} rows; expected one for each")

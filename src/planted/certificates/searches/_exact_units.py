@@ -38,37 +38,17 @@ MAX_NULL_COLUMNS = 1000  # of the uniqueness theorem's linear system; beyond, it
 
 @dataclass(slots=True)
 class ExactSearch:
-    """A noiseless problem without biases, with what is known on the way.
+    """A noiseless problem without biases, with what is known on the way."""
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem, nothing shifted.
-    requires : Requirements
-        Card of the method.
-    activation : Activation
-        The rectified activation.
-    n_hidden : int
-        Number of units looked for.
-    options : mapping
-        For the provenance.
-    X, Q : ndarray of shape (rows, d) and (rows, rank)
-        Rows to search on and an orthonormal basis of their outputs' column space.
-    evidence : list of Evidence
-        What was checked so far.
-    trace : list of mapping
-        What was tried.
-    """
-
-    problem: Problem
-    requires: Requirements
-    activation: Activation
-    n_hidden: int
-    options: Mapping[str, Any]
-    X: Array
+    problem: Problem  # the standardised problem, nothing shifted
+    requires: Requirements  # card of the method
+    activation: Activation  # the rectified activation
+    n_hidden: int  # number of units looked for
+    options: Mapping[str, Any]  # for the provenance
+    X: Array  # (rows, d): rows to search on and an orthonormal basis of their outputs' column space
     Q: Array
-    evidence: list[Evidence]
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[Evidence]  # what was checked so far
+    trace: list[dict[str, Any]] = field(default_factory=list)  # what was tried
 
 
 def begin_search(
@@ -82,25 +62,8 @@ def begin_search(
 ) -> ExactSearch | Recovery:
     """Check what every exact method needs; return the search, or the refusal.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-    requires : Requirements
-        Card of the method.
-    options : mapping
-        Its options; ``n_hidden`` and ``activation`` among them.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable or None
-        Told what is being done.
-    needs_rank : bool
-        Whether the outputs must span as many dimensions as there are units.
-
-    Returns
-    -------
-    ExactSearch or Recovery
-        The search, or a record that names the first requirement that fails.
+    `needs_rank`: whether the outputs must span as many dimensions as there are units. Returns the search, or a record
+    that names the first requirement that fails.
     """
     requires.check_activation(str(options["activation"]))
     activation = parse_activation(str(options["activation"]))
@@ -140,17 +103,7 @@ def _refuse_data(search: ExactSearch, rank: int, needs_rank: bool) -> Recovery |
 def network_of_units(search: ExactSearch, W: Array) -> TwoLayerNetwork:
     """Put least-squares output weights on hidden rows, units in the canonical order.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The search.
-    W : ndarray of shape (k, d)
-        Hidden weights.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The network in standardised units.
+    Returns the network in standardised units. Shapes: W (k, d).
     """
     H = search.activation(search.X @ W.T)
     A = linalg.lstsq(H, search.problem.Y[: len(search.X)], check_finite=False)[0].T
@@ -161,21 +114,7 @@ def network_of_units(search: ExactSearch, W: Array) -> TwoLayerNetwork:
 def complete_units(search: ExactSearch, W: Array, *, max_starts: int = 2000, beyond: int = 0) -> Array:
     """Search at random for the units that are still missing.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The search.
-    W : ndarray of shape (found, d)
-        Units known so far.
-    max_starts : int
-        Give up after so many starts.
-    beyond : int
-        Look for so many units more than there should be.
-
-    Returns
-    -------
-    ndarray of shape (found, d)
-        Known units first.
+    Shapes: W (found, d), result (found, d).
     """
     wanted = search.n_hidden + beyond
     if len(W) >= wanted:
@@ -203,22 +142,8 @@ def finish_search(
 ) -> Recovery:
     """Refine the units on all rows and certify them; without k units there is no network.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The search.
-    W : ndarray of shape (found, d)
-        Units found.
-    rivals : int or None
-        Further units the method itself saw in the column space; a renewed search adds to them. None when the outputs'
-        column space does not hold the units, as with fewer outputs than units.
-    further : sequence of Evidence
-        Conditions of the method's own.
-
-    Returns
-    -------
-    Recovery
-        The record.
+    `rivals`: further units the method itself saw in the column space; a renewed search adds to them. None when the
+    outputs' column space does not hold the units, as with fewer outputs than units. Shapes: W (found, d).
     """
     k = search.n_hidden
     if len(W) < k:
@@ -273,22 +198,7 @@ def _record(search: ExactSearch, fit: Refinement, verdict: Verdict) -> Recovery:
 
 
 def give_up(search: ExactSearch, detail: str, *, outcome: Outcome = Outcome.STOPPED_EARLY) -> Recovery:
-    """Return the record of a search without a network.
-
-    Parameters
-    ----------
-    search : ExactSearch
-        The search.
-    detail : str
-        The reason, as a sentence.
-    outcome : Outcome
-        How it ended.
-
-    Returns
-    -------
-    Recovery
-        The record.
-    """
+    """Return the record of a search without a network."""
     problem = search.problem
     return Recovery(
         None,

@@ -26,88 +26,35 @@ SAME_SCORE = 1e-3  # relative difference of held-out scores at which two attempt
 
 @dataclass(slots=True)
 class Run:
-    """A run in progress: what was asked, and the best so far.
+    """A run in progress: what was asked, and the best so far."""
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    search : SearchRows
-        Its rows, split.
-    n_hidden, offset, loss : int or str
-        What was asked for.
-    weights : callable or None
-        Weights of all rows, mean one.
-    options : dict
-        Options of the method, for the provenance.
-    requires : Requirements
-        Card of the method.
-    trace : list of dict
-        What was tried.
-    scores : list of float
-        Held-out mean squares of the attempts.
-    waiting : list of Attempt
-        Attempts to be judged before new ones are made.
-    best : Attempt or None
-        The best attempt.
-    path : WidthPath or None
-        How the number of units was chosen.
-    """
-
-    problem: Problem
-    search: SearchRows
-    n_hidden: int | str
+    problem: Problem  # the standardised problem
+    search: SearchRows  # its rows, split
+    n_hidden: int | str  # what was asked for
     offset: bool | str
     loss: str
-    weights: RowWeights | None
-    options: dict[str, Any]
-    requires: Requirements
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    waiting: list[Attempt] = field(default_factory=list)
-    best: Attempt | None = None
-    path: WidthPath | None = None
+    weights: RowWeights | None  # weights of all rows, mean one
+    options: dict[str, Any]  # options of the method, for the provenance
+    requires: Requirements  # card of the method
+    trace: list[dict[str, Any]] = field(default_factory=list)  # what was tried
+    scores: list[float] = field(default_factory=list)  # held-out mean squares of the attempts
+    waiting: list[Attempt] = field(default_factory=list)  # attempts to be judged before new ones are made
+    best: Attempt | None = None  # the best attempt
+    path: WidthPath | None = None  # how the number of units was chosen
 
     def widened(self, n_hidden: int) -> Run:
-        """Return a new run on the same rows for a given number of units, with the trace so far.
-
-        Parameters
-        ----------
-        n_hidden : int
-            Number of units.
-
-        Returns
-        -------
-        Run
-            The run.
-        """
+        """Return a new run on the same rows for a given number of units, with the trace so far."""
         return replace(self, n_hidden=n_hidden, scores=[], waiting=[], best=None)
 
     def keep(self, fit: KinkFit, score: float) -> None:
-        """Remember a fit of the search for a width, in case there is no time for more.
-
-        Parameters
-        ----------
-        fit : KinkFit
-            The fit.
-        score : float
-            Its held-out mean square.
-        """
+        """Remember a fit of the search for a width, in case there is no time for more."""
         if self.best is None or score < self.best.score:
             self.best = Attempt(fit, score, False, 0, False, score)
 
     def note(self, attempt: Attempt) -> bool:
         """Remember an attempt.
 
-        Parameters
-        ----------
-        attempt : Attempt
-            The attempt.
-
-        Returns
-        -------
-        bool
-            Whether an earlier one ended at the same held-out score.
+        Returns whether an earlier one ended at the same held-out score.
         """
         is_repeated = any(abs(attempt.score - other) <= SAME_SCORE * attempt.score for other in self.scores)
         self.trace.append(attempt.record)
@@ -119,17 +66,7 @@ class Run:
     def record(self, network: TwoLayerNetwork | None, verdict: Verdict) -> Recovery:
         """Make the record of a verdict.
 
-        Parameters
-        ----------
-        network : TwoLayerNetwork or None
-            The network of the standardised problem.
-        verdict : Verdict
-            The verdict on it.
-
-        Returns
-        -------
-        Recovery
-            The record, in the user's units.
+        Returns the record, in the user's units.
         """
         starts = sum(item["start"] in ("random", "warm") for item in self.trace)
         evidence = verdict.evidence
@@ -156,13 +93,7 @@ class Run:
         )
 
     def interrupted(self) -> Recovery:
-        """Return the best so far; nothing more is read.
-
-        Returns
-        -------
-        Recovery
-            The record, ``STOPPED_EARLY``.
-        """
+        """Return the best so far; nothing more is read."""
         reason = Unavailable("The search was interrupted.")
         if self.best is None:
             text = "Interrupted before the first attempt ended."

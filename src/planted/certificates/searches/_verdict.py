@@ -37,19 +37,7 @@ IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
 def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
     """Orient, refine and certify a fit that reproduces its rows.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    attempt : Attempt
-        The fit.
-
-    Returns
-    -------
-    recovery : Recovery
-        The record.
-    missed : int
-        Rows that the network does not reproduce.
+    Returns recovery: the record; missed: rows that the network does not reproduce.
     """
     problem = run.problem
     fit = _without_idle_units(run.search, attempt)
@@ -148,20 +136,7 @@ def _against_request(run: Run, verdict: Verdict, network: TwoLayerNetwork, n_kin
 
 
 def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
-    """Orient, refine and certify a fit to noisy rows.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    attempt : Attempt
-        The fit.
-
-    Returns
-    -------
-    Recovery
-        The record.
-    """
+    """Orient, refine and certify a fit to noisy rows."""
     problem = run.problem
     oriented = orient_noisily(attempt.fit)
     robust = refine_with_loss(problem, oriented.network, run.offset, loss=run.loss, weights=run.weights)

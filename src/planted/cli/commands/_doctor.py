@@ -42,24 +42,12 @@ TONES = {"ok": "green", "missing": "yellow", "FAILED": "bold red"}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Parameters
-    ----------
-    name : str
-        What was looked at.
-    status : {"ok", "missing", "FAILED"}
-        A missing extra is no failure.
-    detail : str
-        What was found.
-    fix : str
-        What to do about it.
-    """
-
-    name: str
-    status: str
-    detail: str
-    fix: str = ""
+    name: str  # what was looked at
+    status: str  # a missing extra is no failure
+    detail: str  # what was found
+    fix: str = ""  # what to do about it
 
 
 def doctor(

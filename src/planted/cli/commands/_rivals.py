@@ -28,18 +28,10 @@ RIVALS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The truth and fresh samples, by which every answer is judged.
+    """The truth and fresh samples, by which every answer is judged."""
 
-    Parameters
-    ----------
-    truth : TwoLayerNetwork
-        The planted network.
-    X : ndarray of shape (n, d)
-        Fresh inputs that nobody was shown.
-    """
-
-    truth: TwoLayerNetwork
-    X: Array
+    truth: TwoLayerNetwork  # the planted network
+    X: Array  # (n, d): fresh inputs that nobody was shown
 
     def mark(
         self, networks: Sequence[TwoLayerNetwork], *, name: str, seconds: float, claim: str

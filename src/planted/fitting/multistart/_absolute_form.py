@@ -47,30 +47,14 @@ Reweigh = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class KinkFit:
-    """A fit of the absolute-value form (1).
+    """A fit of the absolute-value form (1)."""
 
-    Parameters
-    ----------
-    V : ndarray of shape (k, p)
-        Hyperplanes (w, b), w of unit norm.
-    coefficients : ndarray of shape (m, k + p)
-        β and Λ.
-    cost : float
-        Weighted sum of squared residuals.
-    GG : ndarray of shape (k + p, k + p)
-        Products of the regressors [|t|, x̃].
-    costs : tuple of float
-        The cost after every accepted step.
-    converged : bool
-        Whether nothing was left to gain, in contrast to ``max_iter``.
-    """
-
-    V: Array
-    coefficients: Array
-    cost: float
-    GG: Array
-    costs: tuple[float, ...]
-    converged: bool
+    V: Array  # (k, p): hyperplanes (w, b), w of unit norm
+    coefficients: Array  # (m, k + p): β and Λ
+    cost: float  # weighted sum of squared residuals
+    GG: Array  # (k + p, k + p): products of the regressors [|t|, x̃]
+    costs: tuple[float, ...]  # the cost after every accepted step
+    converged: bool  # whether nothing was left to gain, in contrast to ``max_iter``
 
     @property
     def n_units(self) -> int:
@@ -95,19 +79,7 @@ class KinkFit:
 def random_hyperplanes(count: int, n_features: int, rng: np.random.Generator) -> Array:
     """Draw hyperplanes that cut standardised inputs near their middle.
 
-    Parameters
-    ----------
-    count : int
-        Number of hyperplanes.
-    n_features : int
-        Number of inputs.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (count, n_features + 1)
-        Rows (w, b) with w of unit norm.
+    Returns rows (w, b) with w of unit norm. Shapes: result (count, n_features + 1).
     """
     W = rng.standard_normal((count, n_features))
     W /= np.linalg.norm(W, axis=1, keepdims=True)
@@ -125,25 +97,8 @@ def fit_kinks(
 ) -> KinkFit:
     """Fit (1) from given hyperplanes by variable-projection Levenberg–Marquardt.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, p)
-        Inputs with a column of ones.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    V : ndarray of shape (k, p)
-        Hyperplanes to start from.
-    max_iter : int
-        Largest number of accepted steps.
-    decrease_tol : float
-        Stop when a step lowers the cost by less than this fraction of it.
-    reweigh : callable, optional
-        Weights of the rows given the residual; all one if omitted.
-
-    Returns
-    -------
-    KinkFit
-        The end point.
+    `decrease_tol`: stop when a step lowers the cost by less than this fraction of it. `reweigh`: weights of the rows
+    given the residual; all one if omitted. Shapes: rows (n, p), Y (n, m), V (k, p).
     """
     data = _Rows(rows, Y, reweigh)
     energy = float((Y**2).sum())
@@ -171,21 +126,8 @@ def fit_kinks(
 def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArray, Array]:
     """Take units away in the order in which they are missed least (2).
 
-    Parameters
-    ----------
-    fit : KinkFit
-        The fit to thin out.
-    n_units : int
-        Number of units to keep at least.
-    tol : float
-        Beyond ``n_units``, units stay only if leaving them out raises the cost by more than this.
-
-    Returns
-    -------
-    kept : ndarray of int
-        Units that stay, in their order.
-    losses : ndarray of shape (dropped,)
-        Rise of the cost with each unit taken away, in order.
+    `tol`: beyond ``n_units``, units stay only if leaving them out raises the cost by more than this. Returns kept:
+    units that stay, in their order; losses: rise of the cost with each unit taken away, in order.
     """
     kept, losses = np.arange(fit.n_units), []
     target = fit.GG @ fit.coefficients.T  # what the regressors must explain; the fit is optimal

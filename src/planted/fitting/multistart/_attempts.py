@@ -48,50 +48,19 @@ FULLEST = 0.8  # largest number of unknowns of the expanded network per equation
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt and how it ended.
+    """One attempt and how it ended."""
 
-    Parameters
-    ----------
-    fit : KinkFit
-        The polished fit with k units.
-    score : float
-        Held-out mean square.
-    is_exact : bool
-        Whether the rows used are reproduced to rounding.
-    missed : int
-        Held-out rows that are not.
-    is_settled : bool
-        Whether pruning lost nothing.
-    noise_variance : float
-        Mean square of the residual of one output on the rows used.
-    record : dict
-        Its line of the trace.
-    """
-
-    fit: KinkFit
-    score: float
-    is_exact: bool
-    missed: int
-    is_settled: bool
-    noise_variance: float
-    record: dict[str, Any] = field(default_factory=dict)
+    fit: KinkFit  # the polished fit with k units
+    score: float  # held-out mean square
+    is_exact: bool  # whether the rows used are reproduced to rounding
+    missed: int  # held-out rows that are not
+    is_settled: bool  # whether pruning lost nothing
+    noise_variance: float  # mean square of the residual of one output on the rows used
+    record: dict[str, Any] = field(default_factory=dict)  # its line of the trace
 
 
 def extra_units(n_hidden: int, extra: int | str) -> int:
-    """Return the number of units beyond the wanted ones.
-
-    Parameters
-    ----------
-    n_hidden : int
-        Units wanted.
-    extra : int or "auto"
-        The user's choice.
-
-    Returns
-    -------
-    int
-        Half as many again, at least four, if "auto".
-    """
+    """Return the number of units beyond the wanted ones."""
     if isinstance(extra, int):
         return extra
     return max(MIN_EXTRA, int(np.ceil(EXTRA_FRACTION * n_hidden)))
@@ -100,26 +69,7 @@ def extra_units(n_hidden: int, extra: int | str) -> int:
 def attempts(
     problem: Problem, search: SearchRows, n_hidden: int, *, extra: int | str, n_restarts: int
 ) -> Iterator[Attempt]:
-    """Make attempts, one by one, until the caller is content.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    search : SearchRows
-        Its rows, split.
-    n_hidden : int
-        Units wanted.
-    extra : int or "auto"
-        Units beyond them in the expanded network.
-    n_restarts : int
-        Largest number of attempts.
-
-    Yields
-    ------
-    Attempt
-        In order.
-    """
+    """Make attempts, one by one, until the caller is content."""
     best: Attempt | None = None
     for number in range(n_restarts):
         width = n_hidden + extra_units(n_hidden, extra)
@@ -143,23 +93,8 @@ def attempt_from(
 ) -> Attempt:
     """Make one attempt from hyperplanes that another method found.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    search : SearchRows
-        Its rows, split.
-    V : ndarray of shape (found, p)
-        Hyperplanes (w, b); if there are fewer than wanted, others are drawn and the fit begins with extra units.
-    n_hidden : int
-        Units wanted.
-    start : str
-        Where they come from, for the trace.
-
-    Returns
-    -------
-    Attempt
-        The attempt.
+    `V`: hyperplanes (w, b); if there are fewer than wanted, others are drawn and the fit begins with extra units.
+    Shapes: V (found, p).
     """
     extra = 0 if len(V) >= n_hidden else extra_units(n_hidden, "auto")
     chosen, width = _rows_and_width(search, n_hidden, max(n_hidden + extra, len(V)), 2, problem.rng)
@@ -172,21 +107,8 @@ def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attem
 
     Two nearly parallel units that were fitted by one are found this way, which random starts find rarely.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    search : SearchRows
-        Its rows, split.
-    fit : KinkFit
-        The fit to challenge.
-
-    Returns
-    -------
-    rival : Attempt
-        The rival.
-    gain : float
-        Part of the held-out error that the rival saves against the given hyperplanes fitted to the same rows.
+    Returns rival: the rival; gain: part of the held-out error that the rival saves against the given hyperplanes
+    fitted to the same rows.
     """
     chosen, width = _rows_and_width(search, fit.n_units, 2 * fit.n_units, 4, problem.rng)
     copies = fit.V[problem.rng.permutation(fit.n_units)[: width - fit.n_units]]
@@ -201,17 +123,7 @@ def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attem
 def explain_bulk(search: SearchRows, fit: KinkFit) -> Attempt | None:
     """Find out whether a fit fails on a few rows only, by a loss that forgives them.
 
-    Parameters
-    ----------
-    search : SearchRows
-        The rows, split.
-    fit : KinkFit
-        A fit that is not exact.
-
-    Returns
-    -------
-    Attempt or None
-        A fit that reproduces at least `BULK` of the rows to rounding, if there is one.
+    Returns a fit that reproduces at least `BULK` of the rows to rounding, if there is one.
     """
     residual = np.abs(search.Y[search.pool] - fit(search.rows[search.pool])).max(axis=1)
     if np.median(residual) > HEAVY_TAILED * np.sqrt((residual**2).mean()) or search.loss != "squared":

@@ -56,25 +56,8 @@ def recover_from_noise(
 ) -> Recovery:
     """Fit, choose and certify a network on noisy rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    n_hidden : int or "auto"
-        Number of units.
-    offset : bool or "auto"
-        Whether c is free; "auto" keeps it when it lowers the residual significantly.
-    n_restarts : int
-        Random starts beside the instrumental one.
-    requires : Requirements
-        Card of the method on whose behalf this runs.
-    options : dict
-        Its options, for the provenance.
-
-    Returns
-    -------
-    Recovery
-        The network with its evidence.
+    `offset`: whether c is free; "auto" keeps it when it lowers the residual significantly. Returns the network with
+    its evidence.
     """
     stage = first_stage(problem.X, problem.Y, problem.rng)
     rank = rank_of_signal(stage)
@@ -123,27 +106,7 @@ def best_candidate(
 ) -> TwoLayerNetwork:
     """Refine candidates on some rows, score them on others, return the best (step 2).
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    k : int
-        Number of units.
-    offset : bool
-        Whether c is free.
-    n_restarts : int
-        Random starts beside the others.
-    stage : FirstStage
-        Regression of the outputs on functions of x.
-    trace : list of dict
-        What was tried is added here.
-    given : sequence of (str, ndarray of shape (k, d + 1))
-        Named starts to try first.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The best candidate.
+    Shapes: given (k, d + 1).
     """
     train, test = _split(problem, k)
     scores: list[float] = []
@@ -201,23 +164,7 @@ def refine_on_all_rows(
 ) -> tuple[Refinement, bool]:
     """Refine the winner on all rows; drop c when an F-test says it is not needed (step 3).
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The start.
-    offset : bool or "auto"
-        Whether c is free; "auto" decides by the test.
-    weights : callable, optional
-        Weights of the rows.
-
-    Returns
-    -------
-    fit : Refinement
-        The refined network.
-    has_offset : bool
-        Whether c was kept free.
+    Returns fit: the refined network; has_offset: whether c was kept free.
     """
     problem.progress("refining on all rows", float("nan"))
     full = refine(

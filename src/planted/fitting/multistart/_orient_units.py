@@ -42,36 +42,18 @@ N_NEAREST = 8
 
 @dataclass(frozen=True, slots=True)
 class Oriented:
-    """A ReLU network made from a fit of absolute values.
+    """A ReLU network made from a fit of absolute values."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network.
-    n_patterns : int
-        Sign patterns that give the same function; 0 if none does and the linear part got units of its own.
-    gap : float
-        Rise of the sum of squares when the least certain unit is turned round, hyperplanes kept; infinite for exact fits.
-    """
-
-    network: TwoLayerNetwork
+    network: TwoLayerNetwork  # the network
+    # Sign patterns that give the same function; 0 if none does and the linear part got units of its own.
     n_patterns: int
+    # Rise of the sum of squares when the least certain unit is turned round, hyperplanes kept; infinite for exact
+    # fits.
     gap: float
 
 
 def orient_exactly(fit: KinkFit) -> Oriented:
-    """Orient the units of an exact fit.
-
-    Parameters
-    ----------
-    fit : KinkFit
-        A fit with zero residual.
-
-    Returns
-    -------
-    Oriented
-        The network.
-    """
+    """Orient the units of an exact fit."""
     kinks, normals = fit.kinks, fit.V[:, :-1]
     terms = np.einsum("li,ia->lai", kinks, normals).reshape(-1, fit.n_units)
     rest = fit.linear[:, :-1].ravel() - terms.sum(axis=1)
@@ -90,15 +72,7 @@ def orient_exactly(fit: KinkFit) -> Oriented:
 def orient_noisily(fit: KinkFit) -> Oriented:
     """Orient the units of a fit with noise by the residual of the ReLU form.
 
-    Parameters
-    ----------
-    fit : KinkFit
-        A least-squares fit.
-
-    Returns
-    -------
-    Oriented
-        The network, its output weights re-fitted, with the gap to the next best orientation.
+    Returns the network, its output weights re-fitted, with the gap to the next best orientation.
     """
     candidates = _nearest_patterns(fit)
     flips = min(candidates, key=lambda pattern: _rise(fit, pattern)[0])

@@ -42,24 +42,12 @@ STEP_ITER, STEP_TOL = 25, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class WidthPath:
-    """The chosen width and the path that led to it.
+    """The chosen width and the path that led to it."""
 
-    Parameters
-    ----------
-    n_hidden : int
-        The chosen width.
-    fit : KinkFit
-        A fit of that width.
-    scores : dict
-        Held-out mean square of every width on the way down.
-    records : list of dict
-        Lines for the trace.
-    """
-
-    n_hidden: int
-    fit: KinkFit
-    scores: dict[int, float]
-    records: list[dict[str, Any]]
+    n_hidden: int  # the chosen width
+    fit: KinkFit  # a fit of that width
+    scores: dict[int, float]  # held-out mean square of every width on the way down
+    records: list[dict[str, Any]]  # lines for the trace
 
     @property
     def is_exact(self) -> bool:
@@ -72,19 +60,8 @@ def follow_widths(
 ) -> WidthPath:
     """Choose the number of units.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    search : SearchRows
-        Its rows, split.
-    keep : callable, optional
-        Given every expanded fit and its held-out mean square, so that an interruption does not lose them.
-
-    Returns
-    -------
-    WidthPath
-        The choice and the path.
+    `keep`: given every expanded fit and its held-out mean square, so that an interruption does not lose them. Returns
+    the choice and the path.
     """
     records: list[dict[str, Any]] = []
     wide, chosen = _widen(problem, search, records, keep or (lambda fit, score: None))

@@ -41,67 +41,31 @@ PRODUCT_STEP = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Where a descent ended.
+    """Where a descent ended."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden rows.
-    a : ndarray of shape (k,)
-        Output weights.
-    value : float
-        The objective there.
-    gradient_norm : float
-        Norm of the gradient, along the sphere where rows live on it.
-    iterations, evaluations : int
-        Steps, and values with gradients.
-    converged : bool
-        Whether it ended because of its tolerance.
-    """
-
-    W: Array
-    a: Array
-    value: float
-    gradient_norm: float
-    iterations: int
+    W: Array  # (k, d): hidden rows
+    a: Array  # (k,): output weights
+    value: float  # the objective there
+    gradient_norm: float  # norm of the gradient, along the sphere where rows live on it
+    iterations: int  # steps, and values with gradients
     evaluations: int
-    converged: bool
+    converged: bool  # whether it ended because of its tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
-    """The smallest eigenvalue of the Hessian and its direction.
+    """The smallest eigenvalue of the Hessian and its direction."""
 
-    Parameters
-    ----------
-    smallest, largest : float
-        Extreme eigenvalues.
-    W : ndarray of shape (k, d)
-        The direction of the smallest in W.
-    a : ndarray of shape (k,)
-        The direction in a, zero where a is not trained.
-    """
-
-    smallest: float
+    smallest: float  # extreme eigenvalues
     largest: float
-    W: Array
-    a: Array
+    W: Array  # (k, d): the direction of the smallest in W
+    a: Array  # (k,): the direction in a, zero where a is not trained
 
 
 def random_rows(n_hidden: int, n_features: int, rng: np.random.Generator) -> Array:
     """Return random unit rows.
 
-    Parameters
-    ----------
-    n_hidden, n_features : int
-        Shape.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (k, d)
-        The rows.
+    Shapes: result (k, d).
     """
     W = rng.standard_normal((n_hidden, n_features))
     return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
@@ -118,25 +82,8 @@ def descend(
 ) -> Descent:
     """Descend from a point to a local minimum.
 
-    Parameters
-    ----------
-    objective : Objective
-        What to minimise.
-    W : ndarray of shape (k, d)
-        Hidden rows to start from.
-    a : ndarray of shape (k,)
-        Output weights to start from; kept where the objective does not train them.
-    optimiser : {"l-bfgs", "trust-region"}
-        How.
-    max_iter : int
-        Largest number of steps.
-    gradient_tol : float
-        Norm of the gradient at which to stop, relative to that of a start of unit size.
-
-    Returns
-    -------
-    Descent
-        The end point.
+    `a`: output weights to start from; kept where the objective does not train them. `gradient_tol`: norm of the
+    gradient at which to stop, relative to that of a start of unit size. Shapes: W (k, d), a (k,).
     """
     check_choice("optimiser", optimiser, OPTIMISERS)
     flat = _Flat(objective, W.shape, a)
@@ -164,19 +111,7 @@ def _minimise(flat: _Flat, start: Array, optimiser: str, max_iter: int, gradient
 def tangent_gradient(objective: Objective, W: Array, a: Array) -> tuple[float, Array, Array]:
     """Return the value and the gradient, without its part along unit rows where rows live on the sphere.
 
-    Parameters
-    ----------
-    objective : Objective
-        The objective.
-    W : ndarray of shape (k, d)
-        Hidden rows.
-    a : ndarray of shape (k,)
-        Output weights.
-
-    Returns
-    -------
-    tuple
-        Value, gradient in W, gradient in a (zero where a is not trained).
+    The result: value, gradient in W, gradient in a (zero where a is not trained). Shapes: W (k, d), a (k,).
     """
     value, dW, da = objective(W, a)
     if objective.has_unit_rows:
@@ -187,19 +122,7 @@ def tangent_gradient(objective: Objective, W: Array, a: Array) -> tuple[float, A
 def smallest_curvature(objective: Objective, W: Array, a: Array) -> Curvature:
     """Return the smallest eigenvalue of the Hessian at a point, along the sphere where rows live on it.
 
-    Parameters
-    ----------
-    objective : Objective
-        The objective.
-    W : ndarray of shape (k, d)
-        Hidden rows.
-    a : ndarray of shape (k,)
-        Output weights.
-
-    Returns
-    -------
-    Curvature
-        Extreme eigenvalues and the direction of the smallest.
+    Shapes: W (k, d), a (k,).
     """
     flat = _Flat(objective, W.shape, a)
     H = flat.hessian(flat.join(W, a))

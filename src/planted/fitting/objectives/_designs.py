@@ -38,34 +38,16 @@ class Objective(Protocol):
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in W and a.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Hidden rows.
-        a : ndarray of shape (k,)
-            Output weights.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, d), gradient of shape (k,).
+        Shapes: W (k, d), a (k,).
         """
 
 
 @dataclass(frozen=True, slots=True)
 class TensorFit:
-    """f′: the squared distances of the tensors of order two and four (Theorem 2.2).
+    """f′: the squared distances of the tensors of order two and four (Theorem 2.2)."""
 
-    Parameters
-    ----------
-    target : Target
-        The tensors of the truth.
-    weights : tuple of float
-        ω_2 and ω_4.
-    """
-
-    target: Target
-    weights: tuple[float, float]
+    target: Target  # the tensors of the truth
+    weights: tuple[float, float]  # ω_2 and ω_4
     name: ClassVar[str] = "f'"
     trains_outputs: ClassVar[bool] = True
     has_unit_rows: ClassVar[bool] = True
@@ -89,15 +71,9 @@ class TensorFit:
 
 @dataclass(frozen=True, slots=True)
 class PairPotential:
-    """P′: the sum over pairs alone, which has bad minima once a_max > 2 a_min (Appendix F).
+    """P′: the sum over pairs alone, which has bad minima once a_max > 2 a_min (Appendix F)."""
 
-    Parameters
-    ----------
-    target : Target
-        The tensors of the truth.
-    """
-
-    target: Target
+    target: Target  # the tensors of the truth
     name: ClassVar[str] = "P'"
     trains_outputs: ClassVar[bool] = False
     has_unit_rows: ClassVar[bool] = True
@@ -110,21 +86,12 @@ class PairPotential:
 
 @dataclass(frozen=True, slots=True)
 class OrthogonalDesign:
-    """G: no bad minima when the rows of the truth are orthonormal and a* > 0 (Theorem 2.3).
+    """G: no bad minima when the rows of the truth are orthonormal and a* > 0 (Theorem 2.3)."""
 
-    Parameters
-    ----------
-    target : Target
-        The tensors of the truth.
-    mu, lam : float
-        Weights of the single terms and of the norms.
-    has_unit_rows : bool
-        Whether rows are kept on the unit sphere, which bounds G from below on samples.
-    """
-
-    target: Target
-    mu: float
+    target: Target  # the tensors of the truth
+    mu: float  # weights of the single terms and of the norms
     lam: float
+    # Whether rows are kept on the unit sphere, which bounds G from below on samples.
     has_unit_rows: bool = False
     name: ClassVar[str] = "G"
     trains_outputs: ClassVar[bool] = False
@@ -139,18 +106,10 @@ class OrthogonalDesign:
 
 @dataclass(frozen=True, slots=True)
 class GeneralDesign:
-    """F and F_δ: no bad minima for any full-rank rows of the truth and a* > 0 (Theorems C.4 and C.5).
+    """F and F_δ: no bad minima for any full-rank rows of the truth and a* > 0 (Theorems C.4 and C.5)."""
 
-    Parameters
-    ----------
-    target : Target
-        The tensors of the truth.
-    mu, lam, delta : float
-        Weights of the single terms, of the norms in the metric T₂, and of half the squared norm of W.
-    """
-
-    target: Target
-    mu: float
+    target: Target  # the tensors of the truth
+    mu: float  # weights of the single terms, of the norms in the metric T₂, and of half the squared norm of W
     lam: float
     delta: float
     name: ClassVar[str] = "F"
@@ -173,20 +132,11 @@ class ConstrainedDesign:
 
     On samples F itself is not bounded from below; this is its limit of large λ, and it is. In the coordinates v the truth is
     orthonormal with output weights 1/a* (Theorem C.2).
-
-    Parameters
-    ----------
-    target : Target
-        The tensors of the truth.
-    mu : float
-        Weight of the single terms.
-    R : ndarray of shape (k, d)
-        Rows with R T₂ R' = I.
     """
 
-    target: Target
-    mu: float
-    R: Array
+    target: Target  # the tensors of the truth
+    mu: float  # weight of the single terms
+    R: Array  # (k, d): rows with R T₂ R' = I
     name: ClassVar[str] = "F"
     trains_outputs: ClassVar[bool] = False
     has_unit_rows: ClassVar[bool] = True
@@ -194,17 +144,7 @@ class ConstrainedDesign:
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in the unit rows and a.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, k)
-            Unit rows v.
-        a : ndarray of shape (k,)
-            Not used.
-
-        Returns
-        -------
-        tuple
-            Value, gradient of shape (k, k), zeros of shape (k,).
+        Shapes: W (k, k), a (k,).
         """
         value, dW = _quartic_part(self.target, W @ self.R, self.mu)
         return value, dW @ self.R.T, np.zeros_like(a)

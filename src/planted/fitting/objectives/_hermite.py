@@ -35,35 +35,18 @@ VANISHING = 1e-12  # a coefficient below is rounding error of the quadrature
 
 @dataclass(frozen=True, slots=True)
 class ScalarActivation:
-    """An activation as a function of one variable, with its derivative.
+    """An activation as a function of one variable, with its derivative."""
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    function, derivative : callable
-        Elementwise functions of arrays.
-    is_homogeneous : bool
-        Whether f(s t) = s f(t) for s > 0: the norm of a row of W is then a gauge.
-    """
-
-    name: str
-    function: Callable[[Array], Array]
+    name: str  # its name
+    function: Callable[[Array], Array]  # elementwise functions of arrays
     derivative: Callable[[Array], Array]
-    is_homogeneous: bool = False
+    is_homogeneous: bool = False  # whether f(s t) = s f(t) for s > 0: the norm of a row of W is then a gauge
 
     def coefficients(self, order: int) -> Array:
         """Return the Hermite coefficients of orders 0 to ``order``.
 
-        Parameters
-        ----------
-        order : int
-            The highest order.
-
-        Returns
-        -------
-        ndarray of shape (order + 1,)
-            The coefficients; those below the accuracy of the quadrature are zero.
+        The result: the coefficients; those below the accuracy of the quadrature are zero. Shapes: result (order +
+        1,).
         """
         closed = _closed_form(self.name, order)
         if closed is not None:
@@ -84,15 +67,7 @@ SMOOTH = {
 def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
     """Return an activation by name.
 
-    Parameters
-    ----------
-    activation : str or ScalarActivation
-        ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or a name that `planted.TwoLayerNetwork` knows.
-
-    Returns
-    -------
-    ScalarActivation
-        The activation.
+    `activation`: ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or a name that `planted.TwoLayerNetwork` knows.
     """
     if isinstance(activation, ScalarActivation):
         return activation
@@ -105,17 +80,7 @@ def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
 def hermite_coefficients(activation: str | ScalarActivation, order: int) -> Array:
     """Return the coefficients of an activation on normalised Hermite polynomials.
 
-    Parameters
-    ----------
-    activation : str or ScalarActivation
-        The activation.
-    order : int
-        The highest order.
-
-    Returns
-    -------
-    ndarray of shape (order + 1,)
-        σ̂_0, …, σ̂_order.
+    Shapes: result (order + 1,).
 
     Examples
     --------
@@ -130,17 +95,7 @@ def hermite_coefficients(activation: str | ScalarActivation, order: int) -> Arra
 def hermite_polynomials(t: Array, order: int) -> Array:
     """Return the normalised Hermite polynomials h_0 … h_order.
 
-    Parameters
-    ----------
-    t : ndarray of shape (n,)
-        Where to evaluate them.
-    order : int
-        The highest order.
-
-    Returns
-    -------
-    ndarray of shape (order + 1, n)
-        Their values, by √(j+1) h_{j+1} = t h_j - √j h_{j-1}.
+    Shapes: t (n,), result (order + 1, n).
     """
     rows = [np.ones_like(t), t]
     for j in range(1, order):
@@ -150,13 +105,7 @@ def hermite_polynomials(t: Array, order: int) -> Array:
 
 @lru_cache(maxsize=1)
 def quadrature_nodes() -> tuple[Array, Array]:
-    """Return nodes and weights for expectations of a standard normal variable, split at zero.
-
-    Returns
-    -------
-    tuple of ndarray
-        Nodes and weights.
-    """
+    """Return nodes and weights for expectations of a standard normal variable, split at zero."""
     x, w = np.polynomial.legendre.leggauss(NODES)
     edges = np.linspace(-REACH, REACH, PANELS + 1)
     half = REACH / PANELS

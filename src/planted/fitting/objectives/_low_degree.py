@@ -24,21 +24,11 @@ MEMORY_CELLS = 120_000_000  # rows are kept in memory up to a gigabyte of inputs
 
 @dataclass(frozen=True, slots=True)
 class LowDegree:
-    """A polynomial c + l'x + x'Qx - tr Q of degree two.
+    """A polynomial c + l'x + x'Qx - tr Q of degree two."""
 
-    Parameters
-    ----------
-    constant : float
-        c.
-    linear : ndarray of shape (d,)
-        l.
-    quadratic : ndarray of shape (d, d)
-        Q.
-    """
-
-    constant: float
-    linear: Array
-    quadratic: Array
+    constant: float  # c
+    linear: Array  # (d,): l
+    quadratic: Array  # (d, d): Q
 
     def __call__(self, X: Array) -> Array:
         return np.asarray(
@@ -51,41 +41,19 @@ class LowDegree:
     def subtract(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Return the inputs and the outputs without the polynomial.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Inputs.
-        Y : ndarray of shape (n, 1)
-            Outputs.
-
-        Returns
-        -------
-        tuple of ndarray
-            The same inputs, and residuals.
+        Shapes: X (n, d), Y (n, 1).
         """
         return X, Y - self(X)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedMoments:
-    """Means of r, r x and r xx' over samples.
+    """Means of r, r x and r xx' over samples."""
 
-    Parameters
-    ----------
-    count : int
-        Number of samples.
-    mean : float
-        Mean of r.
-    slope : ndarray of shape (d,)
-        Mean of r x.
-    weighted : ndarray of shape (d, d)
-        Mean of r xx'.
-    """
-
-    count: int
-    mean: float
-    slope: Array
-    weighted: Array
+    count: int  # number of samples
+    mean: float  # mean of r
+    slope: Array  # (d,): mean of r x
+    weighted: Array  # (d, d): mean of r xx'
 
     @property
     def centred(self) -> Array:
@@ -94,18 +62,7 @@ class WeightedMoments:
 
 
 def row_moments(rows: RowBlocks) -> WeightedMoments:
-    """Return the moments of rows and one output; one pass.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        Inputs and one output r.
-
-    Returns
-    -------
-    WeightedMoments
-        The means.
-    """
+    """Return the moments of rows and one output; one pass."""
     count, mean = 0, 0.0
     slope: Array | float = 0.0
     weighted: Array | float = 0.0
@@ -119,36 +76,12 @@ def row_moments(rows: RowBlocks) -> WeightedMoments:
 
 
 def every_other(rows: RowBlocks, parity: int) -> RowBlocks:
-    """Return every second sample of each block: the two halves are independent.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        The samples.
-    parity : {0, 1}
-        Which half.
-
-    Returns
-    -------
-    RowBlocks
-        The half.
-    """
+    """Return every second sample of each block: the two halves are independent."""
     return rows.map(lambda X, Y: (X[parity::2], Y[parity::2]))
 
 
 def rows_in_memory(rows: RowBlocks) -> RowBlocks:
-    """Keep the rows in memory if they fit: an objective reads them hundreds of times.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        The samples.
-
-    Returns
-    -------
-    RowBlocks
-        The same samples.
-    """
+    """Keep the rows in memory if they fit: an objective reads them hundreds of times."""
     kept: list[tuple[Array, Array]] = []
     for X, Y in rows:
         kept.append((X, Y))
@@ -160,17 +93,7 @@ def rows_in_memory(rows: RowBlocks) -> RowBlocks:
 def fit_low_degree(rows: RowBlocks, degree: int) -> LowDegree:
     """Fit a polynomial by conjugate gradients; its features are orthonormal for normal x, so few steps are enough.
 
-    Parameters
-    ----------
-    rows : RowBlocks
-        Whitened inputs and one output.
-    degree : {0, 1, 2}
-        Degree of the polynomial; zero stands for no polynomial at all.
-
-    Returns
-    -------
-    LowDegree
-        The least-squares fit.
+    `degree`: degree of the polynomial; zero stands for no polynomial at all.
     """
     raw = row_moments(rows)
     d = len(raw.slope)

@@ -76,23 +76,8 @@ def population_objective(
 ) -> Objective:
     """Return an objective in its population form for a known truth and standard normal inputs.
 
-    Parameters
-    ----------
-    name : {"l2", "f'", "P'", "G", "F"}
-        Which objective.
-    W_true : ndarray of shape (k, d)
-        Hidden rows of the truth; unit rows, except for "l2".
-    a_true : ndarray of shape (k,)
-        Output weights of the truth.
-    activation : str or ScalarActivation
-        Activation of the truth.
-    **options
-        ``weights`` of f′; ``mu``, ``lam`` of G and F; ``delta`` of F; ``has_unit_rows`` of G.
-
-    Returns
-    -------
-    Objective
-        Called with (W, a) it returns value and gradients.
+    `options`: ``weights`` of f′; ``mu``, ``lam`` of G and F; ``delta`` of F; ``has_unit_rows`` of G. Shapes: W_true
+    (k, d), a_true (k,).
 
     Examples
     --------
@@ -126,25 +111,9 @@ def sample_objective(
 ) -> Objective:
     """Return an objective over whitened samples, streamed in O(n d k) for a value with its gradient.
 
-    Parameters
-    ----------
-    name : {"l2", "f'", "P'", "G", "F"}
-        Which objective.
-    rows : RowBlocks
-        Inputs of mean zero and covariance one, and one output.
-    activation : str or ScalarActivation
-        Activation of the truth.
-    degree : {0, 1, 2}
-        Degree of the least-squares fit that is taken from y first.
-    scale : float
-        About the size of an output weight, for the default of ``lam``.
-    **options
-        As in `population_objective`.
-
-    Returns
-    -------
-    Objective
-        Called with (W, a) it returns value and gradients; values lack a constant for f′.
+    `degree`: degree of the least-squares fit that is taken from y first. `scale`: about the size of an output weight,
+    for the default of ``lam``. The result: called with (W, a) it returns value and gradients; values lack a constant
+    for f′.
 
     Examples
     --------
@@ -170,20 +139,6 @@ def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float
     λ ≥ 4 max(μ β_max, α_max); for F the output
     weights are replaced by their inverses (Theorem C.2).
 
-    Parameters
-    ----------
-    name : {"G", "F"}
-        Which objective.
-    fourth : float
-        σ̂_4.
-    largest, smallest : float
-        Extreme output weights.
-
-    Returns
-    -------
-    mu, lam : float
-        The weights.
-
     Examples
     --------
     >>> mu, lam = theorem_weights("G", -0.1, largest=4.0, smallest=1.0)
@@ -198,24 +153,7 @@ def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float
 def designed_objective(
     name: str, target: Target, *, largest: float = 1.0, smallest: float = 1.0, **options: Any
 ) -> Objective:
-    """Return one of the designed objectives for given tensors; activations that do not show in them are refused.
-
-    Parameters
-    ----------
-    name : {"f'", "P'", "G", "F"}
-        Which objective.
-    target : Target
-        The tensors of the truth.
-    largest, smallest : float
-        Extreme output weights, for the defaults of μ and λ.
-    **options
-        As in `population_objective`.
-
-    Returns
-    -------
-    Objective
-        Called with (W, a) it returns value and gradients.
-    """
+    """Return one of the designed objectives for given tensors; activations that do not show in them are refused."""
     check_choice("objective", name, OBJECTIVES)
     second, fourth = target.hermite
     needed = {"order 4": fourth} | ({"order 2": second} if name in ("F", "f'") else {})

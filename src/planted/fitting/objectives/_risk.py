@@ -36,21 +36,11 @@ NEGLIGIBLE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class PopulationRisk:
-    """The expected squared error against a known network.
+    """The expected squared error against a known network."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights of the truth.
-    a : ndarray of shape (k,)
-        Output weights of the truth.
-    activation : ScalarActivation
-        Activation of both.
-    """
-
-    W: Array
-    a: Array
-    activation: ScalarActivation
+    W: Array  # (k, d): hidden weights of the truth
+    a: Array  # (k,): output weights of the truth
+    activation: ScalarActivation  # activation of both
     name: ClassVar[str] = "l2"
     trains_outputs: ClassVar[bool] = True
     target: _Rows = field(init=False, repr=False, compare=False)
@@ -78,18 +68,10 @@ class PopulationRisk:
 
 @dataclass(frozen=True, slots=True)
 class SampleRisk:
-    """The mean squared error over samples; the rows are read at every call.
+    """The mean squared error over samples; the rows are read at every call."""
 
-    Parameters
-    ----------
-    rows : RowBlocks
-        Inputs and one output.
-    activation : ScalarActivation
-        The activation.
-    """
-
-    rows: RowBlocks
-    activation: ScalarActivation
+    rows: RowBlocks  # inputs and one output
+    activation: ScalarActivation  # the activation
     name: ClassVar[str] = "l2"
     trains_outputs: ClassVar[bool] = True
 
@@ -114,21 +96,7 @@ def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, An
 
     Written in operators that NumPy arrays and PyTorch tensors share.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Inputs.
-    y : array of shape (n,)
-        Outputs.
-    H, slopes : array of shape (n, k)
-        Activations and their derivatives.
-    a : array of shape (k,)
-        Output weights.
-
-    Returns
-    -------
-    tuple of array
-        Shapes (), (k, d) and (k,).
+    Shapes: X (n, d), y (n,), H, slopes (n, k), a (k,).
     """
     error = H @ a - y
     return error @ error, 2 * (slopes * error[:, None] * a).T @ X, 2 * error @ H

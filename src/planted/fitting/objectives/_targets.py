@@ -48,14 +48,9 @@ __all__ = [
 class Target(Protocol):
     """What an objective may ask of the truth.
 
-    Attributes
-    ----------
-    second, second_again : ndarray of shape (d, d)
-        Two independent estimates of T₂; the same matrix twice in the population.
-    energy : tuple of float
-        Squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant.
-    hermite : tuple of float
-        σ̂_2 and σ̂_4.
+    `second, second_again`: two independent estimates of T₂; the same matrix twice in the population. `energy`:
+    squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant. Shapes:
+    second, second_again (d, d).
     """
 
     @property
@@ -72,21 +67,11 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PopulationTarget:
-    """The tensors of a known network.
+    """The tensors of a known network."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights of the truth, unit rows.
-    a : ndarray of shape (k,)
-        Output weights of the truth.
-    hermite : tuple of float
-        σ̂_2 and σ̂_4.
-    """
-
-    W: Array
-    a: Array
-    hermite: tuple[float, float]
+    W: Array  # (k, d): hidden weights of the truth, unit rows
+    a: Array  # (k,): output weights of the truth
+    hermite: tuple[float, float]  # σ̂_2 and σ̂_4
 
     @property
     def second(self) -> Array:
@@ -107,19 +92,7 @@ class PopulationTarget:
     def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
         """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1).
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Rows w_j.
-        u : ndarray of shape (k,)
-            Weights of the single terms.
-        c : float
-            Weight of the sum over pairs.
-
-        Returns
-        -------
-        tuple
-            As said.
+        Shapes: W (k, d), u (k,).
         """
         R = W @ self.W.T
         squares = R**2
@@ -131,34 +104,16 @@ class PopulationTarget:
 
 @dataclass(frozen=True, slots=True)
 class SampleTarget:
-    """The tensors estimated from samples; the rows are read at every call.
+    """The tensors estimated from samples; the rows are read at every call."""
 
-    Parameters
-    ----------
-    rows : RowBlocks
-        Whitened inputs and the residual of the outputs.
-    second, second_again : ndarray of shape (d, d)
-        T₂ from either half of the samples.
-    count : int
-        Number of samples.
-    mean : float
-        Mean of the residual.
-    weighted : ndarray of shape (d, d)
-        Mean of residual times xx'.
-    slope : ndarray of shape (d,)
-        Mean of y x, for Appendix D.
-    hermite : tuple of float
-        σ̂_2 and σ̂_4.
-    """
-
-    rows: RowBlocks
-    second: Array
+    rows: RowBlocks  # whitened inputs and the residual of the outputs
+    second: Array  # (d, d): T₂ from either half of the samples
     second_again: Array
-    count: int
-    mean: float
-    weighted: Array
-    slope: Array
-    hermite: tuple[float, float]
+    count: int  # number of samples
+    mean: float  # mean of the residual
+    weighted: Array  # (d, d): mean of residual times xx'
+    slope: Array  # (d,): mean of y x, for Appendix D
+    hermite: tuple[float, float]  # σ̂_2 and σ̂_4
 
     @property
     def energy(self) -> tuple[float, float]:
@@ -168,19 +123,7 @@ class SampleTarget:
     def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
         """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1); one pass.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, d)
-            Rows w_j.
-        u : ndarray of shape (k,)
-            Weights of the single terms.
-        c : float
-            Weight of the sum over pairs.
-
-        Returns
-        -------
-        tuple
-            As said.
+        Shapes: W (k, d), u (k,).
         """
         single, pairs, gradient = np.zeros(len(W)), 0.0, np.zeros_like(W)
         for X, r in self.rows:
@@ -203,23 +146,7 @@ def hermite_correction(W: Any, M: Any, mean: Any, u: Any, c: Any) -> tuple[Any, 
 
     Written in operators that NumPy arrays and PyTorch tensors share.
 
-    Parameters
-    ----------
-    W : array of shape (k, d)
-        Rows w_j.
-    M : array of shape (d, d)
-        Mean of r xx'.
-    mean : float
-        Mean of r.
-    u : array of shape (k,)
-        Weights of the single terms.
-    c : float
-        Weight of the sum over pairs.
-
-    Returns
-    -------
-    tuple of array
-        Shapes (k,), () and (k, d).
+    Shapes: W (k, d), M (d, d), u (k,).
     """
     norms, G, WM = (W * W).sum(1), W @ W.T, W @ M
     Q, own = WM @ W.T, (WM * W).sum(1)  # E[r s_j s_l]
@@ -236,23 +163,7 @@ def quartic_sums(X: Any, r: Any, W: Any, u: Any, c: Any) -> tuple[Any, Any, Any]
 
     Written in operators that NumPy arrays and PyTorch tensors share.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Inputs.
-    r : array of shape (n,)
-        Weights of the samples.
-    W : array of shape (k, d)
-        Rows w_j; s_j = w_j'x.
-    u : array of shape (k,)
-        Weights of the single terms.
-    c : float
-        Weight of the sum over pairs.
-
-    Returns
-    -------
-    tuple of array
-        Shapes (k,), () and (k, d).
+    Shapes: X (n, d), r (n,), W (k, d), u (k,).
     """
     S = X @ W.T
     squares = S * S
@@ -266,19 +177,7 @@ def quartic_sums(X: Any, r: Any, W: Any, u: Any, c: Any) -> tuple[Any, Any, Any]
 def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int = 2) -> SampleTarget:
     """Estimate the tensors from whitened samples.
 
-    Parameters
-    ----------
-    rows : RowBlocks
-        Inputs of mean zero and covariance one, and one output.
-    activation : ScalarActivation
-        The activation of the truth.
-    degree : {0, 1, 2}
-        Degree of the fit whose residual takes the place of y; 0 for y itself.
-
-    Returns
-    -------
-    SampleTarget
-        The target.
+    `degree`: degree of the fit whose residual takes the place of y; 0 for y itself.
     """
     rows = rows_in_memory(rows)
     raw = row_moments(rows)

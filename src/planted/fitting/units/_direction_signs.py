@@ -45,23 +45,12 @@ DEPENDENT = 1e-12  # relative eigenvalue of F'F, columns of unit length, below w
 
 @dataclass(frozen=True, slots=True)
 class SignedDirections:
-    """Directions with their signs.
+    """Directions with their signs."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden directions, turned to the side they look.
-    b : ndarray of shape (k,)
-        Biases, turned with them.
-    A : ndarray of shape (m, k)
-        Output weights by regression on the turned units.
-    margins : ndarray of shape (k,)
-        Difference of the residuals of the two signs, in standard errors of that difference; some five are safe.
-    """
-
-    W: Array
-    b: Array
-    A: Array
+    W: Array  # (k, d): hidden directions, turned to the side they look
+    b: Array  # (k,): biases, turned with them
+    A: Array  # (m, k): output weights by regression on the turned units
+    # (k,): difference of the residuals of the two signs, in standard errors of that difference; some five are safe.
     margins: Array
 
 
@@ -76,25 +65,8 @@ def orient_directions(
 ) -> SignedDirections:
     """Find the signs of hidden directions, then the output weights.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs, with noise of mean zero.
-    W : ndarray of shape (k, d)
-        Directions, signs unknown.
-    b : ndarray of shape (k,), optional
-        Biases that belong to the given signs; zero if omitted.
-    form : {"one-solve", "printed"}
-        Equation (2), or Algorithm 6 as printed; they decide alike.
-    activation : Activation, optional
-        A rectified activation; the ReLU if omitted.
-
-    Returns
-    -------
-    SignedDirections
-        The directions, output weights and margins.
+    `form`: equation (2), or Algorithm 6 as printed; they decide alike. Returns the directions, output weights and
+    margins. Shapes: X (n, d), Y (n, m), W (k, d), b (k,).
 
     Examples
     --------
@@ -128,19 +100,8 @@ def orient_directions(
 def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Array | None:
     """Find the signs of pre-activations, by (2).
 
-    Parameters
-    ----------
-    T : ndarray of shape (n, k)
-        Pre-activations, signs unknown.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    activation : Activation
-        A rectified activation.
-
-    Returns
-    -------
-    ndarray of shape (k,) or None
-        One or minus one; None where the columns of both signs are dependent, as for k > d.
+    Returns one or minus one; None where the columns of both signs are dependent, as for k > d. Shapes: T (n, k), Y
+    (n, m), result (k,).
     """
     rises = _one_solve_rises(np.hstack([activation(T), activation(-T)]), Y)
     return None if rises is None else _signs(rises)
@@ -149,17 +110,8 @@ def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Ar
 def rises_of_columns(products: Array, coefficients: Array) -> Array:
     """Return (2) for every column, from the products of the columns and their coefficients.
 
-    Parameters
-    ----------
-    products : ndarray of shape (r, r)
-        F'F.
-    coefficients : ndarray of shape (r, m)
-        β of (1).
-
-    Returns
-    -------
-    ndarray of shape (r,)
-        Rise of the sum of squares when a column is left out; zero for all if the columns are dependent.
+    The result: rise of the sum of squares when a column is left out; zero for all if the columns are dependent.
+    Shapes: products (r, r), coefficients (r, m), result (r,).
 
     Examples
     --------

@@ -45,39 +45,19 @@ BLOCK_ROWS = 2048
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """Outputs regressed on functions of x.
+    """Outputs regressed on functions of x."""
 
-    Parameters
-    ----------
-    instruments : ndarray of shape (n, r)
-        Orthonormal columns: a constant and functions of x.
-    fitted : ndarray of shape (n, m)
-        The part of Y they explain.
-    signal : ndarray of shape (min(m, r - 1),)
-        Singular values of the explained part in units of noise, descending; pure noise gives about √r + √m.
-    """
-
-    instruments: Array
-    fitted: Array
+    instruments: Array  # (n, r): orthonormal columns: a constant and functions of x
+    fitted: Array  # (n, m): the part of Y they explain
+    # (min(m, r - 1): singular values of the explained part in units of noise, descending; pure noise gives about √r +
+    # √m.
     signal: Array
 
 
 def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
     """Regress Y on x, its products and random ReLU features.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    rng : numpy.random.Generator
-        Draws the random features.
-
-    Returns
-    -------
-    FirstStage
-        The regression and the spectrum of what it explains.
+    Returns the regression and the spectrum of what it explains. Shapes: X (n, d), Y (n, m).
     """
     n, d = X.shape
     angles = rng.standard_normal((N_RANDOM_FEATURES, d))
@@ -97,17 +77,7 @@ def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
 def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
     """Count output directions in which x explains more than noise would.
 
-    Parameters
-    ----------
-    stage : FirstStage
-        The regression.
-    slack : float
-        Factor on the random-matrix edge √r + √m.
-
-    Returns
-    -------
-    int
-        The number of hidden units when m ≥ k.
+    Returns the number of hidden units when m ≥ k.
     """
     edge = np.sqrt(stage.instruments.shape[1]) + np.sqrt(len(stage.signal))
     return int((stage.signal > slack * edge).sum())
@@ -118,23 +88,7 @@ def instrumental_start(
 ) -> Array:
     """Estimate the hidden weights by (2).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    Y : ndarray of shape (n, m)
-        Outputs, offset removed or absent.
-    n_hidden : int
-        Number of units, at most m.
-    stage : FirstStage
-        The first-stage regression on the same rows.
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-
-    Returns
-    -------
-    ndarray of shape (k, d + 1)
-        Rows (w, b) of unit-norm w.
+    Returns rows (w, b) of unit-norm w. Shapes: X (n, d), Y (n, m), result (k, d + 1).
     """
     project = _signal_projection(stage, n_hidden)
     y = Y @ project

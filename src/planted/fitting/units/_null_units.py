@@ -48,20 +48,8 @@ OFF_TOL = 1e-8  # activation, relative to the largest, below which a sample coun
 def complementarity_features(X: Array, y: Array, *, offset: bool = False) -> Array:
     """Return the rows of (1).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n, k)
-        Outputs projected to k dimensions.
-    offset : bool
-        Whether an unknown constant may be in the outputs.
-
-    Returns
-    -------
-    ndarray of shape (n, q)
-        ``[svec(y y'), -y ⊗ (x, 1)]``, or ``[svec((y,1)(y,1)'), -(y,1) ⊗ x]`` with an offset; the k(k+1)/2 columns of
-        svec(y y') come first in both.
+    The result: ``[svec(y y'), -y ⊗ (x, 1)]``, or ``[svec((y,1)(y,1)'), -(y,1) ⊗ x]`` with an offset; the k(k+1)/2
+    columns of svec(y y') come first in both. Shapes: X (n, d), y (n, k), result (n, q).
     """
     if not offset:
         return np.hstack([svec_outer(y), -(y[:, :, None] * augment(X)[:, None, :]).reshape(len(X), -1)])
@@ -73,19 +61,8 @@ def complementarity_features(X: Array, y: Array, *, offset: bool = False) -> Arr
 def complementarity_null_space(X: Array, y: Array, *, offset: bool = False) -> NullSpace:
     """Return the null space of (1) on the given samples.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    y : ndarray of shape (n, k)
-        Outputs projected to their k-dimensional span, columns of comparable size.
-    offset : bool
-        Whether an unknown constant may be in the outputs.
-
-    Returns
-    -------
-    NullSpace
-        Its basis and the singular values that decided its dimension.
+    `y`: outputs projected to their k-dimensional span, columns of comparable size. The result: its basis and the
+    singular values that decided its dimension. Shapes: X (n, d), y (n, k).
     """
     features = complementarity_features(X, y, offset=offset)
     lengths = np.linalg.norm(features, axis=0)
@@ -101,23 +78,7 @@ def units_from_null_space(
 ) -> Array | None:
     """Separate a k-dimensional null space into its k units.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    y : ndarray of shape (n, k)
-        Outputs projected to their k-dimensional span.
-    space : NullSpace
-        Null space of (1).
-    offset : bool
-        Whether an unknown constant may be in the outputs.
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-
-    Returns
-    -------
-    ndarray of shape (k, d + 1) or None
-        Rows (w, b); None when the dimension is not k.
+    Returns rows (w, b); None when the dimension is not k. Shapes: X (n, d), y (n, k), result (k, d + 1).
     """
     k = y.shape[1]
     if space.dimension != k:
@@ -135,17 +96,7 @@ def units_from_null_space(
 def uniqueness_evidence(space: NullSpace, n_hidden: int) -> tuple[Evidence, Evidence]:
     """Return the two lines of the uniqueness theorem.
 
-    Parameters
-    ----------
-    space : NullSpace
-        Null space of (1).
-    n_hidden : int
-        Number of units k.
-
-    Returns
-    -------
-    tuple of Evidence
-        Dimension of the null space, and the singular value that bounds it away from more.
+    The result: dimension of the null space, and the singular value that bounds it away from more.
     """
     dropped = f"largest null value {space.largest_dropped:.1e}"
     return (

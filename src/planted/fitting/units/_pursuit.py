@@ -49,18 +49,10 @@ RANK_TOL = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class Pursuit:
-    """Units found in a column space.
+    """Units found in a column space."""
 
-    Parameters
-    ----------
-    V : ndarray of shape (found, d + 1)
-        Hidden weights and biases (w, b), one unit per row.
-    starts : int
-        Random starts used.
-    """
-
-    V: Array
-    starts: int
+    V: Array  # (found, d + 1): hidden weights and biases (w, b), one unit per row
+    starts: int  # random starts used
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,31 +79,8 @@ def pursue_units(
 ) -> Pursuit:
     """Search for ReLU units whose activations lie in the span of Q.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs, columns of comparable scale.
-    Q : ndarray of shape (n, r)
-        Orthonormal basis of the column space of the outputs.
-    n_units : int
-        Stop when so many distinct units are found.
-    rng : numpy.random.Generator
-        Draws the starts.
-    max_starts : int
-        Give up after so many starts.
-    hopeless_after : int
-        Give up after so many starts without a single unit: the data are then hardly noiseless.
-    known : ndarray of shape (units, d + 1), optional
-        Units already found, on these or other rows.
-    starts : ndarray of shape (s, d + 1), optional
-        Approximate units (w, b) whose patterns are tried first.
-    progress : callable, optional
-        Told about units found.
-
-    Returns
-    -------
-    Pursuit
-        The units.
+    `hopeless_after`: give up after so many starts without a single unit: the data are then hardly noiseless. Shapes:
+    X (n, d), Q (n, r), known (units, d + 1), starts (s, d + 1).
     """
     space = _build_space(X, Q)
     columns = _unit_columns(X, known)

@@ -55,40 +55,17 @@ BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class ExactUnits:
-    """Units found in a column space.
+    """Units found in a column space."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (found, d)
-        Hidden weights, one unit per row.
-    starts : int
-        Starts used.
-    """
-
-    W: Array
-    starts: int
+    W: Array  # (found, d): hidden weights, one unit per row
+    starts: int  # starts used
 
 
 def exact_unit(X: Array, Q: Array, off: BoolArray, *, activation: Activation) -> tuple[Array, float]:
     """Apply (1) once.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Q : ndarray of shape (n, k)
-        Orthonormal basis of the column space of the outputs.
-    off : ndarray of bool, shape (n,)
-        Rows on which the unit is off, N.
-    activation : Activation
-        A rectified activation.
-
-    Returns
-    -------
-    w : ndarray of shape (d,)
-        Hidden weights, of unit norm; zero if there is nothing to fit.
-    sine : float
-        ``|f(X w) - Q u| / |Q u|``, the distance from being a unit of this column space.
+    Returns w: hidden weights, of unit norm; zero if there is nothing to fit; sine: ``|f(X w) - Q u| / |Q u|``, the
+    distance from being a unit of this column space. Shapes: X (n, d), Q (n, k), off (n,).
     """
     u = linalg.svd(Q[off], full_matrices=True, check_finite=False)[2][-1]
     h = Q @ u
@@ -107,23 +84,8 @@ def units_from_scores(
 ) -> ExactUnits:
     """Make every unit exact for which there is a usable score (Algorithm 5, steps 2 to 5).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Q : ndarray of shape (n, k)
-        Orthonormal basis of the column space of the outputs.
-    scores : ndarray of shape (n, s)
-        One column per start, low where that unit is off.
-    activation : Activation
-        A rectified activation.
-    rule : {"quantile", "threshold"}
-        Which rows count as off; "threshold" is applied once, as printed, "quantile" is iterated.
-
-    Returns
-    -------
-    ExactUnits
-        The distinct units found.
+    `rule`: which rows count as off; "threshold" is applied once, as printed, "quantile" is iterated. Shapes: X (n,
+    d), Q (n, k), scores (n, s).
     """
     check_choice("rule", rule, RULES)
     found: list[Array] = []
@@ -148,29 +110,7 @@ def pursue_rectified_units(
 ) -> ExactUnits:
     """Search for units from random directions, for any rectified activation without biases.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs, columns of comparable scale.
-    Q : ndarray of shape (n, k)
-        Orthonormal basis of the column space of the outputs.
-    n_units : int
-        Stop when so many distinct units are found.
-    activation : Activation
-        A rectified activation.
-    rng : numpy.random.Generator
-        Draws the directions.
-    known : ndarray of shape (units, d), optional
-        Units already found.
-    max_starts : int
-        Give up after so many starts.
-    progress : callable, optional
-        Told about units found.
-
-    Returns
-    -------
-    ExactUnits
-        Known units first.
+    Shapes: X (n, d), Q (n, k), known (units, d).
     """
     found = [] if known is None else [w / np.linalg.norm(w) for w in known]
     starts = 0

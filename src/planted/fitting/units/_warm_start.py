@@ -35,18 +35,9 @@ WarmStart = TwoLayerNetwork | Recovery | Mapping[str, Any]
 def scores_of_start(search: ExactSearch, start: WarmStart) -> Array:
     """Rank the samples for every unit of an approximate answer.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The search.
-    start : TwoLayerNetwork, Recovery or mapping
-        The approximate answer in the user's units. From a network or ``{"W": W}`` the hidden weights are used, with both
-        signs; from ``{"A": A}`` the output weights.
-
-    Returns
-    -------
-    ndarray of shape (rows, starts)
-        Low where the unit is off.
+    `start`: the approximate answer in the user's units. From a network or ``{"W": W}`` the hidden weights are used,
+    with both signs; from ``{"A": A}`` the output weights. Returns low where the unit is off. Shapes: result (rows,
+    starts).
     """
     matrices = _matrices_of(start)
     problem = search.problem

@@ -38,24 +38,13 @@ TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was written.
+    """What was written."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    format : str
-        Its format.
-    precision : str
-        ``"float64"`` or ``"float32"``.
-    largest_difference : float
-        Largest difference to the network on 1000 standard normal inputs, relative to the outputs' spread there, that
-        rounding the parameters makes; zero in double precision.
-    """
-
-    path: Path
-    format: str
-    precision: str
+    path: Path  # the file
+    format: str  # its format
+    precision: str  # ``"float64"`` or ``"float32"``
+    # Largest difference to the network on 1000 standard normal inputs, relative to the outputs' spread there, that
+    # rounding the parameters makes; zero in double precision.
     largest_difference: float
 
 

@@ -24,20 +24,7 @@ IR_VERSION = 8
 
 
 def format_onnx(net: TwoLayerNetwork, precision: str) -> bytes:
-    """Return a network as the bytes of an ONNX file.
-
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        The network.
-    precision : str
-        ``"float64"`` or ``"float32"``.
-
-    Returns
-    -------
-    bytes
-        A checked model.
-    """
+    """Return a network as the bytes of an ONNX file."""
     import onnx
     from onnx import helper, numpy_helper
 
@@ -91,20 +78,7 @@ def _activation_nodes(net: TwoLayerNetwork, precision: str, tensors: list[Any]) 
 def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork:
     """Read a ReLU network from an ONNX file: two layers (Gemm, or MatMul and Add) with a Relu between them.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The network.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is no such network.
+    Raises `FileFormatError` if the file is no such network.
     """
     model = read_onnx_model(path)
     from onnx import numpy_helper

@@ -22,20 +22,7 @@ LARGEST_FILE = 512 * 1024**2
 def read_onnx_model(path: str | PathLike[str]) -> Any:
     """Parse an ONNX file after checking that it is whole and keeps to itself.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The model.
-
-    Raises
-    ------
-    FileFormatError
-        If it is too large, damaged, no ONNX model, or refers to other files.
+    Raises `FileFormatError` if it is too large, damaged, no ONNX model, or refers to other files.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]

@@ -42,12 +42,7 @@ LARGEST_HEADER = 1 << 20  # ours take less than a kilobyte
 def save_network(net: TwoLayerNetwork | ThreeLayerNetwork, path: str | PathLike[str]) -> None:
     """Write a network to a safetensors file.
 
-    Parameters
-    ----------
-    net : TwoLayerNetwork or ThreeLayerNetwork
-        The network.
-    path : path-like
-        Where to write. An existing file is replaced only when the new one is complete.
+    `path`: where to write. An existing file is replaced only when the new one is complete.
 
     Examples
     --------
@@ -110,18 +105,7 @@ def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwo
 
 
 def load_two_layers(path: str | PathLike[str]) -> TwoLayerNetwork:
-    """Read a two-layer network; one of three layers is refused.
-
-    Parameters
-    ----------
-    path : path-like
-        A safetensors file.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The network.
-    """
+    """Read a two-layer network; one of three layers is refused."""
     net = load_network(path)
     if isinstance(net, ThreeLayerNetwork):
         raise FileFormatError(

@@ -16,18 +16,7 @@ PER_LINE = 4
 
 
 def format_numpy(net: TwoLayerNetwork) -> bytes:
-    """Return a Python module with one function ``network(X)`` that needs NumPy alone.
-
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        The network.
-
-    Returns
-    -------
-    bytes
-        Source code.
-    """
+    """Return a Python module with one function ``network(X)`` that needs NumPy alone."""
     arrays = "".join(
         f"{name} = np.array({getattr(net, name).tolist()!r}).reshape({getattr(net, name).shape!r})\n"
         for name in "WbAc"
@@ -50,22 +39,7 @@ def format_numpy(net: TwoLayerNetwork) -> bytes:
 
 
 def format_c(net: TwoLayerNetwork, precision: str, *, name: str) -> bytes:
-    """Return a C99 header with one function that evaluates the network and needs nothing else.
-
-    Parameters
-    ----------
-    net : TwoLayerNetwork
-        The network.
-    precision : str
-        ``"float64"`` for double, ``"float32"`` for float.
-    name : str
-        Prefix of every name in the header.
-
-    Returns
-    -------
-    bytes
-        Source code.
-    """
+    """Return a C99 header with one function that evaluates the network and needs nothing else."""
     real, suffix = ("double", "") if precision == "float64" else ("float", "f")
     upper = name.upper()
     arrays = "".join(

@@ -20,12 +20,8 @@ __all__ = ["atomic_write"]
 def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file, then put it in the place of ``path``.
 
-    Parameters
-    ----------
-    path : path-like
-        The file to write; a symbolic link is followed. Its permissions are kept if it exists.
-    write : callable
-        Called with the path of an empty file in the same directory and with the same suffix.
+    `path`: the file to write; a symbolic link is followed. Its permissions are kept if it exists. `write`: called
+    with the path of an empty file in the same directory and with the same suffix.
 
     Examples
     --------

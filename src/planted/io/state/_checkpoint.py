@@ -100,33 +100,17 @@ def checkpointed(
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The journal of a run in a folder.
+    """The journal of a run in a folder."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where it is kept.
-    save_seconds : float
-        Seconds between two writings of an open pass.
-    """
-
-    folder: Path
-    save_seconds: float = SAVE_SECONDS
+    folder: Path  # where it is kept
+    save_seconds: float = SAVE_SECONDS  # seconds between two writings of an open pass
     _digests: dict[int, str] = field(default_factory=dict, init=False)
     _saved_at: float = field(default_factory=monotonic, init=False)
     _is_off: bool = field(default=False, init=False)
     _resumes: bool = field(default=False, init=False)
 
     def begin(self, manifest: Json, *, resume: bool) -> None:
-        """Start anew, or check that what is there belongs to this run.
-
-        Parameters
-        ----------
-        manifest : dict
-            What defines the run.
-        resume : bool
-            Whether to go on.
-        """
+        """Start anew, or check that what is there belongs to this run."""
         found = self.manifest() if resume else None
         self._resumes = found is not None
         if found is not None:
@@ -144,13 +128,7 @@ class Checkpoint:
         atomic_write(self.folder / MANIFEST, lambda file: file.write_text(text, encoding="utf-8"))
 
     def manifest(self) -> Json | None:
-        """Return what the checkpoint in the folder says of itself.
-
-        Returns
-        -------
-        dict or None
-            None if there is none.
-        """
+        """Return what the checkpoint in the folder says of itself."""
         path = self.folder / MANIFEST
         if not path.exists():
             return None
@@ -165,17 +143,7 @@ class Checkpoint:
     def open_pass(self, number: int, summand: Summand[S]) -> SumTree[S] | S:
         """Return the sums of a complete pass, else the tree to go on with.
 
-        Parameters
-        ----------
-        number : int
-            Number of the pass, from 1.
-        summand : Summand
-            What is summed; a pass that summed something else is refused.
-
-        Returns
-        -------
-        Sums or SumTree
-            What is there.
+        `summand`: what is summed; a pass that summed something else is refused.
         """
         self._digests[number] = _digest(summand)
         self._saved_at = monotonic()
@@ -185,51 +153,21 @@ class Checkpoint:
         return cast("SumTree[S]", self._read(self.folder / OPEN_PASS, number) or SumTree())
 
     def note(self, number: int, tree: SumTree[Any]) -> None:
-        """Write the open pass if the last writing is long ago.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        tree : SumTree
-            Its open nodes.
-        """
+        """Write the open pass if the last writing is long ago."""
         if monotonic() - self._saved_at >= self.save_seconds:
             self.save(number, tree)
 
     def save(self, number: int, tree: SumTree[Any]) -> None:
-        """Write the open pass.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        tree : SumTree
-            Its open nodes.
-        """
+        """Write the open pass."""
         self._write(self.folder / OPEN_PASS, number, tree)
         self._saved_at = monotonic()
 
     def close_pass(self, number: int, total: Sums) -> None:
-        """Write the sums of a complete pass.
-
-        Parameters
-        ----------
-        number : int
-            Number of the pass.
-        total : Sums
-            Its sums.
-        """
+        """Write the sums of a complete pass."""
         self._write(self._path(number), number, SumTree([1], [total]))
 
     def remove(self, *, keep_folder: bool = False) -> None:
-        """Delete the checkpoint, and nothing else that may be in the folder.
-
-        Parameters
-        ----------
-        keep_folder : bool
-            Whether an empty folder is left.
-        """
+        """Delete the checkpoint, and nothing else that may be in the folder."""
         for pattern in (MANIFEST, OPEN_PASS, "pass-*.npz"):
             for file in self.folder.glob(pattern):
                 file.unlink()
@@ -291,15 +229,7 @@ class Checkpoint:
 def fingerprint_of(blocks: RowBlocks) -> str:
     """Return a hash that tells data apart: of files' names, sizes, times and ends; of all numbers of arrays.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows; of a plain stream only the first block is looked at.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits.
+    `blocks`: the rows; of a plain stream only the first block is looked at.
     """
     root: Any = root_of(blocks.source)
     if hasattr(root, "fingerprint"):

@@ -30,15 +30,7 @@ COUNT_BYTES, CRC_BYTES = 8, 4
 
 
 class QueryLog:
-    """Questions and answers on disk; those of an earlier run are read back and used again.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; it is made if there is none.
-    n_features : int
-        Number of inputs; a log of another number is refused.
-    """
+    """Questions and answers on disk; those of an earlier run are read back and used again."""
 
     def __init__(self, path: str | PathLike[str], n_features: int) -> None:
         self.path = Path(path)
@@ -54,27 +46,14 @@ class QueryLog:
     def find(self, row: Array) -> Array | None:
         """Return the answer to a question, if it was asked before.
 
-        Parameters
-        ----------
-        row : ndarray of shape (d,)
-            The question.
-
-        Returns
-        -------
-        ndarray of shape (m,) or None
-            Its answer.
+        Shapes: row (d,), result (m,).
         """
         return self._answers.get(_key(row))
 
     def append(self, X: Array, Y: Array) -> None:
         """Write a batch and make sure that it has reached the disk.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Questions.
-        Y : ndarray of shape (n, m)
-            Answers.
+        Shapes: X (n, d), Y (n, m).
         """
         body = np.ascontiguousarray(X, dtype="<f8").tobytes() + np.ascontiguousarray(Y, dtype="<f8").tobytes()
         with self.path.open("ab") as stream:

@@ -25,13 +25,6 @@ FORMAT, SCHEMA = "planted.sums", 1
 def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
     """Write a summary of rows, whole or not at all.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, by convention `.sums`.
-    summary : RowSummary
-        The summary.
-
     Examples
     --------
     >>> import tempfile
@@ -54,15 +47,7 @@ def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
 def read_sums(paths: list[str | os.PathLike[str]] | list[Path]) -> RowSummary:
     """Read summaries and merge them.
 
-    Parameters
-    ----------
-    paths : list of path-like
-        The files; the order does not matter.
-
-    Returns
-    -------
-    RowSummary
-        The summary of all rows.
+    Returns the summary of all rows.
     """
     if not paths:
         raise BadInputError("no file of sums was given, expected at least one.")

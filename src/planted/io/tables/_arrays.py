@@ -56,18 +56,7 @@ _ZIP_ERRORS = (
 
 
 def open_npy(path: Path) -> Source:
-    """Open a two-dimensional `.npy` array as a table; rows are memory-mapped.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Source
-        The table.
-    """
+    """Open a two-dimensional `.npy` array as a table; rows are memory-mapped."""
     with path.open("rb") as file:
         header = _read_header(file, path, str(path))
         offset = file.tell()
@@ -94,15 +83,7 @@ def open_npy(path: Path) -> Source:
 def open_npz(path: Path) -> Source:
     """Open an `.npz` archive as a table: its one- and two-dimensional arrays side by side.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Source
-        The table; column ``j`` of an array ``X`` is called ``X[j]``, a vector keeps its own name.
+    Returns the table; column ``j`` of an array ``X`` is called ``X[j]``, a vector keeps its own name.
     """
     try:
         with zipfile.ZipFile(path) as archive:

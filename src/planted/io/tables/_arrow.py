@@ -22,18 +22,7 @@ __all__ = ["open_feather", "open_parquet", "require_arrow"]
 
 
 def require_arrow(path: Path) -> Any:
-    """Import Arrow, or say how to install it.
-
-    Parameters
-    ----------
-    path : Path
-        The file that needs it.
-
-    Returns
-    -------
-    module
-        `pyarrow`.
-    """
+    """Import Arrow, or say how to install it."""
     try:
         import pyarrow
     except ImportError as error:
@@ -45,18 +34,7 @@ def require_arrow(path: Path) -> Any:
 
 
 def open_parquet(path: Path) -> Source:
-    """Open a Parquet file as a table.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Source
-        The table.
-    """
+    """Open a Parquet file as a table."""
     pa = require_arrow(path)
     from pyarrow import parquet
 
@@ -98,18 +76,7 @@ def open_parquet(path: Path) -> Source:
 
 
 def open_feather(path: Path) -> Source:
-    """Open a Feather file (version 2, the Arrow file format) as a table.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Source
-        The table.
-    """
+    """Open a Feather file (version 2, the Arrow file format) as a table."""
     pa = require_arrow(path)
     errors = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
     try:

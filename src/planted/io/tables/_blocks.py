@@ -102,28 +102,14 @@ def open_blocks(
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableSource(RowSource):
-    """Rows of files; small, so that it can be sent to workers, which open the files themselves.
+    """Rows of files; small, so that it can be sent to workers, which open the files themselves."""
 
-    Parameters
-    ----------
-    paths : tuple of str
-        The files.
-    inputs, outputs : tuple of int
-        Their columns.
-    weight : int or None
-        The column of weights.
-    rows : tuple of int or None
-        Rows of each file; None if a file can only be read from its beginning.
-    block_rows : int
-        Rows in a block.
-    """
-
-    paths: tuple[str, ...]
-    inputs: tuple[int, ...]
+    paths: tuple[str, ...]  # the files
+    inputs: tuple[int, ...]  # their columns
     outputs: tuple[int, ...]
-    weight: int | None
-    rows: tuple[int, ...] | None
-    block_rows: int
+    weight: int | None  # the column of weights
+    rows: tuple[int, ...] | None  # rows of each file; None if a file can only be read from its beginning
+    block_rows: int  # rows in a block
 
     @property
     def n_parts(self) -> int | None:
@@ -159,13 +145,7 @@ class TableSource(RowSource):
             raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
 
     def fingerprint(self) -> str:
-        """Return a hash of the files' names, sizes, times and ends, and of the chosen columns and blocks.
-
-        Returns
-        -------
-        str
-            Hexadecimal digits; equal for the same data.
-        """
+        """Return a hash of the files' names, sizes, times and ends, and of the chosen columns and blocks."""
         digest = hashlib.sha256(repr((self.inputs, self.outputs, self.weight, self.block_rows)).encode())
         for path in map(Path, self.paths):
             info = path.stat()

@@ -23,21 +23,8 @@ def choose_columns(
 ) -> tuple[list[int], list[int], int | None]:
     """Resolve names and numbers to the columns of the inputs, of the targets and of the weights.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    targets, features : str, int, sequence of them or None
-        As the user gave them.
-    weights : str, int or None
-        The column of weights, which is neither a feature nor a target unless it is named as one.
-
-    Returns
-    -------
-    inputs, outputs : list of int
-        Columns of the inputs and of the targets.
-    weight : int or None
-        Column of the weights.
+    `weights`: the column of weights, which is neither a feature nor a target unless it is named as one. Returns
+    inputs, outputs: columns of the inputs and of the targets; weight: column of the weights.
     """
     weight = None if weights is None else _resolve_one(source, weights)
     free = [j for j in range(len(source.names)) if j != weight]

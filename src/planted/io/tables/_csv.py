@@ -35,15 +35,7 @@ _TEXT_ERRORS = (UnicodeDecodeError, csv.Error)
 def open_csv(path: Path) -> Source:
     """Open a text table.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in UTF-8 with or without a byte-order mark.
-
-    Returns
-    -------
-    Source
-        The table; its columns are called 0, 1, ... if the first line holds numbers only.
+    Returns the table; its columns are called 0, 1, ... if the first line holds numbers only.
     """
     layout = _read_layout(path)
 

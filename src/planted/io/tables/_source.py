@@ -19,47 +19,23 @@ __all__ = ["Source", "damaged"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table on disk, opened but not loaded.
+    """A table on disk, opened but not loaded."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    names : tuple of str
-        Column names; the column numbers as text where the file has no names.
-    n_rows : int or None
-        Number of rows, where the head of the file tells it.
-    blocks : callable
-        ``blocks(columns, block_rows)`` yields arrays of shape (about `block_rows`, ``len(columns)``).
-    groups : mapping of str to tuple of int
-        Names that stand for several columns: the arrays of an `.npz` archive.
-    blocks_from : callable, optional
-        ``blocks_from(columns, block_rows, row)`` begins at a row without reading those before, where the format allows it.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    n_rows: int | None
+    path: Path  # the file
+    names: tuple[str, ...]  # column names; the column numbers as text where the file has no names
+    n_rows: int | None  # number of rows, where the head of the file tells it
+    # ``blocks(columns, block_rows)`` yields arrays of shape (about `block_rows`, ``len(columns)``).
     blocks: Callable[[Sequence[int], int], Iterator[Array]]
+    # Names that stand for several columns: the arrays of an `.npz` archive.
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # ``blocks_from(columns, block_rows, row)`` begins at a row without reading those before, where the format allows
+    # it.
     blocks_from: Callable[[Sequence[int], int, int], Iterator[Array]] | None = None
 
     def stream(self, columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
         """Stream chosen columns from a row on; earlier rows are read and dropped where the format knows no better.
 
-        Parameters
-        ----------
-        columns : sequence of int
-            The columns.
-        block_rows : int
-            Rows read together, about.
-        row : int
-            The first row.
-
-        Yields
-        ------
-        ndarray of shape (rows, columns)
-            The values.
+        Shapes: result (rows, columns).
         """
         if self.blocks_from is not None:
             yield from self.blocks_from(columns, block_rows, row)
@@ -74,18 +50,6 @@ class Source:
 
 def damaged(path: Path, reason: object) -> FileFormatError:
     """Word the refusal of a file that is truncated, corrupted or of another format than its name says.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    reason : object
-        What was found.
-
-    Returns
-    -------
-    FileFormatError
-        The error to raise.
 
     Examples
     --------

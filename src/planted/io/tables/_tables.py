@@ -48,21 +48,11 @@ _OPENERS: dict[str, Callable[[Path], Source]] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Inputs and targets read from a file.
+    """Inputs and targets read from a file."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Targets.
-    feature_names, target_names : tuple of str
-        Column names; numbers as text where the file has no names.
-    """
-
-    X: Array
-    Y: Array
-    feature_names: tuple[str, ...]
+    X: Array  # (n, d): inputs
+    Y: Array  # (n, m): targets
+    feature_names: tuple[str, ...]  # column names; numbers as text where the file has no names
     target_names: tuple[str, ...]
 
 
@@ -74,19 +64,10 @@ def read_table(
 ) -> Table:
     r"""Load inputs and targets from a file.
 
-    Parameters
-    ----------
-    path : path-like
-        A `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file.
-    targets : str, int or sequence of them, optional
-        The target columns. By default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column.
-    features : str, int or sequence of them, optional
-        The input columns. By default the array ``X`` of an `.npz` archive, else all that are not targets.
-
-    Returns
-    -------
-    Table
-        The values as float64, all finite.
+    `path`: a `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file. `targets`: the target columns. By
+    default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column. `features`: the input columns. By
+    default the array ``X`` of an `.npz` archive, else all that are not targets. Returns the values as float64, all
+    finite.
 
     Examples
     --------
@@ -118,19 +99,7 @@ def iter_table(
 ) -> Iterator[tuple[Array, Array]]:
     """Stream inputs and targets from a file in blocks of rows, without loading it.
 
-    Parameters
-    ----------
-    path : path-like
-        A `.npy`, `.npz`, `.csv`, `.parquet` or `.feather` file.
-    targets, features : str, int or sequence of them, optional
-        The columns, as in `read_table`.
-    block_rows : int
-        Rows in each block; the last one may be shorter.
-
-    Returns
-    -------
-    iterator of (X, Y)
-        Blocks of shapes (block_rows, d) and (block_rows, m), the same bits that `read_table` gives.
+    Returns blocks of shapes (block_rows, d) and (block_rows, m), the same bits that `read_table` gives.
 
     Examples
     --------
@@ -151,15 +120,7 @@ def iter_table(
 def open_source(path: str | os.PathLike[str]) -> Source:
     """Refuse what is not a readable, non-empty file of a known format; open the rest.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    Source
-        The table, its head read.
+    Returns the table, its head read.
     """
     file = Path(path)
     opener = _OPENERS.get(file.suffix.lower())
@@ -203,17 +164,7 @@ def _checked_blocks(
 def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
     """Cut blocks of any length into blocks of one length, so that results do not depend on the file's own.
 
-    Parameters
-    ----------
-    blocks : iterator of ndarray of shape (rows, columns)
-        Blocks as they come.
-    block_rows : int
-        Rows of every block but the last.
-
-    Yields
-    ------
-    ndarray of shape (block_rows, columns)
-        The same rows.
+    Shapes: blocks (rows, columns), result (block_rows, columns).
     """
     waiting: list[Array] = []
     n_waiting = 0

@@ -21,12 +21,7 @@ __all__ = ["write_table"]
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, npt.ArrayLike]) -> None:
     """Write columns of numbers; an existing file is replaced as a whole or not at all.
 
-    Parameters
-    ----------
-    path : path-like
-        A `.csv`, `.npz`, `.parquet` or `.feather` file.
-    columns : mapping of str to array-like of shape (n,)
-        The columns, in order.
+    Shapes: columns (n,).
 
     Examples
     --------

@@ -30,17 +30,7 @@ __all__ = ["complete_rows", "judge_with_incomplete_rows", "label_counts"]
 def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
     """Count rows, complete rows and missing labels.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data, outputs NaN where a label is missing.
-
-    Returns
-    -------
-    rows, complete : int
-        Rows, and rows without a missing label.
-    missing : ndarray of int, shape (m,)
-        Missing labels of every output.
+    Returns rows, complete: rows, and rows without a missing label; missing: missing labels of every output.
     """
     found = accumulate(blocks, _count_labels)
     return found.rows, found.complete, found.missing
@@ -61,18 +51,7 @@ def _count_labels(first_row: int, X: Array, Y: Array) -> LabelSums:
 
 
 def complete_rows(blocks: RowBlocks) -> RowBlocks:
-    """Return the rows without a missing label.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data.
-
-    Returns
-    -------
-    RowBlocks
-        The complete rows.
-    """
+    """Return the rows without a missing label."""
 
     def only(X: Array, Y: Array) -> tuple[Array, Array]:
         kept = ~np.isnan(Y).any(axis=1)
@@ -86,21 +65,7 @@ def judge_with_incomplete_rows(
 ) -> Recovery:
     """Compare a network found on complete rows with all labels, refine it on them if there is noise, and judge again.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        All rows, outputs NaN where a label is missing.
-    recovery : Recovery
-        A certified answer on the complete rows.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
-
-    Returns
-    -------
-    Recovery
-        The answer on all labels.
+    Returns the answer on all labels.
     """
     assert recovery.network is not None
     _, problem = prepare_clipped(blocks, random_state=random_state, progress=progress)

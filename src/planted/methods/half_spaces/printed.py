@@ -45,31 +45,13 @@ SMOOTHINGS = (0.5, 1.0, 2.0)  # guesses of η in units of the root mean square o
 
 @dataclass(frozen=True, slots=True)
 class GuessGrid:
-    """The grid on which left inverses are guessed.
+    """The grid on which left inverses are guessed."""
 
-    Parameters
-    ----------
-    sketch_rows : int
-        Rows of the sketch S.
-    n_levels : int
-        Sizes of an entry, each half of the one before.
-    """
-
-    sketch_rows: int
-    n_levels: int
+    sketch_rows: int  # rows of the sketch S
+    n_levels: int  # sizes of an entry, each half of the one before
 
     def count(self, k: int) -> int:
         """Return the number of guesses.
-
-        Parameters
-        ----------
-        k : int
-            Number of units.
-
-        Returns
-        -------
-        int
-            ``(2 n_levels) ** (k sketch_rows)``.
 
         Examples
         --------
@@ -82,19 +64,7 @@ class GuessGrid:
 def predict_guesses(k: int, *, epsilon: float | None = None, kappa: float = 1.0) -> float:
     """Return log10 of the number of guesses on the printed grid (1), all constants taken as one.
 
-    Parameters
-    ----------
-    k : int
-        Number of units.
-    epsilon : float, optional
-        Accuracy; just below 1/k, the largest the paper allows, if omitted.
-    kappa : float
-        Condition number of A.
-
-    Returns
-    -------
-    float
-        k · 100 k · log10 of the values of an entry.
+    `epsilon`: accuracy; just below 1/k, the largest the paper allows, if omitted.
 
     Examples
     --------
@@ -111,25 +81,8 @@ def guess_half_spaces(
 ) -> tuple[TwoLayerNetwork, float]:
     """Run Algorithm 8 on a grid.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs of full rank.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    k : int
-        Number of units.
-    grid : GuessGrid
-        The guesses.
-    rng : numpy.random.Generator
-        Draws the sketch and the smoothing noise.
-
-    Returns
-    -------
-    network : TwoLayerNetwork
-        The best network, without biases.
-    residual : float
-        Its root mean square residual.
+    Returns network: the best network, without biases; residual: its root mean square residual. Shapes: X (n, d), Y
+    (n, m).
     """
     centred = X - X.mean(axis=0)
     root = linalg.cholesky(centred.T @ centred / len(X), lower=True, check_finite=False)
@@ -151,17 +104,7 @@ def guess_half_spaces(
 def half_space_of_labels(X: Array, labels: Array) -> Array:
     """Return the unit vectors that maximise the sum of labels times projections (step 4).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Whitened inputs.
-    labels : ndarray of shape (n, r)
-        One or minus one.
-
-    Returns
-    -------
-    ndarray of shape (r, d)
-        Unit rows.
+    Shapes: X (n, d), labels (n, r), result (r, d).
     """
     sums = labels.T @ X
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)

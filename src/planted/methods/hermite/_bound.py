@@ -40,35 +40,14 @@ LEVEL = 0.025  # of each of the two parts
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """Squared error of a function, in output variances; noise of the outputs counts as error.
+    """Squared error of a function, in output variances; noise of the outputs counts as error."""
 
-    Parameters
-    ----------
-    error : float
-        Mean on the rows it was judged on.
-    bound : float
-        One-sided 95 % limit, unseen units included.
-    unseen : float
-        What one unseen unit of the largest output weight may add.
-    """
-
-    error: float
-    bound: float
-    unseen: float
+    error: float  # mean on the rows it was judged on
+    bound: float  # one-sided 95 % limit, unseen units included
+    unseen: float  # what one unseen unit of the largest output weight may add
 
     def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
-        """Return the numbers as lines of evidence.
-
-        Parameters
-        ----------
-        function : str
-            What was judged.
-
-        Returns
-        -------
-        tuple of Evidence
-            Error, limit and the share of a unit that is never on.
-        """
+        """Return the numbers as lines of evidence."""
         return (
             Evidence(
                 f"mean squared error of {function} on a quarter of the rows, in output variances", self.error
@@ -89,21 +68,7 @@ class ErrorBound:
 def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_unseen: int) -> ErrorBound:
     """Measure a function on rows and bound its error, by (1) and (2).
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The function, of white inputs.
-    judged : RowBlocks
-        Rows that no least squares made small; that they had a part in moments of all rows does not matter.
-    units : Units
-        Units of unit norm that were seen.
-    n_unseen : int
-        Units that are there and were not seen.
-
-    Returns
-    -------
-    ErrorBound
-        The numbers.
+    `judged`: rows that no least squares made small; that they had a part in moments of all rows does not matter.
     """
     sums = accumulate(judged, _SquareSummand(network))
     n = sums.count
@@ -121,18 +86,6 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_uns
 
 def unseen_error(n_rows: int, weight: float) -> float:
     """Return what a linear part leaves of a unit that may have been on in none of some rows, by (2).
-
-    Parameters
-    ----------
-    n_rows : int
-        The rows.
-    weight : float
-        Its output weight, root mean square over outputs.
-
-    Returns
-    -------
-    float
-        The squared error, mean over outputs.
 
     Examples
     --------

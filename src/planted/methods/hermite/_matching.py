@@ -48,43 +48,19 @@ BIAS_BOUND = 6.0  # φ(6) = 6e-9: beyond, a unit has no trace in any order
 
 @dataclass(frozen=True, slots=True)
 class MatchedUnits:
-    """Units fitted to moments.
+    """Units fitted to moments."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, r)
-        Unit rows.
-    b : ndarray of shape (k,)
-        Biases.
-    A : ndarray of shape (m, k)
-        Output weights.
-    cost : float
-        The sum of squares (2).
-    iterations : int
-        Accepted steps.
-    """
-
-    W: Array
-    b: Array
-    A: Array
-    cost: float
-    iterations: int
+    W: Array  # (k, r): unit rows
+    b: Array  # (k,): biases
+    A: Array  # (m, k): output weights
+    cost: float  # the sum of squares (2)
+    iterations: int  # accepted steps
 
 
 def solve_eigenproblem(tensors: HermiteTensors, rng: np.random.Generator) -> Array:
     """Return the directions by (1), for as many units as there are coordinates.
 
-    Parameters
-    ----------
-    tensors : HermiteTensors
-        Tensors in k coordinates.
-    rng : numpy.random.Generator
-        Draws θ, Θ and the combination of outputs.
-
-    Returns
-    -------
-    ndarray of shape (k, k)
-        Unit rows, up to sign.
+    Shapes: result (k, k).
     """
     m, k = tensors.first.shape
     mix, theta = rng.standard_normal((1, m))[0], rng.standard_normal((1, k))[0]
@@ -103,21 +79,7 @@ def match_moments(
 ) -> MatchedUnits:
     """Minimise (2) from given units.
 
-    Parameters
-    ----------
-    tensors : HermiteTensors
-        Estimated tensors.
-    start : tuple of ndarray
-        W, b and A.
-    lowest : {1, 2}
-        Lowest order that is matched: 1 if the signs of the start are right, 2 otherwise.
-    max_iter : int
-        Largest number of accepted steps.
-
-    Returns
-    -------
-    MatchedUnits
-        The end point.
+    `lowest`: lowest order that is matched: 1 if the signs of the start are right, 2 otherwise.
     """
     orders = range(lowest, 5)
     here, damping, iterations = _evaluate(tensors, start, orders), INITIAL_DAMPING, 0
@@ -140,22 +102,7 @@ def match_moments(
 
 
 def misfit(tensors: HermiteTensors, units: tuple[Array, Array, Array], *, lowest: int) -> float:
-    """Return the sum of squares (2) at given units.
-
-    Parameters
-    ----------
-    tensors : HermiteTensors
-        Estimated tensors.
-    units : tuple of ndarray
-        W, b and A.
-    lowest : {1, 2}
-        Lowest order.
-
-    Returns
-    -------
-    float
-        The sum.
-    """
+    """Return the sum of squares (2) at given units."""
     return _evaluate(tensors, units, range(lowest, 5)).cost
 
 

@@ -41,38 +41,15 @@ SINGULAR = 1e-12  # eigenvalues of the normal equations below this part of the l
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """A network close to the target in L2.
+    """A network close to the target in L2."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        At most two units more than were given, for one output.
-    error : ErrorBound
-        Its squared error on rows that were not fitted.
-    linear_rest : float
-        Standard deviation of the linear rest.
-    truncated : float
-        Share of the fitted rows that the truncation left out.
-    """
-
-    network: TwoLayerNetwork
-    error: ErrorBound
-    linear_rest: float
-    truncated: float
+    network: TwoLayerNetwork  # at most two units more than were given, for one output
+    error: ErrorBound  # its squared error on rows that were not fitted
+    linear_rest: float  # standard deviation of the linear rest
+    truncated: float  # share of the fitted rows that the truncation left out
 
     def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
-        """Return the numbers as lines of evidence.
-
-        Parameters
-        ----------
-        function : str
-            What this function is in the record.
-
-        Returns
-        -------
-        tuple of Evidence
-            Error, bound, linear rest and truncation.
-        """
+        """Return the numbers as lines of evidence."""
         return (
             *self.error.evidence(function),
             Evidence(
@@ -89,21 +66,7 @@ def approximate_function(
 ) -> Approximation:
     """Run steps 3 and 4 of Algorithm 5 and consolidate.
 
-    Parameters
-    ----------
-    fitted : RowBlocks
-        Rows for the regression, inputs white.
-    judged : RowBlocks
-        Other rows.
-    units : Units
-        Units up to sign.
-    n_unseen : int
-        Units that are there and are not among them.
-
-    Returns
-    -------
-    Approximation
-        The function and its error.
+    Returns the function and its error.
     """
     k, d = units.W.shape
     tau, radius = _paper_bounds(units, d)
@@ -123,19 +86,8 @@ def approximate_function(
 def consolidate(W: Array, b: Array, coefficients: Array) -> TwoLayerNetwork:
     """Merge pairs of opposite units and turn the linear rest into units (Claim D.14).
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows.
-    b : ndarray of shape (k,)
-        Biases.
-    coefficients : ndarray of shape (m, 2 k + d + 1)
-        Coefficients of σ(t), σ(-t), x and 1.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        k units and those of the linear rest: two for one output, none if the rest vanishes.
+    Returns k units and those of the linear rest: two for one output, none if the rest vanishes. Shapes: W (k, d), b
+    (k,), coefficients (m, 2 k + d + 1).
 
     Examples
     --------

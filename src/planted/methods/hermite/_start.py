@@ -59,55 +59,25 @@ _Parts = tuple[Array, Array, Array]  # W, b, A
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows with white inputs, and what is known about them.
+    """Rows with white inputs, and what is known about them."""
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows.
-    n_samples : int
-        Their number.
-    shape : tuple of int
-        Numbers of inputs and outputs.
-    progress : callable
-        Told what is being done.
-    """
-
-    blocks: RowBlocks
-    n_samples: int
-    shape: tuple[int, int]
-    progress: Progress
+    blocks: RowBlocks  # the rows
+    n_samples: int  # their number
+    shape: tuple[int, int]  # numbers of inputs and outputs
+    progress: Progress  # told what is being done
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Units read from moments, in white coordinates.
+    """Units read from moments, in white coordinates."""
 
-    Parameters
-    ----------
-    units : Units
-        The units.
-    order : int
-        The paper's l.
-    signed : bool
-        Whether the signs are known.
-    n_visible : int
-        Units that stand out of the sampling error.
-    noise : float
-        Sampling error of T_2 as a spectral norm.
-    sign_margin : float
-        Smallest |x_i| of Algorithm 3; NaN when it did not run.
-    counts : dict
-        What was done, for the record's stats.
-    """
-
-    units: Units
-    order: int
-    signed: bool
-    n_visible: int
-    noise: float
-    sign_margin: float = float("nan")
-    counts: dict[str, float] = field(default_factory=dict)
+    units: Units  # the units
+    order: int  # the paper's l
+    signed: bool  # whether the signs are known
+    n_visible: int  # units that stand out of the sampling error
+    noise: float  # sampling error of T_2 as a spectral norm
+    sign_margin: float = float("nan")  # smallest |x_i| of Algorithm 3; NaN when it did not run
+    counts: dict[str, float] = field(default_factory=dict)  # what was done, for the record's stats
 
     @property
     def hyperplanes(self) -> Array:
@@ -118,26 +88,7 @@ class Start:
 def start_as_printed(
     sample: Sample, n_hidden: int | None, *, order: int, reduction: str, rng: np.random.Generator
 ) -> Start:
-    """Run Algorithm 4 (k > d) or Algorithm 6 (k ≤ d).
-
-    Parameters
-    ----------
-    sample : Sample
-        The rows.
-    n_hidden : int or None
-        Largest number of units, if it is known.
-    order : {1, 2}
-        The paper's l.
-    reduction : {"none", "linear", "quadratic", "joint"}
-        What is regressed out first; the paper regresses nothing.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Start
-        The units.
-    """
+    """Run Algorithm 4 (k > d) or Algorithm 6 (k ≤ d)."""
     sample.progress("averaging Hermite tensors", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, _fit(sample, reduction))
     units = recover_units(moments, order, rng=rng, n_hidden=n_hidden)
@@ -160,25 +111,8 @@ def start_efficiently(
 ) -> Start:
     """Find units with the variance taken out of the moments.
 
-    Parameters
-    ----------
-    sample : Sample
-        The rows.
-    n_hidden : int or None
-        Number of units, if it is known.
-    order : {1, 2} or None
-        The paper's l; chosen by the number of visible units if None.
-    reduction : {"none", "linear", "quadratic", "joint"}
-        How much is regressed out.
-    sweeps : int
-        Estimates with the last network subtracted, for k ≤ d and "joint".
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Start
-        The units.
+    `order`: the paper's l; chosen by the number of visible units if None. `sweeps`: estimates with the last network
+    subtracted, for k ≤ d and "joint".
     """
     d = sample.shape[0]
     sample.progress("regressing out low degrees", float("nan"))
@@ -200,19 +134,7 @@ def start_efficiently(
 def best_of_draws(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_Parts, float]:
     """Solve the eigenproblem for several draws, match moments, and keep the best units.
 
-    Parameters
-    ----------
-    tensors : HermiteTensors
-        Tensors in as many coordinates as there are units.
-    rng : numpy.random.Generator
-        Draws the contractions.
-
-    Returns
-    -------
-    units : tuple of ndarray
-        W, b and A with signs.
-    margin : float
-        Smallest margin of Algorithm 3.
+    Returns units: W, b and A with signs; margin: smallest margin of Algorithm 3.
     """
     best: MatchedUnits | None = None
     best_margin = float("nan")

@@ -61,19 +61,7 @@ class _SquaredRadius:
 def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
     """Test whether whitened inputs are normal, by (1).
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        Rows with inputs of mean zero and covariance I.
-    n_samples : int
-        Number of rows.
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    Evidence
-        The p-value, which must be at least `NORMALITY_LEVEL`; the statistics are in its equation.
+    Returns the p-value, which must be at least `NORMALITY_LEVEL`; the statistics are in its equation.
     """
     sums = accumulate_grams(blocks, _SquaredRadius(), quadratic=False)
     G = sums.linear[:, 0].sum(axis=0) / n_samples  # E[|x|² (1, x)(1, x)'], E[x] = 0 and E[xx'] = I
@@ -94,15 +82,7 @@ def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
 def largest_visible_bias(noise: float) -> float:
     """Return the largest |b| at which a unit of output weight 1 stands out in T_2.
 
-    Parameters
-    ----------
-    noise : float
-        Sampling error of T_2, as a spectral norm.
-
-    Returns
-    -------
-    float
-        The solution of φ(b) = noise; 0 if no unit stands out, infinite without noise.
+    The result: the solution of φ(b) = noise; 0 if no unit stands out, infinite without noise.
     """
     peak = 1 / np.sqrt(2 * np.pi)
     if noise <= 0:
@@ -113,19 +93,7 @@ def largest_visible_bias(noise: float) -> float:
 def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> tuple[Evidence, ...]:
     """Return the smallest singular value of the Khatri–Rao power, as found and after a small perturbation.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Unit rows, in the coordinates in which inputs are white.
-    order : int
-        The paper's l.
-    rng : numpy.random.Generator
-        Draws the perturbation.
-
-    Returns
-    -------
-    tuple of Evidence
-        Two numbers.
+    Shapes: W (k, d).
     """
     if not len(W):
         return ()
@@ -145,15 +113,7 @@ def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> 
 def offer_alternatives(answer: Recovery) -> Recovery:
     """Offer the networks that differ by signs alone, in plain words (Claim 4.8).
 
-    Parameters
-    ----------
-    answer : Recovery
-        A record.
-
-    Returns
-    -------
-    Recovery
-        The record with the other networks in ``stats["alternatives"]`` and, if there are any, a sentence on them.
+    Returns the record with the other networks in ``stats["alternatives"]`` and, if there are any, a sentence on them.
     """
     if answer.network is None:
         return answer
@@ -175,17 +135,8 @@ def offer_alternatives(answer: Recovery) -> Recovery:
 def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[TwoLayerNetwork]:
     """Return the other networks that give the same function by turning units round (Claim 4.8).
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        A ReLU network.
-    tol : float
-        How well the sum of turned units must vanish, relative to its terms.
-
-    Returns
-    -------
-    list of TwoLayerNetwork
-        The others, at most 15; empty when the signs are determined.
+    `tol`: how well the sum of turned units must vanish, relative to its terms. The result: the others, at most 15;
+    empty when the signs are determined.
 
     Examples
     --------

@@ -60,46 +60,22 @@ class _AlongUnits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The η of Algorithm 4.
+    """The η of Algorithm 4."""
 
-    Parameters
-    ----------
-    rank : float
-        η₁ over the largest singular value that sampling error alone would have.
-    weight : float
-        η₂ in units of the measured sampling error of the matrices.
-    angle : float
-        η₃, distance of unit vectors that count as the same.
-    """
-
-    rank: float = 1.1
-    weight: float = 1.0
-    angle: float = 0.1
+    rank: float = 1.1  # η₁ over the largest singular value that sampling error alone would have
+    weight: float = 1.0  # η₂ in units of the measured sampling error of the matrices
+    angle: float = 0.1  # η₃, distance of unit vectors that count as the same
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Units known up to the sign of (w, b).
+    """Units known up to the sign of (w, b)."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Unit rows.
-    b : ndarray of shape (k,)
-        Biases, each with the sign that goes with its row.
-    A : ndarray of shape (m, k)
-        Output weights.
-    values : ndarray
-        Singular values from which the number of visible units was read.
-    noise : float
-        Sampling error of the matrices behind them; 0 for exact moments.
-    """
-
-    W: Array
-    b: Array
-    A: Array
-    values: Array
-    noise: float
+    W: Array  # (k, d): unit rows
+    b: Array  # (k,): biases, each with the sign that goes with its row
+    A: Array  # (m, k): output weights
+    values: Array  # singular values from which the number of visible units was read
+    noise: float  # sampling error of the matrices behind them; 0 for exact moments
 
 
 def recover_units(
@@ -113,26 +89,9 @@ def recover_units(
 ) -> Units:
     """Run Algorithm 4: directions from two orders, then scalars; signs stay unknown.
 
-    Parameters
-    ----------
-    moments : HermiteMoments
-        Moments of samples or of a law.
-    order : {1, 2}
-        The paper's l.
-    rng : numpy.random.Generator
-        Draws the contractions.
-    n_hidden : int, optional
-        At most so many units; what the thresholds leave if omitted.
-    thresholds : Thresholds, optional
-        η₁, η₂, η₃.
-    together : bool
-        Whether orders 2l, 2l+1 and 2l+2 are diagonalised together, with `EFFICIENT_DRAWS` directions; otherwise each of
-        the two orders by one pair and merged, as printed.
-
-    Returns
-    -------
-    Units
-        The units that were seen.
+    `n_hidden`: at most so many units; what the thresholds leave if omitted. `together`: whether orders 2l, 2l+1 and
+    2l+2 are diagonalised together, with `EFFICIENT_DRAWS` directions; otherwise each of the two orders by one pair
+    and merged, as printed. Returns the units that were seen.
     """
     eta = thresholds or Thresholds()
     d, m = moments.shape
@@ -157,21 +116,8 @@ def recover_units(
 def recover_scalars(order: int, W: Array, moments: _AlongUnits) -> tuple[Array, Array]:
     """Run Algorithm 2: biases and output weights of units with known directions, by (1).
 
-    Parameters
-    ----------
-    order : int
-        The paper's l; moments of orders l to l + 3 are used.
-    W : ndarray of shape (k, d)
-        Unit rows, linearly independent for l = 1, their l-th powers for l ≥ 2.
-    moments : HermiteMoments or HermiteTensors
-        The moments; only their values along the rows are used.
-
-    Returns
-    -------
-    b : ndarray of shape (k,)
-        Biases, with the sign of the rows.
-    A : ndarray of shape (m, k)
-        Output weights.
+    `W`: unit rows, linearly independent for l = 1, their l-th powers for l ≥ 2. Returns b: biases, with the sign of
+    the rows; A: output weights. Shapes: W (k, d).
     """
     values = moments.along(W, order + 3)
     b, A = np.zeros(len(W)), np.zeros(values.shape[1:])
@@ -197,21 +143,8 @@ def recover_scalars(order: int, W: Array, moments: _AlongUnits) -> tuple[Array, 
 def fix_signs(W: Array, A: Array, first: Array) -> tuple[Array, float]:
     """Run Algorithm 3: which way each unit looks, from the order-1 coefficient.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Rows up to sign, A's columns times them linearly independent.
-    A : ndarray of shape (m, k)
-        Output weights.
-    first : ndarray of shape (m, d)
-        T_1.
-
-    Returns
-    -------
-    signs : ndarray of shape (k,)
-        +1 or -1 for each unit.
-    margin : float
-        The smallest |x_i| = Φ(b_i); signs of units near zero are uncertain.
+    `W`: rows up to sign, A's columns times them linearly independent. Returns signs: +1 or -1 for each unit; margin:
+    the smallest |x_i| = Φ(b_i); signs of units near zero are uncertain. Shapes: W (k, d), A (m, k), first (m, d).
     """
     columns = np.einsum("mk,kd->mdk", A, W).reshape(first.size, len(W))
     x = linalg.lstsq(columns, first.ravel(), check_finite=False)[0]
@@ -221,17 +154,7 @@ def fix_signs(W: Array, A: Array, first: Array) -> tuple[Array, float]:
 def flip_units(units: Units, signs: Array) -> Units:
     """Turn units round.
 
-    Parameters
-    ----------
-    units : Units
-        The units.
-    signs : ndarray of shape (k,)
-        -1 for those to turn.
-
-    Returns
-    -------
-    Units
-        The units with (w, b) multiplied by the signs.
+    Returns the units with (w, b) multiplied by the signs. Shapes: signs (k,).
     """
     return Units(units.W * signs[:, None], units.b * signs, units.A, units.values, units.noise)
 
@@ -239,17 +162,7 @@ def flip_units(units: Units, signs: Array) -> Units:
 def rows_of_terms(Z: Array, order: int) -> Array:
     """Turn columns w^{⊗l} into unit rows w, up to sign.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (q, k)
-        Columns: w itself for l = 1, multiples of svec(ww') for l = 2.
-    order : {1, 2}
-        The l.
-
-    Returns
-    -------
-    ndarray of shape (k, d)
-        Unit rows.
+    `Z`: columns: w itself for l = 1, multiples of svec(ww') for l = 2. Shapes: Z (q, k), result (k, d).
     """
     if order == 1:
         return np.asarray(Z.T / np.linalg.norm(Z.T, axis=1, keepdims=True))

@@ -22,83 +22,36 @@ __all__ = ["White", "whiten_problem"]
 
 @dataclass(frozen=True, slots=True)
 class White:
-    """Rows with white inputs, and the way back.
+    """Rows with white inputs, and the way back."""
 
-    Parameters
-    ----------
-    sample : Sample
-        The rows.
-    K : ndarray of shape (d, r)
-        The map that made them: standardised rows x became x'K.
-    mean : ndarray of shape (m,)
-        Mean of the outputs.
-    """
-
-    sample: Sample
-    K: Array
-    mean: Array
+    sample: Sample  # the rows
+    K: Array  # (d, r): the map that made them: standardised rows x became x'K
+    mean: Array  # (m,): mean of the outputs
 
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a function of white inputs as one of standardised inputs.
 
-        Parameters
-        ----------
-        network : TwoLayerNetwork
-            A function of white inputs.
-
-        Returns
-        -------
-        TwoLayerNetwork
-            The same function of standardised inputs.
+        Returns the same function of standardised inputs.
         """
         return TwoLayerNetwork(network.W @ self.K.T, network.b, network.A, network.c)
 
     def hyperplanes(self, W: Array, b: Array) -> Array:
         """Express hyperplanes of white inputs as those of standardised inputs.
 
-        Parameters
-        ----------
-        W : ndarray of shape (k, r)
-            Normals.
-        b : ndarray of shape (k,)
-            Biases.
-
-        Returns
-        -------
-        ndarray of shape (k, d + 1)
-            Rows (w, b) with w of unit norm.
+        Returns rows (w, b) with w of unit norm. Shapes: W (k, r), b (k,), result (k, d + 1).
         """
         normals = W @ self.K.T
         return np.asarray(np.hstack([normals, b[:, None]]) / np.linalg.norm(normals, axis=1, keepdims=True))
 
     def part(self, *remainders: int) -> RowBlocks:
-        """Return the rows whose number leaves one of some remainders modulo 4.
-
-        Parameters
-        ----------
-        *remainders : int
-            The remainders.
-
-        Returns
-        -------
-        RowBlocks
-            The rows.
-        """
+        """Return the rows whose number leaves one of some remainders modulo 4."""
         return self.sample.blocks.map_numbered(_EveryFourth(remainders))
 
 
 def whiten_problem(problem: Problem) -> White:
     """Estimate the covariance of the standardised inputs and undo it; one pass.
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-
-    Returns
-    -------
-    White
-        The rows with white inputs.
+    Returns the rows with white inputs.
     """
     d, joint = problem.n_features, joint_moments(problem.blocks)
     K = whitening_map(joint.covariance[:d, :d])

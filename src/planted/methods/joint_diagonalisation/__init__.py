@@ -153,17 +153,7 @@ def recover_joint_diagonalisation(
 def vanishing_coefficient(activation: Activation, order: int) -> bool:
     """Decide whether c_q of (1) is zero for a rectified power and a normal variable of mean zero.
 
-    Parameters
-    ----------
-    activation : Activation
-        t₊^p.
-    order : int
-        The degree q.
-
-    Returns
-    -------
-    bool
-        Whether q - p is even and at least two.
+    Returns whether q - p is even and at least two.
 
     Examples
     --------
@@ -229,23 +219,7 @@ def hermite_directions(
 ) -> Array:
     """Estimate the hidden directions, up to sign, from the moments (1).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs, normal with any mean and covariance.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    n_hidden : int
-        Number of units k, at most d.
-    order : {2, 3, 4}
-        The degree q.
-    rng : numpy.random.Generator
-        Draws contractions and starts.
-
-    Returns
-    -------
-    ndarray of shape (k, d)
-        Unit rows.
+    Shapes: X (n, d), Y (n, m), result (k, d).
     """
     centred = X - X.mean(axis=0)
     root = linalg.cholesky(centred.T @ centred / len(X), lower=True, check_finite=False)
@@ -261,19 +235,7 @@ def hermite_directions(
 def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Generator) -> Array:
     """Find w_1, ..., w_k from matrices W' D W with diagonal D.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (T, d, d)
-        Symmetric matrices, moments of whitened inputs.
-    n_hidden : int
-        Number of directions k, at most d.
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-
-    Returns
-    -------
-    ndarray of shape (k, d)
-        Unit rows, in any order and with any sign.
+    Returns unit rows, in any order and with any sign. Shapes: matrices (T, d, d), result (k, d).
     """
     basis = linalg.eigh(np.einsum("tij,tkj->ik", matrices, matrices), check_finite=False)[1][:, -n_hidden:]
     factor = diagonalise_by_congruence(basis.T @ matrices @ basis, rng)

@@ -122,20 +122,7 @@ def recover_landscape(
 
 
 def landscape_start(problem: Problem, n_hidden: int) -> TwoLayerNetwork | None:
-    """Return the network at a minimum of f′, before any refinement: a start for other methods.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    n_hidden : int
-        Units wanted.
-
-    Returns
-    -------
-    TwoLayerNetwork or None
-        Without biases; None where the method does not apply.
-    """
+    """Return the network at a minimum of f′, before any refinement: a start for other methods."""
     options = {"n_hidden": n_hidden, "objective": "f'", "weights": None, "degree": 2}
     options |= {"optimiser": "l-bfgs", "n_restarts": 1, "activation": "relu"}
     search = LandscapeSearch(problem, options, REQUIRES)

@@ -26,25 +26,8 @@ def read_outputs(
 ) -> tuple[Array, Array]:
     """Return rows with their signs, and output weights.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Unit rows up to sign.
-    slope : ndarray of shape (d,)
-        E[y x] for whitened x.
-    first : float
-        σ̂_1, not zero.
-    is_orthonormal : bool
-        Algorithm 1 instead of Algorithm 2.
-    a : ndarray of shape (k,), optional
-        Output weights that were trained; all are taken to be positive otherwise.
-
-    Returns
-    -------
-    W : ndarray of shape (k, d)
-        The rows, turned around where needed.
-    a : ndarray of shape (k,)
-        The output weights.
+    `a`: output weights that were trained; all are taken to be positive otherwise. Returns W: the rows, turned around
+    where needed; a: the output weights. Shapes: W (k, d), slope (d,), a (k,).
 
     Examples
     --------
@@ -61,15 +44,7 @@ def read_outputs(
 def invert_rows(B: Array) -> Array:
     """Return the unit rows of the transposed (pseudo-)inverse, which are those of the truth at a minimum of F.
 
-    Parameters
-    ----------
-    B : ndarray of shape (k, d)
-        A minimiser of F or F_δ.
-
-    Returns
-    -------
-    ndarray of shape (k, d)
-        Unit rows.
+    Shapes: B (k, d), result (k, d).
 
     Examples
     --------

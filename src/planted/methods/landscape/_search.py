@@ -48,59 +48,27 @@ PRESUMED_KAPPA = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing was tried.
+    """Why nothing was tried."""
 
-    Parameters
-    ----------
-    outcome : Outcome
-        The outcome.
-    evidence : Evidence
-        The line that failed.
-    detail : str
-        The reason as a sentence.
-    """
-
-    outcome: Outcome
-    evidence: Evidence
-    detail: str
+    outcome: Outcome  # the outcome
+    evidence: Evidence  # the line that failed
+    detail: str  # the reason as a sentence
 
 
 @dataclass(slots=True)
 class LandscapeSearch:
-    """What is known on the way: the data, T₂ and T₄, every candidate so far.
+    """What is known on the way: the data, T₂ and T₄, every candidate so far."""
 
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem, not centred.
-    options : dict
-        Options of the method.
-    requires : Requirements
-        Its card.
-    frame : ndarray of shape (d, d)
-        z = x @ frame is whitened.
-    target, objective
-        T₂ and T₄, and what is descended.
-    n_hidden : int
-        Number of units.
-    best : Refinement or None
-        The best candidate.
-    evidence : list of Evidence
-        Lines so far.
-    trace : list of dict
-        One line per start.
-    """
-
-    problem: Problem
-    options: dict[str, Any]
-    requires: Requirements
-    frame: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    target: SampleTarget | None = None
+    problem: Problem  # the standardised problem, not centred
+    options: dict[str, Any]  # options of the method
+    requires: Requirements  # its card
+    frame: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (d, d): z = x @ frame is whitened
+    target: SampleTarget | None = None  # T₂ and T₄, and what is descended
     objective: Objective | None = None
-    n_hidden: int = 0
-    best: Refinement | None = None
-    evidence: list[Evidence] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    n_hidden: int = 0  # number of units
+    best: Refinement | None = None  # the best candidate
+    evidence: list[Evidence] = field(default_factory=list)  # lines so far
+    trace: list[dict[str, Any]] = field(default_factory=list)  # one line per start
 
     @property
     def activation(self) -> ScalarActivation:
@@ -110,10 +78,7 @@ class LandscapeSearch:
     def check_inputs(self) -> Failure | None:
         """Check what needs one pass: one output, samples, x about zero in every direction; whiten (step 1).
 
-        Returns
-        -------
-        Failure or None
-            The first assumption that does not hold.
+        Returns the first assumption that does not hold.
         """
         problem = self.problem
         n, d = problem.n_samples, problem.n_features
@@ -149,10 +114,7 @@ class LandscapeSearch:
     def prepare_objective(self) -> Failure | None:
         """Fit the low degrees, read k and the signs of a from T₂, set the objective up (step 2).
 
-        Returns
-        -------
-        Failure or None
-            The first assumption that does not hold.
+        Returns the first assumption that does not hold.
         """
         self.problem.progress("fitting the low degrees", float("nan"))
         target = self._target_in(self.frame)
@@ -226,10 +188,7 @@ class LandscapeSearch:
     def candidate(self) -> TwoLayerNetwork:
         """Descend from random rows and read a network off the minimum (steps 3 and 4).
 
-        Returns
-        -------
-        TwoLayerNetwork
-            In the units of the standardised problem.
+        Returns in the units of the standardised problem.
         """
         assert self.objective is not None and self.target is not None
         name, rng = self.objective.name, self.problem.rng
@@ -279,13 +238,7 @@ class LandscapeSearch:
         return self.best is not None and self.best.cost <= EXACT_RESIDUAL**2 * self._some_rows_count()
 
     def finish(self) -> Recovery:
-        """Judge the best candidate, refined on all rows unless it is exact already (step 6).
-
-        Returns
-        -------
-        Recovery
-            The record.
-        """
+        """Judge the best candidate, refined on all rows unless it is exact already (step 6)."""
         assert self.best is not None
         problem = self.problem
         start = problem.scaling.in_order(self.best.network)
@@ -322,18 +275,7 @@ class LandscapeSearch:
         )
 
     def refusal(self, failure: Failure) -> Recovery:
-        """Return the record of a search that was not begun.
-
-        Parameters
-        ----------
-        failure : Failure
-            The reason.
-
-        Returns
-        -------
-        Recovery
-            The record, without a network.
-        """
+        """Return the record of a search that was not begun."""
         lines = [line for line in self.evidence if line is not failure.evidence]
         return without_network(
             self.problem,
@@ -345,13 +287,7 @@ class LandscapeSearch:
         )
 
     def interrupted(self) -> Recovery:
-        """Return the best so far.
-
-        Returns
-        -------
-        Recovery
-            The record, ``STOPPED_EARLY``.
-        """
+        """Return the best so far."""
         text = f"Interrupted after {len(self.trace)} start(s)."
         reason = Unavailable("The search was interrupted.")
         return self._record(Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, reason))

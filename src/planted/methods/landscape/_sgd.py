@@ -37,65 +37,32 @@ FIRST_BATCH = 32 * PART  # samples of the low-degree fit
 
 @dataclass(frozen=True, slots=True)
 class FreshSamples:
-    """A network with standard normal inputs, to draw from.
+    """A network with standard normal inputs, to draw from."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights.
-    a : ndarray of shape (k,)
-        Output weights.
-    activation : ScalarActivation
-        The activation.
-    noise : float
-        Standard deviation of the noise.
-    degree : {0, 1, 2}
-        Degree of a least-squares fit to a first batch that is taken from all outputs; 0 for the outputs themselves.
-    """
-
-    W: Array
-    a: Array
-    activation: ScalarActivation
-    noise: float = 0.0
+    W: Array  # (k, d): hidden weights
+    a: Array  # (k,): output weights
+    activation: ScalarActivation  # the activation
+    noise: float = 0.0  # standard deviation of the noise
+    # Degree of a least-squares fit to a first batch that is taken from all outputs; 0 for the outputs themselves.
     degree: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Steps of one size.
+    """Steps of one size."""
 
-    Parameters
-    ----------
-    steps : int
-        How many.
-    rate : float
-        Step size of W.
-    rate_outputs : float
-        Step size of a.
-    """
-
-    steps: int
-    rate: float
-    rate_outputs: float
+    steps: int  # how many
+    rate: float  # step size of W
+    rate_outputs: float  # step size of a
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training as it goes.
+    """A training as it goes."""
 
-    Parameters
-    ----------
-    step : int
-        Steps made.
-    W : ndarray of shape (k, d)
-        Hidden weights.
-    a : ndarray of shape (k,)
-        Output weights.
-    """
-
-    step: int
-    W: Array
-    a: Array
+    step: int  # steps made
+    W: Array  # (k, d): hidden weights
+    a: Array  # (k,): output weights
 
 
 def train_on_fresh_samples(
@@ -113,33 +80,8 @@ def train_on_fresh_samples(
 ) -> Iterator[Training]:
     """Train on fresh samples; yields the state at regular steps, from any of which it can be taken up again.
 
-    Parameters
-    ----------
-    truth : FreshSamples
-        The network that is sampled.
-    objective : {"l2", "f'", "G"}
-        What is minimised.
-    start : Training
-        Where to start or go on.
-    schedule : tuple of Stage
-        The step sizes, in order.
-    batch_size : int
-        Samples per step.
-    record_every : int
-        Steps between the states that are yielded; the samples of such a stretch have a stream of their own.
-    seed : int
-        Seed of the samples.
-    weights : tuple of float
-        μ and λ of G.
-    device : str
-        A PyTorch device.
-    precision : {"float32", "float64"}
-        Precision of the training.
-
-    Yields
-    ------
-    Training
-        The state after each stretch.
+    `record_every`: steps between the states that are yielded; the samples of such a stretch have a stream of their
+    own. Yields the state after each stretch.
     """
     torch = _import_torch()
     if precision not in ("float32", "float64"):

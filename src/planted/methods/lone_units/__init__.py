@@ -136,17 +136,7 @@ def recover_lone_units(
 def parallel_groups(Y: Array, rng: np.random.Generator) -> list[IntArray]:
     """Group rows that are positive multiples of each other (steps 1 and 2).
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, m)
-        Rows; those that are zero belong to no group.
-    rng : numpy.random.Generator
-        Projections by which directions are sorted.
-
-    Returns
-    -------
-    list of ndarray
-        Row numbers of every group of at least two, largest first.
+    Returns row numbers of every group of at least two, largest first. Shapes: Y (n, m).
 
     Examples
     --------
@@ -262,19 +252,8 @@ def _need_of_missing(search: ExactSearch, lone: _Lone, wanted: int) -> int:
 def predict_lone_samples(W: Array, rng: np.random.Generator) -> tuple[int, float]:
     """Predict the samples needed from a measured W.
 
-    Parameters
-    ----------
-    W : ndarray of shape (k, d)
-        Hidden weights in the user's units.
-    rng : numpy.random.Generator
-        Draws normal inputs.
-
-    Returns
-    -------
-    need : int
-        ``(d + 2)`` over the estimated probability that the rarest unit is alone.
-    condition : float
-        Condition number of W with unit rows.
+    Returns need: ``(d + 2)`` over the estimated probability that the rarest unit is alone; condition: condition
+    number of W with unit rows. Shapes: W (k, d).
     """
     d = W.shape[1]
     rows = W / np.linalg.norm(W, axis=1, keepdims=True)

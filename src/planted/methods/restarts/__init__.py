@@ -142,19 +142,7 @@ def recover_restarts(
 def search_from(run: Run, first: Attempt | None, *, n_restarts: int) -> Recovery:
     """Judge an attempt that another method has made, then go on as this one does.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    first : Attempt or None
-        The attempt that is judged first.
-    n_restarts : int
-        Largest number of further attempts.
-
-    Returns
-    -------
-    Recovery
-        The record, as of `recover_restarts`.
+    Returns the record, as of `recover_restarts`.
     """
     try:
         return _widen(run, _recover(run, n_restarts, "auto", first), n_restarts, "auto")

@@ -52,37 +52,15 @@ BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class PatternUnits:
-    """Units found among sign patterns.
+    """Units found among sign patterns."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (found, d)
-        Hidden weights, one unit per row, distinct.
-    candidates : int
-        Patterns whose rows off S leave a vector of the span.
-    undetermined : int
-        Patterns that hold more than one unit: the samples do not determine its weights.
-    """
-
-    W: Array
-    candidates: int
-    undetermined: int
+    W: Array  # (found, d): hidden weights, one unit per row, distinct
+    candidates: int  # patterns whose rows off S leave a vector of the span
+    undetermined: int  # patterns that hold more than one unit: the samples do not determine its weights
 
 
 def count_patterns(n: int, k: int) -> int:
     """Return (1), the number of sign patterns of a k-dimensional subspace of R^n in general position.
-
-    Parameters
-    ----------
-    n : int
-        Samples.
-    k : int
-        Dimension.
-
-    Returns
-    -------
-    int
-        The number of cells.
 
     Examples
     --------
@@ -95,17 +73,8 @@ def count_patterns(n: int, k: int) -> int:
 def enumerate_patterns(Q: Array, *, progress: Progress | None = None) -> BoolArray:
     """List the sign patterns of the vectors Q u (Lemma 1).
 
-    Parameters
-    ----------
-    Q : ndarray of shape (n, k)
-        Basis of the subspace, k at least one.
-    progress : callable, optional
-        Told about patterns found.
-
-    Returns
-    -------
-    ndarray of bool, shape (count, n)
-        Distinct patterns, true where Q u is positive; rows of zeros are never positive.
+    Returns distinct patterns, true where Q u is positive; rows of zeros are never positive. Shapes: Q (n, k), result
+    (count, n).
 
     Examples
     --------
@@ -125,21 +94,7 @@ def units_of_patterns(
 ) -> PatternUnits:
     """Find every ReLU unit that lies in the span, pattern by pattern (Algorithms 1 and 2).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Q : ndarray of shape (n, k)
-        Orthonormal basis of the column space of the outputs.
-    patterns : ndarray of bool, shape (count, n)
-        Sign patterns of the span.
-    progress : callable, optional
-        Told about patterns examined.
-
-    Returns
-    -------
-    PatternUnits
-        All units.
+    Shapes: X (n, d), Q (n, k), patterns (count, n).
     """
     k = Q.shape[1]
     products = (Q[:, :, None] * Q[:, None, :]).reshape(len(Q), -1)

@@ -38,17 +38,7 @@ BIAS_TOL = 1e-6  # a unit of unit-norm w whose bias is larger does not belong to
 def kernel_slope(X: Array, Y: Array) -> Slope:
     """Estimate B with the even part of y as a random function.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-
-    Returns
-    -------
-    Slope
-        The estimate; its edge is that of noiseless data.
+    Returns the estimate; its edge is that of noiseless data. Shapes: X (n, d), Y (n, m).
     """
     n = len(X)
     norms = np.linalg.norm(X, axis=1)
@@ -66,23 +56,7 @@ def recover_from_rows(
 ) -> Spectral:
     """Read the network from the samples' own detector rows.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    Y : ndarray of shape (n, m)
-        Outputs, noiseless.
-    n_hidden : int
-        Number of units k.
-    slope : Slope
-        An estimate of B.
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-
-    Returns
-    -------
-    Spectral
-        The network, not refined.
+    Shapes: X (n, d), Y (n, m).
     """
     P, B = slope.output_map(n_hidden), slope.truncated(n_hidden)
     y, q = Y @ P.T, X @ (P @ B).T / 2
@@ -94,19 +68,7 @@ def recover_from_rows(
 def network_of_rows(X: Array, Y: Array, W: Array) -> TwoLayerNetwork:
     """Put least-squares output weights on hidden rows.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    Y : ndarray of shape (n, m)
-        Outputs.
-    W : ndarray of shape (k, d)
-        Hidden weights.
-
-    Returns
-    -------
-    TwoLayerNetwork
-        The network, rows of W of unit norm.
+    Returns the network, rows of W of unit norm. Shapes: X (n, d), Y (n, m), W (k, d).
     """
     norms = np.linalg.norm(W, axis=1, keepdims=True)
     W = W / np.where(norms > 0, norms, 1.0)
@@ -119,23 +81,8 @@ def bootstrap_exactly(
 ) -> TwoLayerNetwork | None:
     """Make an approximate network exact on noiseless rows: Corollary 5 of [BJW18]_ through pursuit.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Standardised inputs.
-    Y : ndarray of shape (n, m)
-        Outputs, noiseless.
-    network : TwoLayerNetwork
-        The approximation.
-    rng : numpy.random.Generator
-        Draws further starts where the approximation leads to no unit.
-    max_starts : int
-        Largest number of further starts.
-
-    Returns
-    -------
-    TwoLayerNetwork or None
-        The network, or None when not all units were found.
+    `rng`: draws further starts where the approximation leads to no unit. Returns the network, or None when not all
+    units were found. Shapes: X (n, d), Y (n, m).
     """
     k = network.n_hidden
     Q, _ = column_space(Y)

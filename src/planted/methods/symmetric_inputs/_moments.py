@@ -56,21 +56,12 @@ GRADIENT_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Spectral:
-    """A network read from moments.
+    """A network read from moments."""
 
-    Parameters
-    ----------
-    network : TwoLayerNetwork
-        The network, rows of W of unit norm.
-    detector_values : ndarray of shape (k(k+1)/2,)
-        Singular values of the detector T, descending; the last k belong to the null space.
-    residual : float
-        What the joint diagonalisation left over, relative.
-    """
-
-    network: TwoLayerNetwork
+    network: TwoLayerNetwork  # the network, rows of W of unit norm
+    # (k(k+1): singular values of the detector T, descending; the last k belong to the null space.
     detector_values: Array
-    residual: float
+    residual: float  # what the joint diagonalisation left over, relative
 
     @property
     def gap(self) -> float:
@@ -93,25 +84,8 @@ def recover_from_moments(
 ) -> Spectral:
     """Read the network from moments of samples or of a law.
 
-    Parameters
-    ----------
-    moments : PairMoments
-        The moments.
-    n_hidden : int
-        Number of units k, at most min(d, m).
-    variant : {"efficient", "practical", "paper"}
-        Which of the three pipelines.
-    noisy : bool
-        Whether the detector is the covariance (Algorithm 3) or the plain moment (Algorithm 2).
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-    slope : Slope, optional
-        An estimate of B for the efficient variant, which makes its own if there is none.
-
-    Returns
-    -------
-    Spectral
-        The network, not refined.
+    `noisy`: whether the detector is the covariance (Algorithm 3) or the plain moment (Algorithm 2). `slope`: an
+    estimate of B for the efficient variant, which makes its own if there is none.
     """
     if variant == "efficient":
         slope = slope or controlled_slope(moments, n_hidden)
@@ -124,19 +98,7 @@ def recover_from_moments(
 def null_matrices(T: Array, n_hidden: int) -> tuple[Array, Array]:
     """Return the k symmetric matrices on which the detector is smallest (step 5 of Algorithms 2 and 3).
 
-    Parameters
-    ----------
-    T : ndarray of shape (p, k(k+1)/2)
-        The detector, acting on svec(U).
-    n_hidden : int
-        Number of units k.
-
-    Returns
-    -------
-    matrices : ndarray of shape (k, k, k)
-        The matrices.
-    values : ndarray of shape (k(k+1)/2,)
-        All singular values, descending.
+    Returns matrices: the matrices; values: all singular values, descending. Shapes: T (p, k(k+1).
     """
     columns = T.shape[1]
     triangle = linalg.qr(T, mode="r", check_finite=False)[0][:columns] if len(T) > columns else T
@@ -147,21 +109,7 @@ def null_matrices(T: Array, n_hidden: int) -> tuple[Array, Array]:
 def separate_outputs(matrices: Array, mean: Array, *, rng: np.random.Generator) -> tuple[Array, float]:
     """Return rows z_i with z_i'y a pure neuron, from a basis of the null space, by UWEDGE.
 
-    Parameters
-    ----------
-    matrices : ndarray of shape (k, k, k)
-        Basis of the null space.
-    mean : ndarray of shape (k,)
-        Mean of the mapped outputs, which fixes the signs.
-    rng : numpy.random.Generator
-        Starts the joint diagonalisation.
-
-    Returns
-    -------
-    Z : ndarray of shape (k, k)
-        Unit rows.
-    residual : float
-        Relative energy left over.
+    Returns Z: unit rows; residual: relative energy left over. Shapes: matrices (k, k, k), mean (k,).
     """
     found = diagonalise_by_congruence(matrices, rng)
     return _positive_rows(found.Z.T, mean), found.residual

@@ -27,27 +27,13 @@ ROWS_PER_CONTROL = 2  # samples for every control variable below which the plain
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """B = A W with the decomposition that shows its rank.
+    """B = A W with the decomposition that shows its rank."""
 
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        Twice the regression of y on x.
-    left : ndarray of shape (m, r)
-        Left singular vectors of B C^½.
-    values : ndarray of shape (r,)
-        Its singular values.
-    right : ndarray of shape (r, d)
-        Right singular vectors times C^-½: B is ``left @ diag(values) @ right``.
-    edge : float
-        What noise alone would give for the largest singular value, and some.
-    """
-
-    B: Array
-    left: Array
-    values: Array
-    right: Array
-    edge: float
+    B: Array  # (m, d): twice the regression of y on x
+    left: Array  # (m, r): left singular vectors of B C^½
+    values: Array  # (r,): its singular values
+    right: Array  # (r, d): right singular vectors times C^-½: B is ``left @ diag(values) @ right``
+    edge: float  # what noise alone would give for the largest singular value, and some
 
     @property
     def rank(self) -> int:
@@ -55,62 +41,27 @@ class Slope:
         return int((self.values > self.edge).sum())
 
     def is_of_rank(self, k: int) -> bool:
-        """Return whether k singular values are above rounding, be it noise or not.
-
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        bool
-            Whether B has that rank.
-        """
+        """Return whether k singular values are above rounding, be it noise or not."""
         return k <= len(self.values) and bool(self.values[k - 1] > RANK_TOL * self.values[0])
 
     def input_directions(self, k: int) -> Array:
         """Return an orthonormal basis of the row space of the best rank-k B.
 
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (d, k)
-            The basis.
+        Shapes: result (d, k).
         """
         return np.asarray(linalg.qr(self.right[:k].T, mode="economic", check_finite=False)[0])
 
     def output_map(self, k: int) -> Array:
         """Return the map that projects y to the column space of the best rank-k B and whitens B C B'.
 
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (k, m)
-            The map.
+        Shapes: result (k, m).
         """
         return np.asarray(self.left[:, :k].T / self.values[:k, None])
 
     def truncated(self, k: int) -> Array:
         """Return the best rank-k B.
 
-        Parameters
-        ----------
-        k : int
-            The rank.
-
-        Returns
-        -------
-        ndarray of shape (m, d)
-            The matrix.
+        Shapes: result (m, d).
         """
         return np.asarray(self.left[:, :k] * self.values[:k] @ self.right[:k])
 
@@ -118,17 +69,7 @@ class Slope:
 def learn_single_unit(C: Array, v: Array) -> Array:
     """Return w = 2 C⁻¹ v for y = σ(w'x), C = E[x x'], v = E[y x]: Algorithm 1.
 
-    Parameters
-    ----------
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    v : ndarray of shape (d,) or (k, d)
-        Products of output and inputs, one row for each output.
-
-    Returns
-    -------
-    ndarray of shape (d,) or (k, d)
-        The weights; of least norm when inputs are collinear.
+    Shapes: C (d, d), v (d,), result (d,).
     """
     inverse = inverse_roots(C)[1]
     return np.asarray(2.0 * v @ inverse @ inverse)
@@ -137,21 +78,7 @@ def learn_single_unit(C: Array, v: Array) -> Array:
 def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> Slope:
     """Decompose a slope in the metric of the inputs.
 
-    Parameters
-    ----------
-    B : ndarray of shape (m, d)
-        The slope.
-    C : ndarray of shape (d, d)
-        Second moments of the inputs.
-    residual_variance : float
-        Variance of what the regression left, per output.
-    count : float
-        Number of samples.
-
-    Returns
-    -------
-    Slope
-        The slope with its rank.
+    Returns the slope with its rank. Shapes: B (m, d), C (d, d).
     """
     root, inverse = inverse_roots(C)
     left, values, right = linalg.svd(B @ root, full_matrices=False, check_finite=False)
@@ -160,20 +87,7 @@ def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> S
 
 
 def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
-    """Estimate B with even functions of x held fixed, as far as the number of samples allows.
-
-    Parameters
-    ----------
-    moments : PairMoments
-        The moments.
-    n_hidden : int or None
-        Number of units; found from the rank of B if None.
-
-    Returns
-    -------
-    Slope
-        The estimate.
-    """
+    """Estimate B with even functions of x held fixed, as far as the number of samples allows."""
     joint = moments.joint()
     slope = _plain_slope(moments)
     d = slope.B.shape[1]
@@ -204,15 +118,7 @@ def _plain_slope(moments: PairMoments) -> Slope:
 def inverse_roots(C: Array) -> tuple[Array, Array]:
     """Return C^½ and its pseudo-inverse; directions without variance get none.
 
-    Parameters
-    ----------
-    C : ndarray of shape (d, d)
-        Positive semi-definite.
-
-    Returns
-    -------
-    tuple of ndarray
-        C^½ and its pseudo-inverse.
+    Shapes: C (d, d).
     """
     values, vectors = linalg.eigh(C, check_finite=False)
     keep = values > COLLINEAR * max(values[-1], 0.0)

@@ -62,17 +62,7 @@ class SymmetryTest:
 def symmetry_test(blocks: RowBlocks, *, distinct: float = 1.0) -> SymmetryTest:
     """Test whether x and -x are equally likely, one pass.
 
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The data; outputs are not looked at.
-    distinct : float
-        Share of distinct rows: repeated rows are no further evidence.
-
-    Returns
-    -------
-    SymmetryTest
-        The result.
+    `distinct`: share of distinct rows: repeated rows are no further evidence.
     """
     total = accumulate(blocks, _odd_moments)
     d = len(total.mean) // 2
@@ -92,17 +82,7 @@ def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evi
     other hand, look like one when the second singular value of their part, about the angle times half their output weights,
     drowns in noise.
 
-    Parameters
-    ----------
-    moments : SampleMoments
-        The data.
-    network : TwoLayerNetwork
-        The refined network.
-
-    Returns
-    -------
-    tuple of Evidence
-        The rank of A W above noise, and the angle below which two units would look like one.
+    Returns the rank of A W above noise, and the angle below which two units would look like one.
     """
     C, _ = second_moments(moments.joint(), network.n_features)
     estimate = moments.slope_beside(network.W)
@@ -115,22 +95,7 @@ def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evi
 
 
 def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) -> tuple[Evidence, ...]:
-    """Measure the quantities of Theorem 7 and Lemma 14 at a network.
-
-    Parameters
-    ----------
-    problem : Problem
-        The standardised problem.
-    network : TwoLayerNetwork
-        The network found, rows of W of unit norm.
-    gap : float
-        Gap of the detector that was used.
-
-    Returns
-    -------
-    tuple of Evidence
-        The numbers.
-    """
+    """Measure the quantities of Theorem 7 and Lemma 14 at a network."""
     X, Y = problem.X[:THEORY_ROWS], problem.Y[:THEORY_ROWS]
     W, A, k = network.W, network.A, network.n_hidden
     rows = RowBlocks.from_arrays(X, Y)

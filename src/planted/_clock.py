@@ -1,8 +1,8 @@
-"""A time budget that long work can notice.
+"""Stopping before the end: a time budget that long work can notice, and a request that anyone may make.
 
-`time_budget` sets a deadline for everything called inside it; `check_time` raises `OutOfTime` once it has passed. Every read
-of a block of rows and every batch of starts checks it, so work ends within a block or a batch. `OutOfTime` derives from
-`KeyboardInterrupt` on purpose: what returns the best so far on Ctrl-C does the same when time is up.
+`time_budget` sets a deadline for everything called inside it; `check_time` raises `StopRequested` once it has passed. Every
+read of a block of rows and every batch of starts checks it, so work ends within a block or a batch. A `progress` callback
+may raise `StopRequested` too. Public entries turn it into an outcome; Ctrl-C stays `KeyboardInterrupt`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,30 @@ from time import monotonic
 
 from planted.outcomes import BadInputError
 
-__all__ = ["OutOfTime", "check_time", "time_budget"]
+__all__ = ["StopRequested", "check_time", "time_budget"]
 
 _DEADLINE: ContextVar[float] = ContextVar("planted_deadline", default=float("inf"))
 
 
-class OutOfTime(KeyboardInterrupt):
-    """The time budget is used up."""
+class StopRequested(Exception):  # a request, not an error
+    """Work is to end now with what it has: the time budget is used up, or a progress callback says so."""
+
+    def __init__(self, reason: str = "it was asked to stop") -> None:
+        super().__init__(reason)
 
 
 @contextmanager
 def time_budget(seconds: float | None) -> Iterator[None]:
-    """Limit the time of what runs inside; budgets nest, the earliest deadline counts.
+    """Limit the time of what runs inside; budgets nest, the earliest deadline counts. None is no limit.
 
     Examples
     --------
     >>> with time_budget(0.0):
     ...     try:
     ...         check_time()
-    ...     except OutOfTime:
-    ...         print("time is up")
-    time is up
+    ...     except StopRequested as stop:
+    ...         print(stop)
+    the time budget is used up
     """
     if seconds is not None and not seconds >= 0:
         raise BadInputError(f"budget_seconds={seconds}; expected a number of seconds, zero or more, or None")
@@ -47,6 +50,6 @@ def time_budget(seconds: float | None) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise `OutOfTime` if the deadline of the enclosing `time_budget` has passed."""
+    """Raise `StopRequested` if the deadline of the enclosing `time_budget` has passed."""
     if monotonic() >= _DEADLINE.get():
-        raise OutOfTime("the time budget is used up")
+        raise StopRequested("the time budget is used up")

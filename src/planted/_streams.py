@@ -9,14 +9,12 @@ is changed. A `numpy.random.Generator` handed in is advanced by one draw for eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from planted._typing import Seed
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["data_streams", "seed_entropy", "solver_streams"]
+__all__ = ["copy_stream", "data_streams", "seed_entropy", "seed_root", "solver_streams"]
 
 # Spawn keys of the two domains: the ASCII codes of "data" and "solv", far from the small numbers that
 # `SeedSequence.spawn` hands out, so that children spawned by a user cannot coincide with them.
@@ -70,21 +68,40 @@ def seed_entropy(seed: Seed) -> int | None:
     return int(seed)
 
 
+def seed_root(seed: Seed) -> np.random.SeedSequence:
+    """Return a seed sequence that gives the streams of a seed, again and again.
+
+    A generator is advanced once, here; the streams made from it directly would be others each time.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> root = seed_root(rng)
+    >>> [stream.integers(100) for stream in solver_streams(root, 2) + solver_streams(root, 2)[:1]][::2]
+    [71, 71]
+    """
+    _check_seed(seed)
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, np.random.Generator):
+        # 128 bits, as many as SeedSequence takes from the system when it is given nothing.
+        return np.random.SeedSequence([int(word) for word in seed.integers(0, 2**32, size=4)])
+    return np.random.SeedSequence(None if seed is None else int(seed))
+
+
+def copy_stream(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator in the same state, independent of the first."""
+    twin = np.random.default_rng(0)
+    twin.bit_generator.state = rng.bit_generator.state
+    return twin
+
+
 def _spawn_streams(seed: Seed, n: int, domain: int) -> tuple[np.random.Generator, ...]:
     """Spawn ``n`` generators below the key ``domain``."""
-    _check_seed(seed)
     if n < 0:
         raise BadInputError(f"n={n} streams were asked for; expected zero or more")
-    entropy: int | Sequence[int] | None
-    parent_key: tuple[int, ...] = ()
-    if isinstance(seed, np.random.SeedSequence):
-        entropy, parent_key = seed.entropy, tuple(seed.spawn_key)
-    elif isinstance(seed, np.random.Generator):
-        # 128 bits, as many as SeedSequence takes from the system when it is given nothing.
-        entropy = [int(word) for word in seed.integers(0, 2**32, size=4)]
-    else:
-        entropy = None if seed is None else int(seed)
-    root = np.random.SeedSequence(entropy, spawn_key=(*parent_key, domain))
+    parent = seed_root(seed)
+    root = np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, domain))
     return tuple(np.random.default_rng(child) for child in root.spawn(n))
 
 

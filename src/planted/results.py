@@ -19,10 +19,11 @@ import scipy
 
 from planted._typing import Array, Json
 from planted._version import __version__
+from planted.checks import Check
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
-__all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty"]
+__all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
 
 SCHEMA_VERSION = 1
 _COMPARISONS = {">=", "<=", ">", "<", "==", "info"}
@@ -44,10 +45,12 @@ class Evidence:
         One of ``>=``, ``<=``, ``>``, ``<``, ``==`` or ``info``.
     equation : str
         Where the requirement comes from.
+    key : Check
+        What the line is about, for programs: texts may change, keys do not.
 
     Examples
     --------
-    >>> Evidence("samples", 120, 90, ">=").passed
+    >>> Evidence("samples", 120, 90, ">=", key=Check.SAMPLES).passed
     True
     """
 
@@ -56,6 +59,7 @@ class Evidence:
     required: float = float("nan")
     comparison: str = "info"
     equation: str = ""
+    key: Check = field(default=Check.NOTE, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.comparison not in _COMPARISONS:
@@ -73,6 +77,12 @@ class Evidence:
             "==": measured == required,
             "info": True,
         }[self.comparison]
+
+    @property
+    def shortfall(self) -> str:
+        """What was measured and what was needed, in words."""
+        source = f" ({self.equation})" if self.equation else ""
+        return f"{self.name}: {self.measured:.4g}, needed {self.comparison} {self.required:.4g}{source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,22 @@ class Uncertainty:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome with everything that led to it; `Recovery` is a verdict with its network and where it came from."""
+
+    outcome: Outcome
+    guarantee: Guarantee
+    evidence: tuple[Evidence, ...]
+    detail: str  # the reason in one sentence
+    uncertainty: Uncertainty | Unavailable  # in the user's units
+
+    @classmethod
+    def refusal(cls, outcome: Outcome, detail: str, *evidence: Evidence) -> Verdict:
+        """Return the verdict of a method that has no network to show."""
+        return cls(outcome, Guarantee.NONE, evidence, detail, Unavailable("There is no network."))
+
+
+@dataclass(frozen=True, slots=True)
 class Requirements:
     """What a method needs of the data; read by the docs, `diagnose` and the error texts.
 
@@ -140,6 +166,12 @@ class Requirements:
         ``samples_needed(d, k, m, is_noisy)``: about how many samples the method needs; the information limit if omitted.
     tries_anyway : bool
         Whether ``method="auto"`` tries the method with fewer samples than it needs: its certificate decides then.
+    order : int
+        Place among the methods that ``method="auto"`` tries: cheap and exact ones first.
+    form : str
+        How its data are prepared: ``"centred"``, ``"uncentred"`` or ``"clipped"``.
+    takes_weights : bool
+        Whether it can weigh rows.
     """
 
     method: str
@@ -154,6 +186,9 @@ class Requirements:
     reference: str
     samples_needed: Callable[[int, int, int, bool], float] | None = None
     tries_anyway: bool = True
+    order: int = 100
+    form: str = "centred"
+    takes_weights: bool = False
 
     def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:
         """Predict how many samples the method needs.
@@ -251,6 +286,8 @@ class Recovery:
         The measured reason behind the outcome, as a sentence.
     trace : tuple of mapping
         What happened to each candidate, in order.
+    held_out_mse : float, optional
+        Mean squared error on rows that the fit did not see, where the method has measured one; in the outputs' own units.
     """
 
     network: TwoLayerNetwork | None
@@ -262,6 +299,27 @@ class Recovery:
     provenance: Provenance
     detail: str = ""
     trace: tuple[Mapping[str, Any], ...] = ()
+    held_out_mse: float | None = None
+
+    def find(self, key: Check) -> tuple[Evidence, ...]:
+        """Return the lines of evidence about one thing.
+
+        Parameters
+        ----------
+        key : Check
+            What they are about.
+
+        Returns
+        -------
+        tuple of Evidence
+            The lines, in order; empty if there is none.
+        """
+        return tuple(item for item in self.evidence if item.key is key)
+
+    @property
+    def failed(self) -> tuple[Evidence, ...]:
+        """The lines of evidence that do not hold."""
+        return tuple(item for item in self.evidence if not item.passed)
 
     def __str__(self) -> str:
         lines = [f"{self.outcome.name}  ({self.provenance.algorithm}; guarantee {self.guarantee.value})"]
@@ -328,7 +386,7 @@ class Recovery:
                     name: getattr(item, name)
                     for name in ("name", "measured", "required", "comparison", "equation")
                 }
-                | {"passed": item.passed}
+                | {"key": item.key.value, "passed": item.passed}
                 for item in self.evidence
             ],
             "uncertainty": uncertainty,
@@ -337,6 +395,7 @@ class Recovery:
             | {"shape": list(self.provenance.shape)},
             "detail": self.detail,
             "trace": [dict(item) for item in self.trace],
+            "held_out_mse": self.held_out_mse,
         }
 
     @classmethod
@@ -377,6 +436,7 @@ class Recovery:
             provenance=Provenance(**(record["provenance"] | {"shape": tuple(record["provenance"]["shape"])})),
             detail=record["detail"],
             trace=tuple(record["trace"]),
+            held_out_mse=record.get("held_out_mse"),
         )
 
 
@@ -385,4 +445,5 @@ def _evidence_from(item: Mapping[str, Any]) -> Evidence:
     measured, required = (
         float("nan") if item[name] is None else item[name] for name in ("measured", "required")
     )
-    return Evidence(item["name"], measured, required, item["comparison"], item["equation"])
+    key = Check(item.get("key", Check.NOTE.value))  # records of 0.1 have none
+    return Evidence(item["name"], measured, required, item["comparison"], item["equation"], key=key)

@@ -24,10 +24,10 @@ from planted.certificates._exact import RESIDUAL_TOL, certify_noiseless
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import (
     RowChecks,
-    Verdict,
     check_rows_against,
     degrees_of_freedom,
 )
+from planted.results import Verdict
 
 __all__ = [
     "RESIDUAL_TOL",

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, BoolArray
+from planted.checks import Check
 from planted.linalg import svec_outer
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
@@ -43,7 +44,7 @@ def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork
     counts = is_wrong.sum(axis=0)
     tested = is_wrong[:, (counts > 0) & (counts < len(X))].astype(np.float64)
     if not tested.shape[1]:
-        return Evidence(NAME, 1.0, LEVEL, ">=", "no label is wrong")
+        return Evidence(NAME, 1.0, LEVEL, ">=", "no label is wrong", key=Check.WRONG_LABELS_IGNORE_INPUTS)
     Q = _features(X, network)
     freedom = len(X) - Q.shape[1]
     centred = tested - tested.mean(axis=0)
@@ -51,7 +52,14 @@ def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork
     rest = (centred**2).sum(axis=0) - explained
     ratio = explained / (Q.shape[1] - 1) / np.maximum(rest / max(freedom, 1), np.finfo(float).tiny)
     p_values = stats.f.sf(ratio, Q.shape[1] - 1, max(freedom, 1))
-    return Evidence(NAME, float(min(p_values.min() * len(p_values), 1.0)), LEVEL, ">=", "F test")
+    return Evidence(
+        NAME,
+        float(min(p_values.min() * len(p_values), 1.0)),
+        LEVEL,
+        ">=",
+        "F test",
+        key=Check.WRONG_LABELS_IGNORE_INPUTS,
+    )
 
 
 def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
@@ -67,7 +75,14 @@ def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
     chances = stats.binom.sf(sizes - 1, m, is_wrong.mean())
     p_values = np.where(crowded > 0, stats.binom.sf(crowded - 1, n, chances), 1.0)
     smallest = float(p_values.min(initial=1.0))
-    return Evidence(CROWDING, min(smallest * max(len(sizes), 1), 1.0), LEVEL, ">=", "binomial law")
+    return Evidence(
+        CROWDING,
+        min(smallest * max(len(sizes), 1), 1.0),
+        LEVEL,
+        ">=",
+        "binomial law",
+        key=Check.WRONG_LABELS_APART,
+    )
 
 
 def _features(X: Array, network: TwoLayerNetwork) -> Array:

@@ -10,7 +10,6 @@ from planted._typing import IntArray
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     RowChecks,
-    Verdict,
     both_sides,
     check_rows_against,
     degrees_of_freedom,
@@ -18,13 +17,14 @@ from planted.certificates._parts import (
     model_uncertainty,
     named_failure,
 )
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, information
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence
+from planted.results import Evidence, Verdict
 from planted.rows import RowBlocks
 
 __all__ = ["RESIDUAL_TOL", "certify_noiseless"]
@@ -122,9 +122,9 @@ def _local_evidence(
     more = sizes[1] - sizes[0]
     rank = "smallest relative singular value of the Jacobian on them" + (f" and {more} more" if more else "")
     return (
-        Evidence(exact, rows.largest_residual, RESIDUAL_TOL, "<="),
-        Evidence(count, sizes[0] * n_outputs, unknowns + 1, ">=", "unknowns + 1"),
-        Evidence(rank, local.conditioning, CONDITIONING_TOL, ">="),
+        Evidence(exact, rows.largest_residual, RESIDUAL_TOL, "<=", key=Check.RESIDUAL),
+        Evidence(count, sizes[0] * n_outputs, unknowns + 1, ">=", "unknowns + 1", key=Check.EQUATIONS),
+        Evidence(rank, local.conditioning, CONDITIONING_TOL, ">=", key=Check.JACOBIAN),
     )
 
 
@@ -151,10 +151,14 @@ def _weakest_unit(network: TwoLayerNetwork) -> Evidence:
     sizes = np.linalg.norm(network.A, axis=0)
     unit = int(np.argmin(sizes))
     name = f"output weight of unit {unit}, in output standard deviations"
-    return Evidence(name, float(sizes[unit]), WEAKEST_UNIT, ">=")
+    return Evidence(name, float(sizes[unit]), WEAKEST_UNIT, ">=", key=Check.WEAKEST_UNIT)
 
 
 def _search_evidence(rivals: int | None) -> tuple[Evidence, ...]:
     if rivals is None:
         return ()
-    return (Evidence("further units found in the column space of the outputs", rivals, 0, "=="),)
+    return (
+        Evidence(
+            "further units found in the column space of the outputs", rivals, 0, "==", key=Check.RIVAL_UNITS
+        ),
+    )

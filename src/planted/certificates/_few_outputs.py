@@ -16,6 +16,7 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted._validation import check_weights
 from planted.certificates._certificate import RESIDUAL_TOL
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
@@ -53,13 +54,18 @@ def few_outputs_evidence(
         SIDE_ROWS * (problem.n_features + 1),
         ">=",
         "2(d + 1)",
+        key=Check.RARER_SIDE,
     )
     lowest, highest = problem.X.min(axis=0), problem.X.max(axis=0)
     is_many_valued = ((lowest < problem.X) & (highest > problem.X)).any(axis=0)
     weight = np.linalg.norm(network.W[:, is_many_valued], axis=1)
     least = int(np.argmin(weight))
     values = Evidence(
-        f"weight of unit {least} on inputs with more than two values", float(weight[least]), MANY_VALUED, ">="
+        f"weight of unit {least} on inputs with more than two values",
+        float(weight[least]),
+        MANY_VALUED,
+        ">=",
+        key=Check.CONTINUOUS_INPUTS,
     )
     return sides, values
 

@@ -19,6 +19,7 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.certificates._split_units import SPLIT_NAME
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
 from planted.moments import augment
@@ -62,7 +63,14 @@ def missing_unit_evidence(
         )
         fit = refine(rows, wider, offset=offset, biases=biases, max_iter=STEPS, weights=weights)
         falls.append((base - fit.cost) / noise**2)
-    return Evidence(NAME, float(max(falls)), noise_limit(problem, LEVEL), "<=", "99 % of χ² with 2(d + m)")
+    return Evidence(
+        NAME,
+        float(max(falls)),
+        noise_limit(problem, LEVEL),
+        "<=",
+        "99 % of χ² with 2(d + m)",
+        key=Check.MISSING_UNIT,
+    )
 
 
 def noise_limit(problem: Problem, level: float) -> float:
@@ -72,7 +80,7 @@ def noise_limit(problem: Problem, level: float) -> float:
 
 def lacks_a_unit(recovery: Recovery) -> bool:
     """Return whether a recovery failed because one more unit, or one split in two, would explain more than noise."""
-    return any(item.name in (NAME, SPLIT_NAME) and not item.passed for item in recovery.evidence)
+    return any(item.key in (Check.MISSING_UNIT, Check.SPLIT_UNIT) for item in recovery.failed)
 
 
 def _promising_half_spaces(

@@ -22,6 +22,7 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.certificates._missing_unit import noise_limit
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.moments import augment
@@ -65,7 +66,12 @@ def needless_unit_evidence(
             problem.blocks, near, offset=offset, biases=biases, max_iter=STEPS_ON_ALL_ROWS, weights=weights
         ).cost
     return Evidence(
-        name, float((cost - fit.cost) / noise**2), noise_limit(problem, LEVEL), ">=", "χ² with 2(d + m)"
+        name,
+        float((cost - fit.cost) / noise**2),
+        noise_limit(problem, LEVEL),
+        ">=",
+        "χ² with 2(d + m)",
+        key=Check.NEEDLESS_UNIT,
     )
 
 
@@ -86,7 +92,9 @@ def bend_evidence(
     bends = ((network.A.T + moved) ** 2).sum(axis=1) / np.maximum(spread, np.finfo(float).tiny) / noise**2
     unit = int(np.argmin(bends))
     name = f"rise of the sum of squares when unit {unit} does not bend, in noise variances"
-    return Evidence(name, float(bends[unit]), noise_limit(problem, LEVEL), ">=", "χ² with 2(d + m)")
+    return Evidence(
+        name, float(bends[unit]), noise_limit(problem, LEVEL), ">=", "χ² with 2(d + m)", key=Check.BEND
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._needless_unit import bend_evidence, needless_unit_evidence
 from planted.certificates._parts import (
     CONDITIONING_TOL,
-    Verdict,
     both_sides,
     check_rows_against,
     degrees_of_freedom,
@@ -24,12 +23,13 @@ from planted.certificates._parts import (
 from planted.certificates._residual_sums import ResidualSums, residual_sums
 from planted.certificates._resolution import resolution_evidence
 from planted.certificates._split_units import SPLIT_NAME, split_unit_p_value
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence
+from planted.results import Evidence, Verdict
 from planted.rows import RowWeights
 
 __all__ = ["certify_noisy"]
@@ -61,12 +61,16 @@ def certify_noisy(
     rows = check_rows_against(problem.blocks, net)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     equations = rows.n_samples * net.n_outputs
-    count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns")
+    count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns", key=Check.EQUATIONS)
     floor = MIN_NOISY_ROWS + 5 * unknowns / net.n_outputs
-    enough = Evidence("samples", rows.n_samples, floor, ">=", "40 + 5 unknowns / m")
+    enough = Evidence("samples", rows.n_samples, floor, ">=", "40 + 5 unknowns / m", key=Check.SAMPLES)
     info = information(fit.sums, net, offset=offset, biases=biases)
     rank = Evidence(
-        "smallest relative singular value of the Jacobian", info.conditioning, CONDITIONING_TOL, ">="
+        "smallest relative singular value of the Jacobian",
+        info.conditioning,
+        CONDITIONING_TOL,
+        ">=",
+        key=Check.JACOBIAN,
     )
     sides = both_sides(net, rows)
     doubt = model_uncertainty(problem, fit, offset, biases)
@@ -85,11 +89,13 @@ def certify_noisy(
     bends = bend_evidence(problem, net, noise=noise, weights=weights)
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
     checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
-    level = Evidence("residual standard deviation, in output standard deviations", noise)
+    level = Evidence(
+        "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
+    )
     evidence = (level, angle, count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
-        text = "; ".join(map(_shortfall, failed)) + "."
+        text = "; ".join(item.shortfall for item in failed) + "."
         if failed == [hidden]:
             text = (
                 f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units within "
@@ -103,15 +109,11 @@ def certify_noisy(
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (level, reach, *evidence[1:]), text, doubt)
 
 
-def _shortfall(item: Evidence) -> str:
-    return f"{item.name}: {item.measured:.3g}, needed {item.comparison} {item.required:.3g}"
-
-
 def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
     """Return what the noise leaves of the error on these samples; of a network with units missing it says nothing."""
     bound = float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations)
     name = "95 % upper bound on the network's mean squared error, in output variances"
-    return Evidence(name, bound, equation="normal noise of one variance")
+    return Evidence(name, bound, equation="normal noise of one variance", key=Check.ERROR_BOUND)
 
 
 def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
@@ -119,7 +121,9 @@ def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
     residual = problem.Y - network(problem.X)
     level = np.sqrt((residual**2).mean())
     ratio = float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
-    return Evidence("median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=")
+    return Evidence(
+        "median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=", key=Check.TAILS
+    )
 
 
 def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Array, Evidence]:
@@ -128,18 +132,29 @@ def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -
     sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
     direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
     name = "largest standard error of a unit's direction (radians)"
-    return sigmas, Evidence(name, float(direction), DIRECTION_ERROR, "<=")
+    return sigmas, Evidence(name, float(direction), DIRECTION_ERROR, "<=", key=Check.DIRECTION_ERROR)
 
 
 def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
     """Return the p-values of the tests for traces of x in the residual."""
     p_value, tested = lack_of_fit(sums)
     if not tested:
-        return (Evidence("functions of x left to test the residual with", 0, 1, ">=", "F test"),)
+        return (
+            Evidence(
+                "functions of x left to test the residual with", 0, 1, ">=", "F test", key=Check.LACK_OF_FIT
+            ),
+        )
     anything = Evidence(
-        "p-value of the test for traces of x in the residual", p_value, SIGNIFICANCE, ">=", "F test"
+        "p-value of the test for traces of x in the residual",
+        p_value,
+        SIGNIFICANCE,
+        ">=",
+        "F test",
+        key=Check.LACK_OF_FIT,
     )
     p_value, unit = split_unit_p_value(sums)
     if unit < 0:
         return (anything,)
-    return anything, Evidence(SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}")
+    return anything, Evidence(
+        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}", key=Check.SPLIT_UNIT
+    )

@@ -24,13 +24,14 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import Verdict, certify_noisy, degrees_of_freedom
+from planted.certificates._certificate import certify_noisy, degrees_of_freedom
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._standard_errors import information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Unavailable, Uncertainty
+from planted.results import Evidence, Unavailable, Uncertainty, Verdict
 
 __all__ = ["certify_whitened", "sphericity_p_value"]
 
@@ -63,7 +64,9 @@ def certify_whitened(
     whitened = replace(problem, blocks=problem.blocks.map(lambda X, Y: (X, Y @ T)), Y=problem.Y @ T)
     refined = refine(whitened.blocks, _mixed(fit.network, T), offset=offset)
     judged = certify_noisy(whitened, refined, offset=offset)
-    line = Evidence("largest over smallest variance of the noise across outputs", ratio)
+    line = Evidence(
+        "largest over smallest variance of the noise across outputs", ratio, key=Check.NOISE_ACROSS_OUTPUTS
+    )
     judged = replace(
         _with_earlier(judged, verdict, line), uncertainty=_errors(problem, refined, offset, back)
     )
@@ -94,8 +97,8 @@ def _mixed(network: TwoLayerNetwork, T: Array) -> TwoLayerNetwork:
 
 def _with_earlier(judged: Verdict, earlier: Verdict, line: Evidence) -> Verdict:
     """Keep lines of the first verdict that the second does not have; one of them that failed is a doubt still."""
-    names = {item.name for item in judged.evidence}
-    kept = tuple(item for item in earlier.evidence if item.name not in names)
+    keys = {item.key for item in judged.evidence}
+    kept = tuple(item for item in earlier.evidence if item.key not in keys)
     judged = replace(judged, evidence=(*judged.evidence, line, *kept))
     if judged.outcome is Outcome.RECOVERED and not all(item.passed for item in kept):
         return replace(judged, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=earlier.detail)

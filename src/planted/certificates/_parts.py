@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, information
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = [
     "CONDITIONING_TOL",
     "RowChecks",
-    "Verdict",
     "both_sides",
     "check_rows_against",
     "degrees_of_freedom",
@@ -44,17 +43,6 @@ class RowChecks(Sums):
         """Return the checks of both sets of rows: the larger residual, the sums of the counts."""
         largest = max(self.largest_residual, other.largest_residual)
         return RowChecks(largest, self.active + other.active, self.n_samples + other.n_samples)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """An outcome with everything that led to it."""
-
-    outcome: Outcome  # the decision
-    guarantee: Guarantee  # what is proved
-    evidence: tuple[Evidence, ...]  # the numbers
-    detail: str  # the reason in one sentence
-    uncertainty: Uncertainty | Unavailable  # standard errors in the user's units
 
 
 def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks:
@@ -88,7 +76,12 @@ def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evi
     on, off = rows.active, rows.n_samples - rows.active
     return (
         Evidence(
-            "samples on which the rarest unit is on", int(on.min()), network.n_features + 2, ">=", "d + 2"
+            "samples on which the rarest unit is on",
+            int(on.min()),
+            network.n_features + 2,
+            ">=",
+            "d + 2",
+            key=Check.UNIT_ON,
         ),
         Evidence(
             "samples on which the most frequent unit is off",
@@ -96,6 +89,7 @@ def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evi
             network.n_hidden + 1,
             ">=",
             "k + 1",
+            key=Check.UNIT_OFF,
         ),
     )
 
@@ -129,7 +123,7 @@ def first_failure(checks: Sequence[Evidence]) -> str:
     """Return a sentence on the first check that fails, or nothing."""
     for item in checks:
         if not item.passed:
-            return f"{item.name}: {item.measured:.4g}, needed {item.comparison} {item.required:.4g}."
+            return f"{item.shortfall}."
     return ""
 
 

@@ -22,6 +22,7 @@ from scipy import special
 
 from planted._typing import Array
 from planted.certificates._missing_unit import LEVEL, noise_limit
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
@@ -46,14 +47,18 @@ def resolution_evidence(
     dimension = problem.n_features + int(biases)
     pairs = network.n_hidden * _chance_within(angles, dimension).sum() / 2
     return (
-        Evidence("largest angle at which two units look like one (radians)", float(angles.max())),
-        Evidence(NAME, float(pairs), HIDDEN_PAIRS, "<="),
+        Evidence(
+            "largest angle at which two units look like one (radians)",
+            float(angles.max()),
+            key=Check.HIDDEN_ANGLE,
+        ),
+        Evidence(NAME, float(pairs), HIDDEN_PAIRS, "<=", key=Check.HIDDEN_PAIRS),
     )
 
 
 def fails_by_resolution_alone(recovery: Recovery) -> bool:
     """Return whether nothing speaks against a network but that noise would hide units closer than its own."""
-    return [item.name for item in recovery.evidence if not item.passed] == [NAME]
+    return [item.key for item in recovery.failed] == [Check.HIDDEN_PAIRS]
 
 
 def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -> Array:

@@ -14,11 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array
-from planted.certificates._certificate import Verdict, certify_noisy
+from planted.certificates._certificate import certify_noisy
+from planted.checks import Check
 from planted.fitting._losses import RobustFit
 from planted.fitting._problem import Problem
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence
+from planted.results import Evidence, Verdict
 
 __all__ = ["asymmetry_evidence", "certify_with_loss"]
 
@@ -63,7 +64,7 @@ def asymmetry_evidence(residual: Array) -> Evidence:
         for signs in (np.sign(residual), far)
     ]
     name = "excess of one sign of the residual, in standard errors"
-    return Evidence(name, float(np.max(excess)), ASYMMETRY, "<=", "symmetric noise")
+    return Evidence(name, float(np.max(excess)), ASYMMETRY, "<=", "symmetric noise", key=Check.LOSS)
 
 
 def _with_symmetry(verdict: Verdict, line: Evidence) -> Verdict:
@@ -81,7 +82,9 @@ def _with_symmetry(verdict: Verdict, line: Evidence) -> Verdict:
 def _with_name(verdict: Verdict, robust: RobustFit) -> Verdict:
     """Name the loss, with the variances by which it was chosen."""
     lines = tuple(
-        Evidence(f"estimated variance under the {name} loss, over the smallest", value)
+        Evidence(
+            f"estimated variance under the {name} loss, over the smallest", value, key=Check.LOSS_VARIANCE
+        )
         for name, value in robust.efficiencies.items()
     )
     how = "chosen by the tails of the residual" if lines else "as asked for"

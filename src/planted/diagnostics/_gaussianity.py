@@ -19,6 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.results import Evidence
 
 __all__ = ["gaussianity_test"]
@@ -56,7 +57,14 @@ def gaussianity_test(X: Array, rng: np.random.Generator, *, level: float = LEVEL
     n, d = z.shape
     name = "p-value of the test that x is Gaussian"
     if d == 0 or n < d + 3:
-        return Evidence(name + " (too few rows to test)", float("nan"), level, ">=", "Mardia, simulated")
+        return Evidence(
+            name + " (too few rows to test)",
+            float("nan"),
+            level,
+            ">=",
+            "Mardia, simulated",
+            key=Check.NORMAL_INPUTS,
+        )
     observed = _departures(z)
     simulated = np.array([_departures(_whitened(rng.standard_normal((n, d)))) for _ in range(SIMULATIONS)])
     together = np.vstack([observed, simulated])
@@ -64,7 +72,7 @@ def gaussianity_test(X: Array, rng: np.random.Generator, *, level: float = LEVEL
     spread = np.median(np.abs(together - centre), axis=0)
     scores = np.abs((together - centre) / spread).max(axis=1)
     p_value = float((scores >= scores[0]).sum() / len(scores))
-    return Evidence(name, p_value, level, ">=", "Mardia, simulated")
+    return Evidence(name, p_value, level, ">=", "Mardia, simulated", key=Check.NORMAL_INPUTS)
 
 
 def _whitened(rows: Array) -> Array:

@@ -6,36 +6,16 @@ outputs clipped at a few robust standard deviations; the outputs themselves are 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from planted._streams import solver_streams
-from planted._typing import Array, Progress, Seed
-from planted.fitting._problem import Problem, prepare_problem
+from planted._typing import Array
 from planted.rows import RowBlocks, sample_rows
 
-__all__ = ["clip_outputs", "prepare_clipped"]
+__all__ = ["clip_outputs"]
 
 CLIP = 3.0  # robust standard deviations
 LIMIT_ROWS = 20_000
 NORMAL_RANGE = 3.29  # from the 5 % to the 95 % quantile, in standard deviations of a normal law
-
-
-def prepare_clipped(
-    blocks: RowBlocks, *, random_state: Seed, progress: Progress | None
-) -> tuple[Problem, Problem]:
-    """Standardise data by their clipped outputs.
-
-    Returns clipped: the problem with clipped outputs; plain: the problem with the outputs themselves, in the same
-    units.
-    """
-    seed = np.random.SeedSequence() if random_state is None else random_state
-    limits = clip_outputs(blocks, solver_streams(seed, 3)[2])
-    clipped = prepare_problem(limits, random_state=seed, progress=progress)
-    rows = blocks.map(clipped.scaling.apply)
-    X, Y = sample_rows(rows, len(clipped.X), clipped.rng)
-    return clipped, replace(clipped, blocks=rows, X=X, Y=Y)
 
 
 def clip_outputs(blocks: RowBlocks, rng: np.random.Generator) -> RowBlocks:

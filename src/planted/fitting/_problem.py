@@ -1,4 +1,4 @@
-r"""A recovery problem in comfortable units, and the way back.
+r"""Standardise the data; convert networks back to the original scale.
 
 Every method works on standardised data: columns of X shifted and scaled to mean 0 and variance 1, Y divided by one common
 scale (one for all outputs, so that equal noise stays equal), and shifted only when its mean dwarfs its spread. The
@@ -13,22 +13,22 @@ certificates read all rows, in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from planted._streams import seed_entropy, solver_streams
+from planted._streams import copy_stream, seed_entropy, seed_root, solver_streams
 from planted._typing import Array, Progress, Seed
-from planted.moments import joint_moments
+from planted.fitting._clipping import clip_outputs
+from planted.moments import RowMoments, joint_moments
 from planted.networks import TwoLayerNetwork, unit_order
-from planted.outcomes import BadInputError, Guarantee, Outcome
-from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable
+from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, sample_rows
 
-__all__ = ["Problem", "Scaling", "prepare_problem", "without_network"]
+__all__ = ["Preparation", "Problem", "Scaling", "prepare_problem"]
 
 SEARCH_ROWS = 20_000
 DWARFING_MEAN = 1e3  # standard deviations; below, an offset costs fewer digits than it would cost parameters
@@ -100,17 +100,20 @@ class Scaling:
 class Problem:
     """Standardised data with what every method needs around them."""
 
+    source: RowBlocks  # all rows, in the user's units
     blocks: RowBlocks  # all rows, standardised
     X: Array  # (rows, d): sampled standardised inputs (all of them when there are few)
     Y: Array  # (rows, m): sampled standardised outputs
     n_samples: int  # number of rows in all blocks
     scaling: Scaling  # the way back
     rng: np.random.Generator  # the solver's stream
+    root: np.random.SeedSequence  # what all streams of this problem are spawned from
     seed: int | None  # its entropy, for the provenance
     progress: Progress  # told what is being done
     started: float  # clock at the beginning
     earlier_passes: int = 0  # passes over the rows before this problem
     w: Array | None = None  # (rows,): weights of the sampled rows, where a method uses weights
+    clipped: Problem | None = None  # the same rows with clipped outputs, in the form of that name
 
     @property
     def n_features(self) -> int:
@@ -123,6 +126,11 @@ class Problem:
         return int(self.Y.shape[1])
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Samples, inputs and outputs."""
+        return self.n_samples, self.n_features, self.n_outputs
+
+    @property
     def sampled_rows(self) -> RowBlocks:
         """The sampled rows as blocks, with their weights if they have any."""
         return RowBlocks.from_arrays(self.X, self.Y, weights=self.w)
@@ -132,73 +140,93 @@ class Problem:
         """Whether the sample in memory is the whole data set."""
         return len(self.X) == self.n_samples
 
+    def with_sample(self, rows: int) -> Problem:
+        """Return the same problem with at most so many rows in memory; no pass if it holds all of them."""
+        if self.holds_all_rows and self.n_samples <= rows:
+            return self
+        sampling = solver_streams(self.root, 2)[0]
+        X, Y = sample_rows(self.blocks, rows, sampling, n_rows=self.n_samples)
+        return replace(self, X=X, Y=Y)
+
     def stats(self, **items: Any) -> dict[str, Any]:
         """Return items with the seconds spent and the passes made over all rows so far."""
         passes = self.blocks.passes.count - self.earlier_passes
         return {**items, "passes": passes, "seconds": perf_counter() - self.started}
 
-    def provenance(self, requires: Requirements, parameters: Mapping[str, Any]) -> Provenance:
-        """Return where a result of a method on this problem came from."""
-        shape = (self.n_samples, self.n_features, self.n_outputs)
-        return Provenance(requires.method, requires.reference, dict(parameters), self.seed, shape)
 
+class Preparation:
+    """Data and a seed, from which each method gets its problem; what was read once is not read again.
 
-def without_network(
-    problem: Problem,
-    requires: Requirements,
-    options: Mapping[str, Any],
-    *,
-    outcome: Outcome,
-    evidence: Sequence[Evidence],
-    detail: str,
-    stats: Mapping[str, Any] | None = None,
-) -> Recovery:
-    """Return the record of a method that has no network to show."""
-    return Recovery(
-        network=None,
-        outcome=outcome,
-        guarantee=Guarantee.NONE,
-        evidence=tuple(evidence),
-        uncertainty=Unavailable("There is no network."),
-        stats=problem.stats() if stats is None else stats,
-        provenance=problem.provenance(requires, options),
-        detail=detail,
-    )
+    Methods ask for one of three forms: ``"centred"`` shifts and scales the inputs; ``"uncentred"`` only scales, so that a
+    network without biases keeps none; ``"clipped"`` takes its units from clipped outputs, for wild or missing labels.
+    Every problem of one preparation begins with the same random numbers, whichever came before.
+    """
+
+    def __init__(
+        self, blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None
+    ) -> None:
+        self.blocks = blocks
+        self.progress = progress or _ignore
+        self.seed = seed_entropy(random_state)
+        self.root = seed_root(random_state)
+        if random_state is None:  # fresh entropy, but recorded: the result can be made again
+            self.seed = seed_entropy(self.root)
+
+    def problem(self, form: str = "centred") -> Problem:
+        """Return a problem in one of the three forms; two passes over the rows the first time, none later."""
+        started, earlier = perf_counter(), self.blocks.passes.count
+        problem = self._clipped if form == "clipped" else self._standardise(centre=form == "centred")
+        fresh = copy_stream(problem.rng)
+        inner = None if problem.clipped is None else replace(problem.clipped, rng=fresh)
+        return replace(problem, rng=fresh, clipped=inner, started=started, earlier_passes=earlier)
+
+    @cached_property
+    def _read(self) -> tuple[RowMoments, Array, Array]:
+        """The moments of all rows, and the sampled rows in the user's units."""
+        moments = joint_moments(self.blocks)
+        try:
+            self.blocks.widths()
+        except BadInputError as error:
+            raise BadInputError(
+                "the rows could be read only once; `open` must return a fresh iterable every time"
+            ) from error
+        sampling = solver_streams(self.root, 2)[0]
+        return moments, *sample_rows(self.blocks, SEARCH_ROWS, sampling, n_rows=moments.count)
+
+    def _standardise(self, *, centre: bool) -> Problem:
+        moments, X, Y = self._read
+        spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
+        scaling = (_scaling if centre else _plain_scaling)(moments.mean, spread, X.shape[1])
+        rng = solver_streams(self.root, 2)[1]
+        return Problem(
+            self.blocks,
+            self.blocks.map(scaling.apply),
+            *scaling.apply(X, Y),
+            moments.count,
+            scaling,
+            rng,
+            self.root,
+            self.seed,
+            self.progress,
+            perf_counter(),
+        )
+
+    @cached_property
+    def _clipped(self) -> Problem:
+        """The problem in the units of clipped outputs, with the clipped one beside it."""
+        limits = clip_outputs(self.blocks, solver_streams(self.root, 3)[2])
+        clipped = Preparation(limits, random_state=self.root, progress=self.progress).problem()
+        clipped = replace(clipped, seed=self.seed)
+        rows = self.blocks.map(clipped.scaling.apply)
+        X, Y = sample_rows(rows, len(clipped.X), clipped.rng)
+        return replace(clipped, source=self.blocks, blocks=rows, X=X, Y=Y, clipped=clipped)
 
 
 def prepare_problem(
-    blocks: RowBlocks,
-    *,
-    random_state: Seed = None,
-    progress: Progress | None = None,
-    search_rows: int = SEARCH_ROWS,
-    centre: bool = True,
+    blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None, form: str = "centred"
 ) -> Problem:
-    """Standardise data and sample rows for the search phases; two passes.
-
-    `centre`: whether inputs and outputs may be shifted; without, a network without biases keeps none in the
-    standardised problem.
-    """
-    started = perf_counter()
-    if random_state is None:
-        random_state = np.random.SeedSequence()  # fresh entropy, but recorded: the result can be made again
-    seed = seed_entropy(random_state)
-    sampling, rng = solver_streams(random_state, 2)
-    earlier = blocks.passes.count
-    moments = joint_moments(blocks)
-    try:
-        d = blocks.widths()[0]
-    except BadInputError as error:
-        raise BadInputError(
-            "the rows could be read only once; `open` must return a fresh iterable every time"
-        ) from error
-    spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-    scaling = _scaling(moments.mean, spread, d) if centre else _plain_scaling(moments.mean, spread, d)
-    standardised = blocks.map(scaling.apply)
-    X, Y = sample_rows(standardised, search_rows, sampling, n_rows=moments.count)
-    return Problem(
-        standardised, X, Y, moments.count, scaling, rng, seed, progress or _ignore, started, earlier
-    )
+    """Standardise data and sample rows for the search phases: one problem of a `Preparation`."""
+    return Preparation(blocks, random_state=random_state, progress=progress).problem(form)
 
 
 def _scaling(mean: Array, spread: Array, d: int) -> Scaling:

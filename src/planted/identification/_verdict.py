@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from planted.checks import Check
 from planted.identification._search import N_CHECKS, Identification, Refusal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -35,7 +36,7 @@ class Answer:
 
 def judge_budget(error: Exception, *, asked: int, budget: int) -> Answer:
     """Return the verdict on a search that ran out of questions."""
-    evidence = (Evidence("questions asked", asked, budget, "<=", "budget"),)
+    evidence = (Evidence("questions asked", asked, budget, "<=", "budget", key=Check.QUESTIONS),)
     return Answer(Outcome.STOPPED_EARLY, Guarantee.NONE, str(error), evidence)
 
 
@@ -46,7 +47,7 @@ def judge(found: Identification | Refusal, *, queries: int, has_box: bool) -> An
     """
     if isinstance(found, Refusal):
         detail = f"The black box is no two-layer ReLU network: {found.reason}"
-        asked = Evidence("questions asked", queries)
+        asked = Evidence("questions asked", queries, key=Check.QUESTIONS)
         return Answer(Outcome.ASSUMPTION_FAILED, Guarantee.NONE, detail, (asked,))
     evidence = _evidence(found, queries)
     stats = {"lines": found.n_lines, "n_hidden": found.network.n_hidden}
@@ -115,21 +116,46 @@ def _evidence(found: Identification, queries: int) -> tuple[Evidence, ...]:
     reach = np.maximum(sizes, np.linalg.norm(jumps.anchors, axis=1))
     bound = ERRORS * float((jumps.errors * reach).max(initial=float(found.rounding.level.max(initial=0.0))))
     return (
-        Evidence("fresh random questions not answered as foretold", found.misfits, 0, "<=", f"of {N_CHECKS}"),
+        Evidence(
+            "fresh random questions not answered as foretold",
+            found.misfits,
+            0,
+            "<=",
+            f"of {N_CHECKS}",
+            key=Check.FRESH_ANSWERS,
+        ),
         Evidence(
             "fraction of such inputs on which the two may still differ, at 99 % confidence",
             log(1 / (1 - CONFIDENCE)) / N_CHECKS,
+            key=Check.COVERED_INPUTS,
         ),
-        Evidence("largest error of a fresh answer, in output standard deviations", found.largest_misfit),
         Evidence(
-            "linear part that no unit explains, relative", orientation.residual, 0, "<=", "Σ zᵢ aᵢnᵢ' = R"
+            "largest error of a fresh answer, in output standard deviations",
+            found.largest_misfit,
+            key=Check.RESIDUAL,
+        ),
+        Evidence(
+            "linear part that no unit explains, relative",
+            orientation.residual,
+            0,
+            "<=",
+            "Σ zᵢ aᵢnᵢ' = R",
+            key=Check.LINEAR_REST,
         ),
         _orientation_evidence(found),
-        Evidence("breaks too close to be told apart on the last line", found.unresolved),
-        Evidence("hyperplanes with two units that look opposite ways", int(orientation.doubled.sum())),
-        Evidence("relative rounding error of the answers", found.rounding.relative),
-        Evidence("bound on the error of any parameter, four standard errors", bound),
-        Evidence("questions per parameter", queries / found.network.n_parameters),
+        Evidence(
+            "breaks too close to be told apart on the last line", found.unresolved, key=Check.CLOSE_BREAKS
+        ),
+        Evidence(
+            "hyperplanes with two units that look opposite ways",
+            int(orientation.doubled.sum()),
+            key=Check.DOUBLED_UNITS,
+        ),
+        Evidence("relative rounding error of the answers", found.rounding.relative, key=Check.ROUNDING),
+        Evidence("bound on the error of any parameter, four standard errors", bound, key=Check.ERROR_BOUND),
+        Evidence(
+            "questions per parameter", queries / found.network.n_parameters, key=Check.QUESTIONS_PER_PARAMETER
+        ),
     )
 
 
@@ -137,7 +163,14 @@ def _orientation_evidence(found: Identification) -> Evidence:
     """Whether the equations for the orientations leave a choice."""
     orientation = found.orientation
     if orientation.is_unique and not np.isfinite(orientation.log10_chance):
-        return Evidence("other orientations that satisfy the equations", 0, 0, "<=", "independent columns")
+        return Evidence(
+            "other orientations that satisfy the equations",
+            0,
+            0,
+            "<=",
+            "independent columns",
+            key=Check.SIGN_PATTERNS,
+        )
     chance = 0.0 if orientation.shares is None else orientation.log10_chance
     name = "log10 of the chance that other orientations fit by accident"
-    return Evidence(name, chance, LARGEST_CHANCE, "<=")
+    return Evidence(name, chance, LARGEST_CHANCE, "<=", key=Check.QUESTIONS)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from planted.checks import Check
 from planted._typing import Array
 from planted._validation import CheckedData
 from planted.memorization._constants import predicted_iterations
@@ -89,24 +90,48 @@ def gather_evidence(
     n, q = task.Z.shape
     sigma = conditions["sigma_min"]
     lines = [
-        Evidence("loss over mean square of the labels", conditions["relative_loss"], tol, "<="),
-        Evidence("largest |output - label|", conditions["largest_error"]),
-        Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4"),
-        Evidence("hidden units", conditions["units"]),
+        Evidence(
+            "loss over mean square of the labels", conditions["relative_loss"], tol, "<=", key=Check.LOSS
+        ),
+        Evidence("largest |output - label|", conditions["largest_error"], key=Check.RESIDUAL),
+        Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4", key=Check.SAMPLES),
+        Evidence("hidden units", conditions["units"], key=Check.UNITS),
     ]
     if "width" in fit.facts:  # a solver that trains
-        lines.append(Evidence("units per output", fit.facts["width"], 2 * q + 2, ">=", "Theorem 4"))
+        lines.append(
+            Evidence("units per output", fit.facts["width"], 2 * q + 2, ">=", "Theorem 4", key=Check.UNITS)
+        )
     if np.isfinite(sigma):
         rounding = float(np.sqrt(RANK_TOL * n))
-        lines.append(Evidence("smallest singular value of [x⊗x]", sigma, rounding, ">", "Theorem 4"))
+        lines.append(
+            Evidence(
+                "smallest singular value of [x⊗x]",
+                sigma,
+                rounding,
+                ">",
+                "Theorem 4",
+                key=Check.INDEPENDENT_SAMPLES,
+            )
+        )
     elif np.isfinite(conditions["sigma_bound"]):
-        lines.append(Evidence("smallest singular value of [x⊗x], at most", conditions["sigma_bound"]))
+        lines.append(
+            Evidence(
+                "smallest singular value of [x⊗x], at most",
+                conditions["sigma_bound"],
+                key=Check.INDEPENDENT_SAMPLES,
+            )
+        )
     lines += _landscape_evidence(task, fit, sigma, rng)
     if sigma > 0:
         facts = {name: conditions[name] for name in ("largest_norm", "largest_label", "initial_loss")}
         predicted = predicted_iterations(n, q, sigma=sigma, epsilon=EPSILON, **facts)
         lines.append(
-            Evidence("iterations to loss 0.01 that the theorem predicts", predicted, equation="Theorem 4")
+            Evidence(
+                "iterations to loss 0.01 that the theorem predicts",
+                predicted,
+                equation="Theorem 4",
+                key=Check.PREDICTED_STEPS,
+            )
         )
     return tuple(lines if features is None else lines + _feature_evidence(n, q, sigma, features))
 
@@ -194,36 +219,63 @@ def _landscape_evidence(
     residuals = np.array(outputs) - task.Y.T
     worst = int(np.argmax(np.sum(residuals**2, axis=1)))
     curvature = float(np.linalg.norm(curvature_matrix(task.Z, residuals[worst]), 2))
-    lines = [Evidence("spectral norm of (1/n) Σ δ x x'", curvature, equation="Lemma 3")]
+    lines = [
+        Evidence("spectral norm of (1/n) Σ δ x x'", curvature, equation="Lemma 3", key=Check.STATIONARITY)
+    ]
     own = fit.A[worst] != 0
     if 4.0 * n * q**2 <= LANCZOS_WORK and curvature > 0:
         W = np.vstack([fit.W[own], np.zeros((2, q))])
         signs = np.append(fit.A[worst][own], [1.0, -1.0])
         start = np.vstack([np.zeros((int(own.sum()), q)), rng.standard_normal((2, q))])
         value = smallest_hessian_eigenvalue(task.Z, task.Y[:, worst], W=W, a=signs, start=start)
-        lines.append(Evidence("smallest eigenvalue of the Hessian", value, equation="Lemma 1, by Lanczos"))
+        lines.append(
+            Evidence(
+                "smallest eigenvalue of the Hessian",
+                value,
+                equation="Lemma 1, by Lanczos",
+                key=Check.CURVATURE,
+            )
+        )
     if np.isfinite(sigma) and sigma > 0:
         loss = float(np.sum(residuals[worst] ** 2)) / (4 * n)
         bound = landscape_bound(n, q, curvature=curvature, sigma=sigma)
-        lines.append(Evidence("loss against the landscape bound", loss, bound, "<=", "Lemma 1"))
+        lines.append(
+            Evidence(
+                "loss against the landscape bound", loss, bound, "<=", "Lemma 1", key=Check.LANDSCAPE_BOUND
+            )
+        )
     return lines
 
 
 def _feature_evidence(n: int, q: int, sigma: float, features: Mapping[str, Any]) -> list[Evidence]:
     """Lemma 2, Theorem 5 and Theorem 6 for random features."""
     inputs, power = features["inputs"], int(features["power"])
-    lines = [Evidence("random features", q, 2 * np.ceil(np.sqrt(n)), ">=", "Theorem 5")]
+    lines = [Evidence("random features", q, 2 * np.ceil(np.sqrt(n)), ">=", "Theorem 5", key=Check.FEATURES)]
     if features["smoothing"] > 0 and np.isfinite(sigma):
         bound = smoothed_singular_value_bound(
             n, inputs.shape[1], n_random=q, power=power, variance=float(features["smoothing"]) ** 2
         )
-        lines.append(Evidence("smallest singular value of [z⊗z]", sigma, bound, ">=", "Lemma 2, eq. (4)"))
+        lines.append(
+            Evidence(
+                "smallest singular value of [z⊗z]",
+                sigma,
+                bound,
+                ">=",
+                "Lemma 2, eq. (4)",
+                key=Check.INDEPENDENT_FEATURES,
+            )
+        )
     if n <= KERNEL_ROWS:
         values = np.linalg.eigvalsh((inputs @ inputs.T) ** (2 * power))
         rounding = RANK_TOL * n * float(values[-1])
         lines.append(
             Evidence(
-                "smallest eigenvalue of the kernel (x'x)^2p", float(values[0]), rounding, ">", "Theorem 6"
+                "smallest eigenvalue of the kernel (x'x)^2p",
+                float(values[0]),
+                rounding,
+                ">",
+                "Theorem 6",
+                key=Check.KERNEL,
             )
         )
     return lines

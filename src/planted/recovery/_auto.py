@@ -27,6 +27,7 @@ import numpy as np
 from planted._clock import OutOfTime, check_time, time_budget
 from planted._typing import Array, Progress, Seed
 from planted.certificates._resolution import fails_by_resolution_alone
+from planted.checks import Check
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.outcomes import Guarantee, Outcome
@@ -125,9 +126,7 @@ def _reproduces_all(answer: Recovery) -> bool:
     """Return whether the samples are reproduced to rounding, as a line of evidence says."""
     if answer.network is None or answer.outcome is Outcome.TOO_FEW_SAMPLES:  # interpolation proves nothing
         return False
-    return any(
-        item.name.startswith("largest residual of a sample") and item.passed for item in answer.evidence
-    )
+    return any(item.passed for item in answer.find(Check.RESIDUAL))
 
 
 def _line(answer: Recovery) -> dict[str, Any]:
@@ -150,7 +149,7 @@ def _choose(blocks: RowBlocks, answers: list[Recovery], activation: str) -> Reco
         answer.outcome is Outcome.STOPPED_EARLY for answer in found
     ):  # whoever stopped it wants no more work
         return _stopped_early(blocks, answers)
-    steady = [answer for answer in found if "held_out_mse" in answer.stats]
+    steady = [answer for answer in found if answer.held_out_mse is not None]
     if steady:
         found = [answer for answer in found if not _has_few_samples(answer)]
     if len(found) <= 1:
@@ -168,8 +167,8 @@ def _choose(blocks: RowBlocks, answers: list[Recovery], activation: str) -> Reco
 
 def _has_few_samples(answer: Recovery) -> bool:
     """Return whether there are hardly more samples than unknowns: a comparison would be luck."""
-    lines = [item for item in answer.evidence if item.name == "samples"]
-    return answer.outcome is Outcome.TOO_FEW_SAMPLES or not all(item.passed for item in lines)
+    is_short = any(not item.passed for item in answer.find(Check.SAMPLES))
+    return is_short or answer.outcome is Outcome.TOO_FEW_SAMPLES
 
 
 def _settled(answers: list[Recovery]) -> Recovery | None:
@@ -188,8 +187,8 @@ def _settled(answers: list[Recovery]) -> Recovery | None:
 
 def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> float:
     """Return the squared error on rows the search did not see, from the method's own cross-validation where it has one."""
-    if "held_out_mse" in answer.stats:
-        return float(answer.stats["held_out_mse"])
+    if answer.held_out_mse is not None:
+        return answer.held_out_mse
     assert answer.network is not None
     X, Y = rows
     method = find_method(answer.provenance.algorithm)
@@ -232,7 +231,7 @@ def nothing_found(
     shape = (len(X), X.shape[1], Y.shape[1])
     parameters: Mapping[str, Any] = {"n_hidden": n_hidden}
     tried = sum(line["outcome"] != "passed over" for line in trace)
-    evidence = (Evidence("methods that could be tried", tried),)
+    evidence = (Evidence("methods that could be tried", tried, key=Check.METHODS_TRIED),)
     text = "; ".join(f"{line['method']}: {line.get('detail') or line['outcome']}" for line in trace)
     out_of_time = any(line["outcome"] == "out of time" for line in trace)
     return Recovery(

@@ -18,6 +18,7 @@ from scipy import linalg
 from planted._streams import solver_streams
 from planted._typing import Array, IntArray, Json, Seed
 from planted._validation import check_n_hidden
+from planted.checks import Check
 from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting.units._instruments import first_stage, rank_of_signal
@@ -197,7 +198,10 @@ def _against_network(
     found = accumulate(blocks, _FitSummand(network))
     freedom = max(problem.n_samples * problem.n_outputs - network.n_parameters, 1)
     level = float(np.sqrt(found.squares / freedom)) / problem.scaling.y_scale
-    activity = (Evidence(f"samples on which unit {j} is on", int(n)) for j, n in enumerate(found.active))
+    activity = (
+        Evidence(f"samples on which unit {j} is on", int(n), key=Check.UNIT_ON)
+        for j, n in enumerate(found.active)
+    )
     return tuple(activity), NoiseEstimate(level, "the fitted network", False)
 
 
@@ -234,7 +238,13 @@ class Facts:
         """The p-value of the symmetry test, on inputs that are scaled but not centred."""
         scaling = self.problem.scaling
         raw = self.problem.X + scaling.x_mean / scaling.x_scale
-        return Evidence("p-value of the test that x is symmetric", symmetry_test(raw).p_value, LEVEL, ">=")
+        return Evidence(
+            "p-value of the test that x is symmetric",
+            symmetry_test(raw).p_value,
+            LEVEL,
+            ">=",
+            key=Check.SYMMETRIC_INPUTS,
+        )
 
     @cached_property
     def gaussian(self) -> Evidence:
@@ -249,7 +259,7 @@ class Facts:
         level = np.sqrt((sizes**2).mean(axis=0))
         ratio = float((np.median(sizes, axis=0) / np.where(level > 0, level, 1.0)).mean())
         name = "median absolute residual of a regression over its standard deviation"
-        return Evidence(name, ratio, WILD_RATIO, "<=", "0.67 for normal noise")
+        return Evidence(name, ratio, WILD_RATIO, "<=", "0.67 for normal noise", key=Check.NOISE_LEVEL)
 
     @cached_property
     def noise(self) -> NoiseEstimate:
@@ -314,13 +324,23 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
 
 
 def _input_findings(X: Array) -> Iterator[Evidence]:
-    yield Evidence("distinct rows among those looked at", len(np.unique(X, axis=0)), len(X), ">=")
+    yield Evidence(
+        "distinct rows among those looked at",
+        len(np.unique(X, axis=0)),
+        len(X),
+        ">=",
+        key=Check.DISTINCT_ROWS,
+    )
     varying = X[:, np.ptp(X, axis=0) > 0]
-    yield Evidence("constant input columns", X.shape[1] - varying.shape[1], 0, "==")
+    yield Evidence(
+        "constant input columns", X.shape[1] - varying.shape[1], 0, "==", key=Check.CONSTANT_COLUMNS
+    )
     values = linalg.svdvals(varying, check_finite=False) if varying.size else np.zeros(1)
     is_full = len(X) > varying.shape[1] and values[0] > 0
     smallest = float(values[-1] / values[0]) if is_full else 0.0
-    yield Evidence("smallest relative singular value of the inputs", smallest, COLLINEAR, ">=")
+    yield Evidence(
+        "smallest relative singular value of the inputs", smallest, COLLINEAR, ">=", key=Check.INPUT_RANK
+    )
 
 
 def _compatible_widths(

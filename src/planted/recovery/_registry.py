@@ -1,37 +1,31 @@
-"""The table of methods: one line each, everything else is read from the method's own card.
+"""The table of methods, made from what lies in `planted.methods`.
 
-A method is a module in `planted.algorithms` with a card ``REQUIRES`` and a function that takes row blocks, the number
-of hidden units and keyword options, and returns a `Recovery`. Modules are imported when they are first asked for.
+A method is a package there, with the name it has on the command line, whose function ``recover(run, n_hidden, **options)``
+is the whole algorithm; its card is the module of the same name in `planted.methods.cards`. Cards are data: listing methods
+loads no algorithm, and a package is imported when its method runs.
 """
 
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from typing import Any
 
+from planted._typing import Progress, Seed
+from planted.fitting._problem import Preparation
+from planted.fitting._run import MethodRun
+from planted.methods import cards
 from planted.outcomes import BadInputError
 from planted.results import Recovery, Requirements
+from planted.rows import RowBlocks
 
 __all__ = ["Method", "find_method", "methods", "weighing_method"]
 
-# name -> (module, function); the order is the one in which "auto" tries them: cheap and exact first.
-_MODULES = {
-    "complementarity": ("planted.methods.complementarity", "recover_complementarity"),
-    "restarts": ("planted.methods.restarts", "recover_restarts"),
-    "symmetric-inputs": ("planted.methods.symmetric_inputs", "recover_symmetric_inputs"),
-    "hermite": ("planted.methods.hermite", "recover_hermite"),
-    "landscape": ("planted.methods.landscape", "recover_landscape"),
-    "sign-patterns": ("planted.methods.sign_patterns", "recover_sign_patterns"),
-    "joint-diagonalisation": ("planted.methods.joint_diagonalisation", "recover_joint_diagonalisation"),
-    "ica": ("planted.methods.ica", "recover_ica"),
-    "lone-units": ("planted.methods.lone_units", "recover_lone_units"),
-    "gross-errors": ("planted.methods.gross_errors", "recover_gross_errors"),
-    "half-spaces": ("planted.methods.half_spaces", "recover_half_spaces"),
-    "small-network": ("planted.methods.small_network", "recover_small_network"),
-}
-_COMMON = frozenset({"blocks", "n_hidden", "random_state", "progress", "activation"})
+_PLAIN = (str, int, float, bool, tuple, list, type(None))  # what a record can hold as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +33,18 @@ class Method:
     """A method, ready to run."""
 
     requires: Requirements  # its card
-    # ``run(blocks, n_hidden, random_state=..., progress=..., **options) -> Recovery``.
-    run: Callable[..., Recovery]
+    recover: Callable[..., Recovery]  # recover(run, n_hidden, **options)
 
     @property
     def options(self) -> tuple[str, ...]:
         """Names of the options the method understands."""
-        return tuple(name for name in inspect.signature(self.run).parameters if name not in _COMMON)
+        return tuple(name for name in self._parameters if name != "activation")
 
-    def activation_keyword(self, name: str) -> dict[str, str]:
-        """Return the activation as a keyword, for methods that handle several; nothing for the others."""
-        return {"activation": name} if "activation" in inspect.signature(self.run).parameters else {}
+    @property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        """The keyword parameters of the method: its options, and the activation where it handles several."""
+        parameters = inspect.signature(self.recover).parameters
+        return {name: value for name, value in parameters.items() if value.kind is value.KEYWORD_ONLY}
 
     def check_options(self, options: dict[str, object]) -> None:
         """Refuse options the method does not know."""
@@ -59,37 +54,40 @@ class Method:
                 f"method {self.requires.method!r} has no option {', '.join(unknown)}; it knows {', '.join(self.options)}"
             )
 
-
-def find_method(name: str) -> Method:
-    """Return the method of a name."""
-    if name not in _MODULES:
-        raise BadInputError(f"unknown method {name!r}; known are 'auto', {', '.join(map(repr, _MODULES))}")
-    module_name, function_name = _MODULES[name]
-    module = import_module(module_name)
-    return Method(module.REQUIRES, getattr(module, function_name))
-
-
-def weighing_method(name: str) -> str:
-    """Return the method for rows that carry weights, or refuse one that cannot use them.
-
-    `name`: the method asked for; "auto" stands for the first that takes weights.
-
-    Examples
-    --------
-    >>> weighing_method("auto")
-    'restarts'
-    """
-    able = [each for each in _MODULES if "sample_weight" in find_method(each).options]
-    if name == "auto":
-        return able[0]
-    if name in _MODULES and name not in able:
-        raise BadInputError(
-            f"method {name!r} cannot weigh rows; {', '.join(map(repr, able))} can. Name it with method=..., or leave the "
-            "weights out."
-        )
-    return name
+    def run(
+        self,
+        data: Preparation,
+        n_hidden: int | str = "auto",
+        *,
+        activation: str = "relu",
+        **options: Any,
+    ) -> Recovery:
+        """Run the method on prepared data; every way in which it can end is a record."""
+        if "activation" in self._parameters:
+            options = {"activation": activation, **options}
+        chosen = {name: options.get(name, value.default) for name, value in self._parameters.items()}
+        recorded = {
+            name: value if isinstance(value, _PLAIN) else "given" for name, value in chosen.items()
+        }
+        problem = data.problem(self.requires.form)
+        return MethodRun(self.requires, problem, n_hidden, recorded, _solve).execute(self.recover, **options)
 
 
+def _solve(
+    method: str,
+    blocks: RowBlocks,
+    n_hidden: int | str,
+    *,
+    random_state: Seed,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Recovery:
+    """Run a method by its name: how one method uses another without knowing it."""
+    data = Preparation(blocks, random_state=random_state, progress=progress)
+    return find_method(method).run(data, n_hidden, **options)
+
+
+@cache
 def methods() -> dict[str, Requirements]:
     """Return the table of methods with what each requires.
 
@@ -104,4 +102,35 @@ def methods() -> dict[str, Requirements]:
     >>> planted.methods()["complementarity"].n_outputs
     'm >= k'
     """
-    return {name: find_method(name).requires for name in _MODULES}
+    found = [
+        import_module(f"{cards.__name__}.{entry.name}").REQUIRES
+        for entry in pkgutil.iter_modules(cards.__path__)
+    ]
+    return {card.method: card for card in sorted(found, key=lambda card: (card.order, card.method))}
+
+
+def find_method(name: str) -> Method:
+    """Return the method of a name; its package is imported."""
+    if name not in methods():
+        raise BadInputError(f"unknown method {name!r}; known are 'auto', {', '.join(map(repr, methods()))}")
+    package = import_module(f"planted.methods.{name.replace('-', '_')}")
+    return Method(methods()[name], package.recover)
+
+
+def weighing_method(name: str) -> str:
+    """Return the method for rows that carry weights, or refuse one that cannot use them; "auto" is the first that can.
+
+    Examples
+    --------
+    >>> weighing_method("auto")
+    'restarts'
+    """
+    able = [each for each, card in methods().items() if card.takes_weights]
+    if name == "auto":
+        return able[0]
+    if name in methods() and name not in able:
+        raise BadInputError(
+            f"method {name!r} cannot weigh rows; {', '.join(map(repr, able))} can. Name it with method=..., or leave the "
+            "weights out."
+        )
+    return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from planted.checks import Check
 from planted.moments import RowSummary
 from planted.recovery._recover import recover
 from planted.results import Evidence, Recovery
@@ -42,7 +43,9 @@ def recover_from_sums(summary: RowSummary, n_hidden: int | str = "auto", **optio
     recovery = recover(RowBlocks.from_arrays(summary.X, summary.Y), n_hidden=n_hidden, **options)
     if summary.holds_all_rows:
         return recovery
-    kept = Evidence("rows looked at one by one, a uniform sample of those summed", len(summary.X))
-    total = Evidence("rows summed", summary.count)
+    kept = Evidence(
+        "rows looked at one by one, a uniform sample of those summed", len(summary.X), key=Check.ROWS_SEEN
+    )
+    total = Evidence("rows summed", summary.count, key=Check.ROWS_SUMMED)
     text = f"{recovery.detail} Judged on {len(summary.X):,} of {summary.count:,} rows.".strip()
     return replace(recovery, evidence=(*recovery.evidence, total, kept), detail=text)

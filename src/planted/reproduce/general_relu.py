@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from planted.checks import Check
 from planted._typing import Array
 from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
@@ -126,13 +127,8 @@ def _one_bias(bias: float, n: int, seed: int) -> tuple[float, float, float]:
     fresh = inputs(FRESH_ROWS, 6, random_state=seed + 2 * SOLVER_SEED)
     assert answer.network is not None
     error = float(((answer.network(fresh) - truth(fresh)) ** 2).mean() / data.Y.var())
-    lines = {item.name: item.measured for item in answer.evidence}
-    visible = lines["units that stand out of the sampling error of the moments"]
-    return (
-        visible,
-        error,
-        lines["95 % upper bound on the squared L2 error of the network, in output variances"],
-    )
+    (visible,), (bound,) = answer.find(Check.VISIBLE_UNITS), answer.find(Check.ERROR_BOUND)
+    return visible.measured, error, bound.measured
 
 
 def _overcomplete(options: StudyOptions) -> Study:

@@ -16,7 +16,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
-from planted.certificates._certificate import Verdict, certify_noiseless
+from planted.certificates._certificate import certify_noiseless
+from planted.checks import Check
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
@@ -25,7 +26,7 @@ from planted.fitting.units._quantile_null_space import pursue_rectified_units
 from planted.linalg import column_space, numerical_rank
 from planted.networks import Activation, TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks
 
 __all__ = ["ExactSearch", "begin_search", "complete_units", "finish_search", "give_up", "network_of_units"]
@@ -74,7 +75,7 @@ def begin_search(
     asked = options["n_hidden"]
     k = asked if isinstance(asked, int) else rank
     search = ExactSearch(problem, requires, activation, k, options, X, Q[:, :rank], [])
-    search.evidence.append(Evidence("rank of the outputs", rank))
+    search.evidence.append(Evidence("rank of the outputs", rank, key=Check.OUTPUT_RANK))
     refusal = _refuse_data(search, rank, needs_rank)
     return search if refusal is None else refusal
 
@@ -84,19 +85,35 @@ def _refuse_data(search: ExactSearch, rank: int, needs_rank: bool) -> Recovery |
     problem, k = search.problem, search.n_hidden
     n, d, m = len(search.X), problem.n_features, problem.n_outputs
     if rank == 0:
-        return _refusal(search, Evidence("rank of the outputs", 0, 1, ">=", "outputs that are not all zero"))
+        return _refusal(
+            search,
+            Evidence(
+                "rank of the outputs", 0, 1, ">=", "outputs that are not all zero", key=Check.OUTPUT_RANK
+            ),
+        )
     if needs_rank and k > m:
-        return _refusal(search, Evidence("outputs", m, k, ">=", "m >= k"))
+        return _refusal(search, Evidence("outputs", m, k, ">=", "m >= k", key=Check.OUTPUTS))
     unknowns = k * d + m * k - k
     if n * m <= unknowns or n <= max(d, k):
         need = max(int(np.ceil((unknowns + 1) / m)), d + 1, k + 1)
-        return _refusal(search, Evidence("samples", n, need, ">=", "more equations than unknowns"), few=True)
+        return _refusal(
+            search,
+            Evidence("samples", n, need, ">=", "more equations than unknowns", key=Check.SAMPLES),
+            few=True,
+        )
     if needs_rank and rank != k:
-        return _refusal(search, Evidence("rank of the outputs", rank, k, "==", "rank Y = k"))
+        return _refusal(
+            search, Evidence("rank of the outputs", rank, k, "==", "rank Y = k", key=Check.OUTPUT_RANK)
+        )
     values = linalg.svdvals(search.X, check_finite=False)
     spanned = numerical_rank(values / values[0]) if values[0] > 0 else 0
     if spanned < d:
-        return _refusal(search, Evidence("dimensions spanned by the inputs", spanned, d, "==", "rank X = d"))
+        return _refusal(
+            search,
+            Evidence(
+                "dimensions spanned by the inputs", spanned, d, "==", "rank X = d", key=Check.INPUT_RANK
+            ),
+        )
     return None
 
 

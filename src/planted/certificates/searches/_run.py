@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planted.certificates._certificate import Verdict
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting.multistart._absolute_form import KinkFit
 from planted.fitting.multistart._attempts import Attempt
@@ -16,7 +16,7 @@ from planted.fitting.multistart._rows import SearchRows
 from planted.fitting.multistart._width_path import WidthPath
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowWeights
 
 __all__ = ["SAME_SCORE", "Run"]
@@ -72,7 +72,12 @@ class Run:
         evidence = verdict.evidence
         if self.path is not None:
             scores = {str(k): float(np.sqrt(score)) for k, score in sorted(self.path.scores.items())}
-            chosen = Evidence("units at the plateau of held-out error", self.path.n_hidden, comparison="info")
+            chosen = Evidence(
+                "units at the plateau of held-out error",
+                self.path.n_hidden,
+                comparison="info",
+                key=Check.WIDTH,
+            )
             evidence = (chosen, *evidence)
         else:
             scores = {}
@@ -98,7 +103,11 @@ class Run:
         if self.best is None:
             text = "Interrupted before the first attempt ended."
             return self.record(None, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, reason))
-        level = Evidence("held-out residual, in output standard deviations", float(np.sqrt(self.best.score)))
+        level = Evidence(
+            "held-out residual, in output standard deviations",
+            float(np.sqrt(self.best.score)),
+            key=Check.HELD_OUT_ERROR,
+        )
         text = f"Interrupted after {len(self.trace)} attempt(s); the best misses held-out rows by {level.measured:.2g}."
         network = orient_noisily(self.best.fit).network
         return self.record(network, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (level,), text, reason))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted.certificates._certificate import Verdict, certify_noiseless
+from planted.certificates._certificate import certify_noiseless
 from planted.certificates._few_outputs import (
     ORIENTATION_GAP,
     SIDE_ROWS,
@@ -16,6 +16,7 @@ from planted.certificates._few_outputs import (
 )
 from planted.certificates._robust import certify_with_loss
 from planted.certificates.searches._run import Run
+from planted.checks import Check
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.multistart._absolute_form import KinkFit, prune_units
@@ -24,7 +25,7 @@ from planted.fitting.multistart._orient_units import orient_exactly, orient_nois
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery
+from planted.results import Evidence, Recovery, Verdict
 
 __all__ = ["finish_exactly", "finish_noisily"]
 
@@ -99,8 +100,15 @@ def _settle_offset(run: Run, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork,
 def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verdict:
     """Add what was held out, and say when the signs of the units are a matter of choice."""
     lines = (
-        Evidence("samples that the search did not use", held_out, comparison="info"),
-        Evidence("sign patterns of the units that give this function", n_patterns, comparison="info"),
+        Evidence(
+            "samples that the search did not use", held_out, comparison="info", key=Check.HELD_OUT_SAMPLES
+        ),
+        Evidence(
+            "sign patterns of the units that give this function",
+            n_patterns,
+            comparison="info",
+            key=Check.SIGN_PATTERNS,
+        ),
     )
     detail = verdict.detail
     if n_patterns > 1:
@@ -149,6 +157,7 @@ def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
         oriented.gap / attempt.noise_variance,
         ORIENTATION_GAP,
         ">=",
+        key=Check.ORIENTATION,
     )
     further = (gap, *few_outputs_evidence(problem, fit.network, active))
     verdict = certify_with_loss(problem, robust, further=further, asked=run.loss)
@@ -166,4 +175,4 @@ def _cautious(verdict: Verdict) -> Verdict:
 
 
 def _has_full_rank(verdict: Verdict) -> bool:
-    return all(item.passed for item in verdict.evidence if "singular value" in item.name)
+    return all(item.passed for item in verdict.evidence if item.key is Check.JACOBIAN)

@@ -24,15 +24,16 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import Verdict, certify_noisy
+from planted.certificates._certificate import certify_noisy
 from planted.certificates._output_covariance import certify_whitened
+from planted.checks import Check
 from planted.fitting._problem import Problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
-from planted.results import Evidence, Recovery, Requirements
+from planted.results import Evidence, Recovery, Requirements, Verdict
 from planted.rows import RowBlocks, RowWeights
 
 __all__ = ["best_candidate", "recover_from_noise", "refine_on_all_rows"]
@@ -75,7 +76,9 @@ def recover_from_noise(
         if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
             break
         k += 1
-    spectrum = Evidence("output directions explained by x beyond noise", rank, comparison="info")
+    spectrum = Evidence(
+        "output directions explained by x beyond noise", rank, comparison="info", key=Check.SIGNAL_RANK
+    )
     stats_ = problem.stats(
         starts=len(trace),
         iterations=fit.iterations,
@@ -202,7 +205,7 @@ def _outcome(verdict: Verdict, fit: Refinement) -> Outcome:
 
 def _too_few(problem: Problem, k: int, requires: Requirements, options: dict[str, Any]) -> Recovery:
     need = k * (problem.n_features + 1) // problem.n_outputs + MIN_ROWS
-    evidence = (Evidence("samples", problem.n_samples, need, ">=", "k(d+1)/m and some"),)
+    evidence = (Evidence("samples", problem.n_samples, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),)
     text = f"{problem.n_samples} samples for {k} units of {problem.n_features} inputs; at least {need} are needed."
     return without_network(
         problem, requires, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=evidence, detail=text

@@ -29,6 +29,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.linalg import NullSpace, diagonalise_by_congruence, null_space, smat, svec_outer
 from planted.moments import augment
 from planted.results import Evidence
@@ -106,9 +107,15 @@ def uniqueness_evidence(space: NullSpace, n_hidden: int) -> tuple[Evidence, Evid
             n_hidden,
             "==",
             "uniqueness theorem",
+            key=Check.NULL_SPACE,
         ),
         Evidence(
-            "smallest non-null singular value (relative)", space.smallest_kept, CLEAR_GAP, ">=", dropped
+            "smallest non-null singular value (relative)",
+            space.smallest_kept,
+            CLEAR_GAP,
+            ">=",
+            dropped,
+            key=Check.NULL_SPACE_GAP,
         ),
     )
 

@@ -31,7 +31,8 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
-from planted.certificates._certificate import Verdict, certify_noiseless
+from planted.certificates._certificate import certify_noiseless
+from planted.checks import Check
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.multistart._candidates import recover_from_noise
@@ -45,24 +46,10 @@ from planted.linalg import column_space, numerical_rank
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements
+from planted.results import Evidence, Recovery, Requirements, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_complementarity"]
-
-REQUIRES = Requirements(
-    method="complementarity",
-    summary="one null space, or one unit at a time, for any inputs when there are as many outputs as units",
-    input_law="any",
-    n_outputs="m >= k",
-    activations=("relu",),
-    biases=True,
-    noise="mean-zero",
-    samples="noiseless about 3(d+k), certified globally from k(k+1)/2 + k(d+1); noisy some 20 d",
-    guarantee=Guarantee.EXACT,
-    reference="planted",
-    samples_needed=lambda d, k, m, is_noisy: 20.0 * d if is_noisy else 3.0 * (d + k),
-)
+__all__ = ["recover_complementarity"]
 
 NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
 MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
@@ -130,9 +117,15 @@ def recover_complementarity(
         "max_starts": max_starts,
     }
     if problem.n_samples > 1 and not np.ptp(problem.Y, axis=0).any():
-        return _refusal(problem, options, Evidence("outputs that vary", 0, 1, ">=", "rank Y >= 1"))
+        return _refusal(
+            problem, options, Evidence("outputs that vary", 0, 1, ">=", "rank Y >= 1", key=Check.OUTPUTS)
+        )
     if isinstance(n_hidden, int) and n_hidden > problem.n_outputs:
-        return _refusal(problem, options, Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k"))
+        return _refusal(
+            problem,
+            options,
+            Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS),
+        )
     exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)
     if exact is not None and (exact.outcome is not Outcome.STOPPED_EARLY or noise == "none"):
         return exact
@@ -150,13 +143,22 @@ def _recover_exactly(
     for has_offset in _offsets_to_try(problem, offset):
         outputs = _column_space_of_outputs(problem, has_offset)
         if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden and outputs.n_hidden < problem.n_outputs:
-            evidence = Evidence("rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k")
+            evidence = Evidence(
+                "rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k", key=Check.OUTPUT_RANK
+            )
             return _refusal(problem, options, evidence)
         fit, starts, verdict = _fit_exactly(problem, outputs, max_starts)
         last = _exact_record(problem, outputs, fit, starts, verdict, n_hidden, options)
         if last.outcome is not Outcome.STOPPED_EARLY:
             if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden:
-                evidence = Evidence("rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k")
+                evidence = Evidence(
+                    "rank of the outputs",
+                    outputs.n_hidden,
+                    n_hidden,
+                    "<=",
+                    "rank Y <= k",
+                    key=Check.OUTPUT_RANK,
+                )
                 return _refusal(problem, options, evidence)
             break
     return last
@@ -311,7 +313,7 @@ def _exact_record(
         output_singular_values=[float(v) for v in outputs.singular_values],
     )
     provenance = problem.provenance(REQUIRES, options)
-    rank = Evidence("rank of the outputs", outputs.n_hidden, comparison="info")
+    rank = Evidence("rank of the outputs", outputs.n_hidden, comparison="info", key=Check.OUTPUT_RANK)
     is_wider = isinstance(n_hidden, int) and outputs.n_hidden > n_hidden
     doubtful = (
         {Outcome.FITTED, Outcome.TOO_FEW_SAMPLES, Outcome.NOT_IDENTIFIABLE} if is_wider else {Outcome.FITTED}

@@ -38,6 +38,7 @@ from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
 from planted.certificates._certificate import RESIDUAL_TOL, degrees_of_freedom
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
+from planted.checks import Check
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._masked_labels import fill_unlisted, masked_conditioning
 from planted.fitting._outlier_table import OutlierTable, find_outliers
@@ -59,21 +60,7 @@ from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_gross_errors"]
-
-REQUIRES = Requirements(
-    method="gross-errors",
-    summary="labels that are exact but for gross errors in some entries, when there are more outputs than units",
-    input_law="any",
-    n_outputs="m > k",
-    activations=("relu",),
-    biases=True,
-    noise="sparse",
-    samples="some 10 (d + k), with up to a third of the entries wrong",
-    guarantee=Guarantee.EXACT,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: 10.0 * (d + k),
-)
+__all__ = ["recover_gross_errors"]
 
 DECOMPOSITIONS = ("alternating", "pursuit", "pursuit-printed")
 SPLIT_ROWS = 2000
@@ -173,19 +160,28 @@ def _refuse(run: _Run) -> Recovery | None:
     """Refuse labels without redundancy, and too few samples."""
     asked, m, n = run.options["n_hidden"], run.problem.n_outputs, len(run.X)
     if m <= (asked if isinstance(asked, int) else 1):
-        line = Evidence("outputs", m, asked + 1 if isinstance(asked, int) else 2, ">=", "m > k")
+        line = Evidence(
+            "outputs", m, asked + 1 if isinstance(asked, int) else 2, ">=", "m > k", key=Check.OUTPUTS
+        )
         text = f"{m} output(s): labels of full rank have no redundancy by which errors could be told."
         return run.refuse(line, text)
     need = run.problem.n_features + 3
     if n < need:
         text = f"{n} samples; at least {need} are needed."
-        return run.refuse(Evidence("samples", n, need, ">="), text, outcome=Outcome.TOO_FEW_SAMPLES)
+        return run.refuse(
+            Evidence("samples", n, need, ">=", key=Check.SAMPLES), text, outcome=Outcome.TOO_FEW_SAMPLES
+        )
     return None
 
 
 def _no_majority(run: _Run, best: float) -> Recovery:
     line = Evidence(
-        "share of the labels that one low-rank matrix reproduces", best, MAJORITY, ">", "majority"
+        "share of the labels that one low-rank matrix reproduces",
+        best,
+        MAJORITY,
+        ">",
+        "majority",
+        key=Check.LOW_RANK_SHARE,
     )
     text = (
         f"No matrix of rank below {run.problem.n_outputs} reproduces more than half of the labels to rounding (at most "
@@ -230,6 +226,7 @@ def _recover_from(run: _Run, split: LowRankSparse) -> Recovery:
         COHERENT,
         "<=",
         "incoherent A",
+        key=Check.LEVERAGE,
     )
     if not coherence.passed:
         text = (
@@ -329,16 +326,30 @@ def _checks(run: _Run, table: OutlierTable, network: TwoLayerNetwork) -> tuple[E
     return (
         errors_ignore_inputs(run.problem.X, is_wrong, network),
         errors_ignore_each_other(is_wrong),
-        Evidence("wrong labels", table.n_entries),
-        Evidence("samples with a wrong label", table.n_rows),
-        Evidence("missing labels", int(missing.sum())),
+        Evidence("wrong labels", table.n_entries, key=Check.WRONG_LABELS),
+        Evidence("samples with a wrong label", table.n_rows, key=Check.WRONG_SAMPLES),
+        Evidence("missing labels", int(missing.sum()), key=Check.MISSING_LABELS),
         Evidence(
-            f"share of right labels of output {worst}", 1 - float(wrong[worst]) / n, MAJORITY, ">", "majority"
+            f"share of right labels of output {worst}",
+            1 - float(wrong[worst]) / n,
+            MAJORITY,
+            ">",
+            "majority",
+            key=Check.RIGHT_SHARE,
         ),
         Evidence(
-            "right labels among the rows split", int(counts.sum()), 2 * unknowns, ">=", "twice the unknowns"
+            "right labels among the rows split",
+            int(counts.sum()),
+            2 * unknowns,
+            ">=",
+            "twice the unknowns",
+            key=Check.EQUATIONS,
         ),
         Evidence(
-            "smallest relative singular value of the Jacobian on them", conditioning, CONDITIONING_TOL, ">="
+            "smallest relative singular value of the Jacobian on them",
+            conditioning,
+            CONDITIONING_TOL,
+            ">=",
+            key=Check.JACOBIAN,
         ),
     )

@@ -17,6 +17,7 @@ import numpy as np
 from planted._typing import Array, IntArray, Progress, Seed
 from planted.certificates._certificate import RESIDUAL_TOL
 from planted.certificates._robust import certify_with_loss
+from planted.checks import Check
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._outlier_table import find_outliers
@@ -70,11 +71,17 @@ def judge_with_incomplete_rows(
     assert recovery.network is not None
     _, problem = prepare_clipped(blocks, random_state=random_state, progress=progress)
     network = problem.scaling.standardise(recovery.network)
-    missing = Evidence("missing labels", int(label_counts(blocks)[2].sum()))
+    missing = Evidence("missing labels", int(label_counts(blocks)[2].sum()), key=Check.MISSING_LABELS)
     if recovery.guarantee is Guarantee.EXACT:
         limits = np.full(problem.n_outputs, RESIDUAL_TOL)
         wrong = find_outliers(problem.blocks, network, limits=limits).n_entries
-        line = Evidence("labels, also of incomplete rows, that are not reproduced", wrong, 0, "==")
+        line = Evidence(
+            "labels, also of incomplete rows, that are not reproduced",
+            wrong,
+            0,
+            "==",
+            key=Check.CONTRADICTED_LABELS,
+        )
         answer = replace(recovery, evidence=(missing, line, *recovery.evidence))
         if line.passed:
             return answer

@@ -32,9 +32,9 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
-from planted.certificates._certificate import Verdict
 from planted.certificates._output_covariance import certify_whitened
 from planted.certificates._robust import certify_with_loss
+from planted.checks import Check
 from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
 from planted.fitting._outlier_table import find_outliers
@@ -46,24 +46,10 @@ from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, guess_
 from planted.methods.joint_diagonalisation import hermite_directions
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_half_spaces"]
-
-REQUIRES = Requirements(
-    method="half-spaces",
-    summary="robust start and robust losses, for noise of any law that ignores the inputs, when m >= k",
-    input_law="any",
-    n_outputs="m >= k",
-    activations=("relu",),
-    biases=True,
-    noise="any",
-    samples="some 30 d; the printed algorithm exponentially many guesses in k²",
-    guarantee=Guarantee.ASYMPTOTIC,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: 30.0 * d,
-)
+__all__ = ["recover_half_spaces"]
 
 VARIANTS = ("practical", "paper")
 FAR = 4.0  # scales beyond which an entry is listed as an outlier
@@ -131,7 +117,7 @@ def recover_half_spaces(
     refusal = _refuse(problem, k, options)
     if refusal is not None:
         return refusal
-    spectrum = Evidence("output directions explained by x beyond noise", rank)
+    spectrum = Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK)
     if variant == "paper":
         return _recover_as_printed(problem, k, n_levels, options, spectrum)
     return _recover_practically(problem, clipped, k, stage, options, spectrum)
@@ -140,12 +126,21 @@ def recover_half_spaces(
 def _refuse(problem: Problem, k: int, options: dict[str, Any]) -> Recovery | None:
     n, d, m = problem.n_samples, problem.n_features, problem.n_outputs
     if k > m:
-        line, outcome = Evidence("outputs", m, k, ">=", "m >= k"), Outcome.ASSUMPTION_FAILED
+        line, outcome = (
+            Evidence("outputs", m, k, ">=", "m >= k", key=Check.OUTPUTS),
+            Outcome.ASSUMPTION_FAILED,
+        )
     elif n < MIN_ROWS or n * m <= k * (d + 1):
         need = max(MIN_ROWS, k * (d + 1) // m + 1)
-        line, outcome = Evidence("samples", n, need, ">=", "k(d+1)/m and some"), Outcome.TOO_FEW_SAMPLES
+        line, outcome = (
+            Evidence("samples", n, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),
+            Outcome.TOO_FEW_SAMPLES,
+        )
     elif options["variant"] == "paper" and k > 2:
-        line, outcome = Evidence("units", k, 2, "<=", "guesses grow like 2^(k²)"), Outcome.ASSUMPTION_FAILED
+        line, outcome = (
+            Evidence("units", k, 2, "<=", "guesses grow like 2^(k²)", key=Check.UNITS),
+            Outcome.ASSUMPTION_FAILED,
+        )
     else:
         return None
     text = f"{line.name}: {line.measured:.0f}; the method needs {line.comparison} {line.required:.0f} ({line.equation})."
@@ -231,8 +226,8 @@ def _record(
     for item in outliers["largest"]:
         item["residual"] *= problem.scaling.y_scale
     lines = (
-        Evidence(f"entries beyond {FAR:g} scales of the residual", table.n_entries),
-        Evidence("samples with such an entry", table.n_rows),
+        Evidence(f"entries beyond {FAR:g} scales of the residual", table.n_entries, key=Check.WRONG_LABELS),
+        Evidence("samples with such an entry", table.n_rows, key=Check.WRONG_SAMPLES),
     )
     return Recovery(
         network=problem.scaling.restore(network),
@@ -254,9 +249,19 @@ def _recover_as_printed(
 ) -> Recovery:
     """Run Algorithm 8 on a grid that can be enumerated; its answer is a fit, no more."""
     grid = GuessGrid(sketch_rows=k, n_levels=n_levels)
-    printed = Evidence("log10 of the guesses on the printed grid", predict_guesses(k), comparison="info")
+    printed = Evidence(
+        "log10 of the guesses on the printed grid",
+        predict_guesses(k),
+        comparison="info",
+        key=Check.PRINTED_GUESSES,
+    )
     count = Evidence(
-        "guesses on the grid used", grid.count(k), LARGEST_COUNT, "<=", "(2 levels)^(k · sketch rows)"
+        "guesses on the grid used",
+        grid.count(k),
+        LARGEST_COUNT,
+        "<=",
+        "(2 levels)^(k · sketch rows)",
+        key=Check.GUESSES,
     )
     if not count.passed:
         text = f"{grid.count(k):.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels."
@@ -269,7 +274,9 @@ def _recover_as_printed(
             detail=text,
         )
     network, residual = guess_half_spaces(problem.X, problem.Y, k, grid=grid, rng=problem.rng)
-    level = Evidence("root mean square residual, in output standard deviations", residual)
+    level = Evidence(
+        "root mean square residual, in output standard deviations", residual, key=Check.NOISE_LEVEL
+    )
     text = f"The best of {grid.count(k):,} guesses of the left inverse, by its sum of squares; no parameter is claimed."
     return Recovery(
         network=problem.scaling.restore(network),

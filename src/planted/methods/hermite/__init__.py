@@ -34,6 +34,7 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.certificates.searches._run import Run
+from planted.checks import Check
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows
@@ -55,24 +56,7 @@ from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_hermite"]
-
-REQUIRES = Requirements(
-    method="hermite",
-    summary="Hermite tensors of normal inputs: biases, one output, more units than inputs",
-    input_law="gaussian",
-    n_outputs="m >= 1",
-    activations=("relu",),
-    biases=True,
-    noise="mean-zero",
-    samples="about 40 d max(d, k), for k > d 40 times and with noise 10 times as many; refined answers need fewer",
-    guarantee=Guarantee.EXACT,
-    reference="ATV21",
-    samples_needed=lambda d, k, m, is_noisy: (
-        40.0 * d * max(d, k) * (1 if k <= d else 40) * (10 if is_noisy else 1)
-    ),
-    tries_anyway=False,
-)
+__all__ = ["recover_hermite"]
 
 VARIANTS = ("efficient", "paper")
 SWEEPS = 1  # of an answer that is not refined; it lowers the error several times without noise
@@ -196,18 +180,32 @@ class _Report:
         start, k = self.start, self.n_hidden
         lines = [
             self.normal,
-            Evidence("units that stand out of the sampling error of the moments", start.n_visible),
+            Evidence(
+                "units that stand out of the sampling error of the moments",
+                start.n_visible,
+                key=Check.VISIBLE_UNITS,
+            ),
             Evidence(
                 "largest |b| at which a unit of output weight 1 would stand out",
                 largest_visible_bias(start.noise),
                 equation="φ(b) = sampling error of T_2",
+                key=Check.VISIBLE_BIAS,
             ),
         ]
         if k is not None and k > start.n_visible:
             name = "units asked for that the moments do not show; a linear part absorbs them"
-            lines.append(Evidence(name, k - start.n_visible, equation="Lemma D.13"))
+            lines.append(
+                Evidence(name, k - start.n_visible, equation="Lemma D.13", key=Check.INVISIBLE_UNITS)
+            )
         if not np.isnan(start.sign_margin):
-            lines.append(Evidence("smallest margin of the signs", start.sign_margin, equation="Algorithm 3"))
+            lines.append(
+                Evidence(
+                    "smallest margin of the signs",
+                    start.sign_margin,
+                    equation="Algorithm 3",
+                    key=Check.ORIENTATION,
+                )
+            )
         return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
 
 
@@ -370,7 +368,9 @@ def _refusal(
 
 def _too_few(problem: Problem, options: dict[str, Any]) -> Recovery:
     need = problem.n_features + 3
-    line = Evidence("samples", problem.n_samples, need, ">=", "covariance of the inputs and one more")
+    line = Evidence(
+        "samples", problem.n_samples, need, ">=", "covariance of the inputs and one more", key=Check.SAMPLES
+    )
     text = f"{problem.n_samples} samples of {problem.n_features} inputs; at least {need} are needed to whiten them."
     return without_network(
         problem, REQUIRES, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=(line,), detail=text

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.methods.hermite._units import Units
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
@@ -50,17 +51,21 @@ class ErrorBound:
         """Return the numbers as lines of evidence."""
         return (
             Evidence(
-                f"mean squared error of {function} on a quarter of the rows, in output variances", self.error
+                f"mean squared error of {function} on a quarter of the rows, in output variances",
+                self.error,
+                key=Check.HELD_OUT_ERROR,
             ),
             Evidence(
                 f"95 % upper bound on the squared L2 error of {function}, in output variances",
                 self.bound,
                 equation="skewness corrected, noise included; unseen units weigh no more than those seen",
+                key=Check.ERROR_BOUND,
             ),
             Evidence(
                 "squared L2 error that a unit on in none of these rows may hide, in output variances",
                 self.unseen,
                 equation="Lemma D.13",
+                key=Check.HIDDEN_ERROR,
             ),
         )
 

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.methods.hermite._bound import ErrorBound, bound_error
 from planted.methods.hermite._units import Units
 from planted.networks import TwoLayerNetwork
@@ -56,8 +57,14 @@ class Approximation:
                 "standard deviation of the linear part beside the units, in output standard deviations",
                 self.linear_rest,
                 equation="Claim D.14",
+                key=Check.LINEAR_REST,
             ),
-            Evidence("share of rows that the truncated loss leaves out", self.truncated, equation="step 4"),
+            Evidence(
+                "share of rows that the truncated loss leaves out",
+                self.truncated,
+                equation="step 4",
+                key=Check.TRUNCATED_ROWS,
+            ),
         )
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.linalg import khatri_rao_values
 from planted.linalg.signs import enumerate_flips
 from planted.moments import accumulate_grams
@@ -75,7 +76,12 @@ def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
     p_value = 2 * min(stats.f.sf(third / d, d, freedom), stats.f.sf(fourth / pairs, pairs, freedom))
     text = f"order 3: χ² = {third:.4g} ({d}), order 4: χ² = {fourth:.4g} ({pairs})"
     return Evidence(
-        "p-value of the test that x is Gaussian", float(min(p_value, 1.0)), NORMALITY_LEVEL, ">=", text
+        "p-value of the test that x is Gaussian",
+        float(min(p_value, 1.0)),
+        NORMALITY_LEVEL,
+        ">=",
+        text,
+        key=Check.NORMAL_INPUTS,
     )
 
 
@@ -101,11 +107,14 @@ def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> 
     shaken /= np.linalg.norm(shaken, axis=1, keepdims=True)
     name = f"smallest singular value of the Khatri-Rao power {order} of W"
     return (
-        Evidence(name, float(khatri_rao_values(W, order)[-1]), equation="s_k, Theorem D.1"),
+        Evidence(
+            name, float(khatri_rao_values(W, order)[-1]), equation="s_k, Theorem D.1", key=Check.KHATRI_RAO
+        ),
         Evidence(
             f"{name} after a perturbation of size {PERTURBATION}",
             float(khatri_rao_values(shaken, order)[-1]),
             equation="smoothed analysis, Corollary 3.3",
+            key=Check.KHATRI_RAO_PERTURBED,
         ),
     )
 
@@ -119,7 +128,10 @@ def offer_alternatives(answer: Recovery) -> Recovery:
         return answer
     others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
     line = Evidence(
-        "other sign patterns of the units with the same function", len(others), equation="Claim 4.8"
+        "other sign patterns of the units with the same function",
+        len(others),
+        equation="Claim 4.8",
+        key=Check.SIGN_PATTERNS,
     )
     stats = {**answer.stats, "alternatives": [_as_plain(net) for net in others]}
     detail = answer.detail

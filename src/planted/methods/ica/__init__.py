@@ -28,6 +28,7 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.certificates.searches._exact_units import begin_search, complete_units, finish_search
+from planted.checks import Check
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import independent_components
@@ -35,21 +36,7 @@ from planted.outcomes import Guarantee
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_ica"]
-
-REQUIRES = Requirements(
-    method="ica",
-    summary="independent components of the outputs, for normal inputs and orthonormal hidden weights",
-    input_law="gaussian",
-    n_outputs="m >= k",
-    activations=("relu", "power"),
-    biases=False,
-    noise="none",
-    samples="some 300 d for the components alone; with pursuit about 3(d+k)",
-    guarantee=Guarantee.EXACT,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: 300.0 * d,
-)
+__all__ = ["recover_ica"]
 
 VARIANTS = ("trimmed", "paper")
 COMPONENT_ROWS = 20_000
@@ -108,7 +95,9 @@ def recover_ica(
         T = rng.standard_normal((k, problem.n_outputs))  # step 1 of Algorithm 3
         sketch = problem.Y[:COMPONENT_ROWS] @ T.T
         components = independent_components(sketch, rng)  # steps 2 and 3
-        search.evidence.append(Evidence("steps of the component analysis", components.iterations))
+        search.evidence.append(
+            Evidence("steps of the component analysis", components.iterations, key=Check.ITERATIONS)
+        )
         scores = sketch[: len(search.X)] @ components.unmixing.T
     else:
         scores = scores_of_start(search, warm_start)
@@ -119,5 +108,7 @@ def recover_ica(
     if len(W) >= k:
         rows = W[:k] / problem.scaling.x_scale
         condition = float(np.linalg.cond(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
-        search.evidence.append(Evidence("condition number of W (1 if orthonormal)", condition))
+        search.evidence.append(
+            Evidence("condition number of W (1 if orthonormal)", condition, key=Check.CONDITION_OF_W)
+        )
     return finish_search(search, W)

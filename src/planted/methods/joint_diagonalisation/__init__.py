@@ -42,6 +42,7 @@ from planted.certificates.searches._exact_units import (
     finish_search,
     give_up,
 )
+from planted.checks import Check
 from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.fitting.units._warm_start import WarmStart, scores_of_start
@@ -53,26 +54,11 @@ from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks
 
 __all__ = [
-    "REQUIRES",
     "directions_of_matrices",
     "hermite_directions",
     "recover_joint_diagonalisation",
     "vanishing_coefficient",
 ]
-
-REQUIRES = Requirements(
-    method="joint-diagonalisation",
-    summary="Hermite moments of all outputs diagonalised together, for normal inputs when m >= k and k <= d",
-    input_law="gaussian",
-    n_outputs="m >= k",
-    activations=("relu", "power"),
-    biases=False,
-    noise="none",
-    samples="about d² for the moments alone; with pursuit about 3(d+k)",
-    guarantee=Guarantee.EXACT,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: float(d * d),
-)
 
 ORDERS = {"second-order": 2, "paper-third-order": 3, "fourth-order": 4}
 MAX_REGRESSION = 1500  # features of the quadratic regression
@@ -170,14 +156,16 @@ def _refuse_moments(search: ExactSearch, order: int) -> Recovery | None:
     k, d = search.n_hidden, search.problem.n_features
     if k > d:
         text = f"{k} units, but {d} inputs; joint diagonalisation needs k <= d."
-        search.evidence.append(Evidence("inputs", d, k, ">=", "k <= d"))
+        search.evidence.append(Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS))
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     centred = search.X - search.X.mean(axis=0)
     spanned = numerical_rank(column_space(centred)[1])
     if spanned < d:
         text = f"The inputs vary in {spanned} of {d} dimensions; normal inputs vary in all."
         search.evidence.append(
-            Evidence("dimensions in which the inputs vary", spanned, d, "==", "rank of Cov x")
+            Evidence(
+                "dimensions in which the inputs vary", spanned, d, "==", "rank of Cov x", key=Check.INPUT_RANK
+            )
         )
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     if vanishing_coefficient(search.activation, order):
@@ -187,7 +175,14 @@ def _refuse_moments(search: ExactSearch, order: int) -> Recovery | None:
             "they hold sampling noise alone. Use variant='second-order'."
         )
         search.evidence.append(
-            Evidence(f"Gaussian coefficient of order {order}", 0.0, 0.0, ">", "E[f^(q)(t)] != 0")
+            Evidence(
+                f"Gaussian coefficient of order {order}",
+                0.0,
+                0.0,
+                ">",
+                "E[f^(q)(t)] != 0",
+                key=Check.GAUSSIAN_COEFFICIENT,
+            )
         )
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     return None

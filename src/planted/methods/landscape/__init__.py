@@ -35,22 +35,7 @@ from planted.outcomes import Guarantee
 from planted.results import Recovery, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "landscape_start", "recover_landscape"]
-
-REQUIRES = Requirements(
-    method="landscape",
-    summary="an objective without bad minima, for normal inputs, one output, k <= d and no biases",
-    input_law="gaussian",
-    n_outputs="m = 1",
-    activations=("relu", "leaky-relu", "absolute"),
-    biases=False,
-    noise="mean-zero",
-    samples="about 30 d² for f', more for G and F; with noise up to ten times as many",
-    guarantee=Guarantee.EXACT,
-    reference="GLM18",
-    samples_needed=lambda d, k, m, is_noisy: (300.0 if is_noisy else 30.0) * d * d,
-    tries_anyway=False,
-)
+__all__ = ["landscape_start", "recover_landscape"]
 
 CHOICES = ("f'", "G", "F")
 

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
+from planted.certificates._certificate import certify_noiseless, certify_noisy
+from planted.checks import Check
 from planted.fitting._problem import Problem, without_network
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.objectives._descent import descend, random_rows
@@ -28,7 +29,7 @@ from planted.methods.landscape._read import invert_rows, read_outputs
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks
 
 __all__ = ["Failure", "LandscapeSearch"]
@@ -82,11 +83,11 @@ class LandscapeSearch:
         """
         problem = self.problem
         n, d = problem.n_samples, problem.n_features
-        outputs = Evidence("outputs", problem.n_outputs, 1, "==", "one output")
+        outputs = Evidence("outputs", problem.n_outputs, 1, "==", "one output", key=Check.OUTPUTS)
         if not outputs.passed:
             text = f"{problem.n_outputs} outputs, but landscape design is for one; recover from each output by itself."
             return Failure(Outcome.ASSUMPTION_FAILED, outputs, text)
-        samples = Evidence("samples", n, max(FEWEST * d * d, 10 * d), ">=", "4 d²")
+        samples = Evidence("samples", n, max(FEWEST * d * d, 10 * d), ">=", "4 d²", key=Check.SAMPLES)
         if not samples.passed:
             text = f"{n} samples of {d} inputs show nothing of the moments of order four; some {30 * d * d} are needed."
             return Failure(Outcome.TOO_FEW_SAMPLES, samples, text)
@@ -94,7 +95,12 @@ class LandscapeSearch:
         mean, covariance = moments.mean[:d], moments.covariance[:d, :d]
         values, vectors = linalg.eigh(covariance + np.outer(mean, mean), check_finite=False)
         spread = Evidence(
-            "smallest relative eigenvalue of E[xx']", values[0] / values[-1], FULL_RANK, ">=", "rank d"
+            "smallest relative eigenvalue of E[xx']",
+            values[0] / values[-1],
+            FULL_RANK,
+            ">=",
+            "rank d",
+            key=Check.INPUT_RANK,
         )
         if not spread.passed:
             return Failure(
@@ -103,7 +109,9 @@ class LandscapeSearch:
                 "The inputs do not vary in all directions; normal inputs do.",
             )
         chance = float(stats.chi2.sf(n * mean @ linalg.lstsq(covariance, mean, check_finite=False)[0], d))
-        centred = Evidence("p-value of the mean of x being zero", chance, CENTRED, ">=", "E x = 0")
+        centred = Evidence(
+            "p-value of the mean of x being zero", chance, CENTRED, ">=", "E x = 0", key=Check.CENTRED_INPUTS
+        )
         self.evidence.append(centred)
         if not centred.passed:
             text = "The mean of the inputs is not zero: to this method that is the same as biases. Use method='restarts'."
@@ -124,19 +132,24 @@ class LandscapeSearch:
         shown = int((np.abs(values) > SIGNAL * error).sum())
         asked, name, d = self.options["n_hidden"], self.options["objective"], self.problem.n_features
         k = self.n_hidden = asked if isinstance(asked, int) else shown
-        self.evidence.append(Evidence("directions of T₂ beyond sampling error", shown))
-        units = Evidence("hidden units", k, 1, ">=", "rank of T₂")
+        self.evidence.append(Evidence("directions of T₂ beyond sampling error", shown, key=Check.SIGNAL_RANK))
+        units = Evidence("hidden units", k, 1, ">=", "rank of T₂", key=Check.UNITS)
         if not units.passed:
             return Failure(
                 Outcome.ASSUMPTION_FAILED, units, "No direction of T₂ stands out from sampling error."
             )
-        inputs = Evidence("inputs", d, k, ">=", "k <= d")
+        inputs = Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS)
         if not inputs.passed:
             return Failure(
                 Outcome.ASSUMPTION_FAILED, inputs, f"{k} units, but {d} inputs; this method needs k <= d."
             )
         signs = Evidence(
-            "smallest eigenvalue of T₂, in sampling errors", values[0] / error, -SIGNAL, ">=", "a > 0"
+            "smallest eigenvalue of T₂, in sampling errors",
+            values[0] / error,
+            -SIGNAL,
+            ">=",
+            "a > 0",
+            key=Check.SIGN_OF_OUTPUTS,
         )
         if name != "f'":
             self.evidence.append(signs)
@@ -148,7 +161,14 @@ class LandscapeSearch:
                 )
                 return Failure(Outcome.ASSUMPTION_FAILED, signs, text)
         if name == "F" and not values[-k] > 0.0:
-            rank = Evidence("directions of T₂ beyond sampling error", shown, k, ">=", "T₂ of rank k")
+            rank = Evidence(
+                "directions of T₂ beyond sampling error",
+                shown,
+                k,
+                ">=",
+                "T₂ of rank k",
+                key=Check.SIGNAL_RANK,
+            )
             text = f"T₂ shows {shown} of {k} directions; F needs all of them."
             return Failure(Outcome.TOO_FEW_SAMPLES, rank, text)
         self.target = target

@@ -32,25 +32,12 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, IntArray, Progress, Seed
 from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
+from planted.checks import Check
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "parallel_groups", "predict_lone_samples", "recover_lone_units"]
-
-REQUIRES = Requirements(
-    method="lone-units",
-    summary="samples on which one unit alone is active; fewer outputs than units, but at least two",
-    input_law="any",
-    n_outputs="m >= 2",
-    activations=("relu", "power"),
-    biases=False,
-    noise="none",
-    samples="about 2 d 2^k for orthonormal W, d 4^k for random W",
-    guarantee=Guarantee.HEURISTIC,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: 2.0 * d * 2.0**k,
-)
+__all__ = ["parallel_groups", "predict_lone_samples", "recover_lone_units"]
 
 PARALLEL_TOL = 1e-9  # distance of directions that are the same; rounding leaves 1e-15
 LINEAR_TOL = 1e-8  # relative residual of a group's linear system
@@ -111,7 +98,7 @@ def recover_lone_units(
     problem = search.problem
     search.X = problem.X  # groups need all rows there are
     if problem.n_outputs < 2:
-        search.evidence.append(Evidence("outputs", problem.n_outputs, 2, ">=", "m >= 2"))
+        search.evidence.append(Evidence("outputs", problem.n_outputs, 2, ">=", "m >= 2", key=Check.OUTPUTS))
         text = "outputs: 1; the method needs >= 2 (with one output all samples are parallel)."
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     groups = parallel_groups(problem.Y, problem.rng)  # steps 1 and 2 of Algorithm 7
@@ -123,10 +110,14 @@ def recover_lone_units(
     need, condition = predict_lone_samples(lone.W / problem.scaling.x_scale, problem.rng)
     search.evidence += [
         Evidence(
-            "samples on which the rarest unit is alone", int(lone.sizes.min()), problem.n_features + 1, ">="
+            "samples on which the rarest unit is alone",
+            int(lone.sizes.min()),
+            problem.n_features + 1,
+            ">=",
+            key=Check.ALONE_SAMPLES,
         ),
-        Evidence("condition number of W", condition),
-        Evidence("samples predicted to be needed for normal inputs", need),
+        Evidence("condition number of W", condition, key=Check.CONDITION_OF_W),
+        Evidence("samples predicted to be needed for normal inputs", need, key=Check.PREDICTED_SAMPLES),
     ]
     rivals = 0 if search.n_hidden <= search.Q.shape[1] else None
     search.X = problem.X[: len(search.Q)]
@@ -198,21 +189,37 @@ def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
     if lone.misfit_size:
         text = PARALLEL_COLUMNS.format(size=lone.misfit_size, residual=lone.misfit)
         search.evidence.append(
-            Evidence("residual of a group of parallel outputs", lone.misfit, LINEAR_TOL, "<=", "Algorithm 7")
+            Evidence(
+                "residual of a group of parallel outputs",
+                lone.misfit,
+                LINEAR_TOL,
+                "<=",
+                "Algorithm 7",
+                key=Check.GROUP_RESIDUAL,
+            )
         )
         return give_up(search, text[0].upper() + text[1:] + ".", outcome=Outcome.ASSUMPTION_FAILED)
     opposite = _opposite(lone.directions)
     if opposite.any():
         i, j = (int(index) for index in np.argwhere(opposite)[0])
         search.evidence.append(
-            Evidence("parallel columns of A", int(opposite.sum()) // 2, 0, "==", "Algorithm 7")
+            Evidence(
+                "parallel columns of A",
+                int(opposite.sum()) // 2,
+                0,
+                "==",
+                "Algorithm 7",
+                key=Check.PARALLEL_OUTPUTS,
+            )
         )
         text = f"Columns {i} and {j} of A are parallel with opposite signs: samples along them may have both units active."
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     found, n_samples = len(lone.W), search.problem.n_samples
     wanted = asked if isinstance(asked, int) else max(search.Q.shape[1], 1)
     if not found and not len(lone.small) and n_samples >= (d + 2) * 2**wanted:
-        search.evidence.append(Evidence("samples with parallel outputs", 0, d + 1, ">=", "Algorithm 7"))
+        search.evidence.append(
+            Evidence("samples with parallel outputs", 0, d + 1, ">=", "Algorithm 7", key=Check.ALONE_SAMPLES)
+        )
         text = (
             f"No two of {n_samples} samples have parallel outputs, so no unit was ever alone: there is noise, an "
             "offset, or a unit that is always on."
@@ -221,8 +228,15 @@ def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
     if found < wanted:
         need = _need_of_missing(search, lone, wanted)
         search.evidence += [
-            Evidence(f"units alone on more than {d} samples", found, wanted, ">=", "Lemma 21"),
-            Evidence("samples predicted to be needed", need, n_samples, "<="),
+            Evidence(
+                f"units alone on more than {d} samples",
+                found,
+                wanted,
+                ">=",
+                "Lemma 21",
+                key=Check.UNITS_ALONE,
+            ),
+            Evidence("samples predicted to be needed", need, n_samples, "<=", key=Check.PREDICTED_SAMPLES),
         ]
         text = (
             f"{found} of {wanted} units were alone on more than {d} samples; there are {n_samples} samples, and "
@@ -230,7 +244,9 @@ def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
         )
         return give_up(search, text, outcome=Outcome.TOO_FEW_SAMPLES)
     if isinstance(asked, int) and found > asked:
-        search.evidence.append(Evidence("units seen alone", found, asked, "==", "k groups"))
+        search.evidence.append(
+            Evidence("units seen alone", found, asked, "==", "k groups", key=Check.UNITS_ALONE)
+        )
         text = f"{found} units were seen alone; {asked} were asked for."
         return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     return None

@@ -30,12 +30,12 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.certificates._certificate import Verdict
 from planted.certificates._few_outputs import weigh_rows, weights_in_memory
 from planted.certificates._missing_unit import lacks_a_unit
 from planted.certificates._resolution import fails_by_resolution_alone
 from planted.certificates.searches._run import SAME_SCORE, Run
 from planted.certificates.searches._verdict import finish_exactly, finish_noisily
+from planted.checks import Check
 from planted.fitting._losses import check_loss
 from planted.fitting._problem import Problem, prepare_problem, without_network
 from planted.fitting.multistart._attempts import Attempt, attempt_from, attempts, challenge, explain_bulk
@@ -43,24 +43,10 @@ from planted.fitting.multistart._rows import EXACT_RMS, split_rows
 from planted.fitting.multistart._width_path import follow_widths
 from planted.methods.landscape import landscape_start
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_restarts", "search_from"]
-
-REQUIRES = Requirements(
-    method="restarts",
-    summary="expand, fit without signs, prune, polish: any inputs, any number of outputs, judged by its certificate",
-    input_law="any",
-    n_outputs="m >= 1",
-    activations=("relu",),
-    biases=True,
-    noise="mean-zero",
-    samples="noiseless about 3(k+1)(d+1)/m and more for k > d; noisy some 12 times as many as unknowns",
-    guarantee=Guarantee.EXACT,
-    reference="planted",
-    samples_needed=lambda d, k, m, is_noisy: (12.0 if is_noisy else 3.0) * (k + 1) * (d + 1) / m,
-)
+__all__ = ["recover_restarts", "search_from"]
 
 PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
@@ -214,7 +200,13 @@ def _finish(run: Run, attempt: Attempt, is_repeated: bool) -> _Answer | None:
     if recovery.outcome is not Outcome.RECOVERED and not fails_by_resolution_alone(recovery):
         return _Answer(recovery, attempt.score, False)
     rival, gain = challenge(run.problem, run.search, attempt.fit)
-    line = Evidence("fall of the held-out error when every unit is split in two", gain, CHALLENGE_GAIN, "<=")
+    line = Evidence(
+        "fall of the held-out error when every unit is split in two",
+        gain,
+        CHALLENGE_GAIN,
+        "<=",
+        key=Check.LOCAL_MINIMUM,
+    )
     recovery = replace(recovery, evidence=(*recovery.evidence, line))
     if line.passed:
         return _Answer(recovery, attempt.score, True)
@@ -263,7 +255,9 @@ def _too_few_samples(problem: Problem, n_hidden: int | str, options: dict[str, A
     need = max((k * (d + m)) // m + 1, d + 2, MIN_ROWS)
     if problem.n_samples > need:
         return None
-    line = Evidence("samples", problem.n_samples, need + 1, ">=", "(k(d+1) + mk - k)/m and one more")
+    line = Evidence(
+        "samples", problem.n_samples, need + 1, ">=", "(k(d+1) + mk - k)/m and one more", key=Check.SAMPLES
+    )
     text = f"{problem.n_samples} samples for {k} unit(s) of {d} inputs; at least {need + 1} are needed."
     stats = problem.stats(restarts=0)
     return without_network(

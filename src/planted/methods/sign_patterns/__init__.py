@@ -31,6 +31,7 @@ from planted._clock import check_time
 from planted._typing import Array, Progress, Seed
 from planted._validation import check_choice
 from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
+from planted.checks import Check
 from planted.fitting.units._quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
 from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
@@ -39,21 +40,7 @@ from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_sign_patterns"]
-
-REQUIRES = Requirements(
-    method="sign-patterns",
-    summary="extreme rays of a cone, or all sign patterns, for any inputs without biases when m >= k",
-    input_law="any",
-    n_outputs="m >= k",
-    activations=("relu",),
-    biases=False,
-    noise="none",
-    samples="about 3(d+k); the variant 'paper' at most some hundred, k <= 4",
-    guarantee=Guarantee.EXACT,
-    reference="BJW18",
-    samples_needed=lambda d, k, m, is_noisy: 3.0 * (d + k),
-)
+__all__ = ["recover_sign_patterns"]
 
 VARIANTS = ("cone", "paper")
 MAX_PAPER_UNITS = 4
@@ -129,7 +116,11 @@ def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
     """Enumerate, test every pattern, certify (Algorithm 2)."""
     n, k = search.Q.shape
     predicted = count_patterns(n, k)
-    search.evidence.append(Evidence("sign patterns predicted", predicted, max_patterns, "<=", "C(n, k)"))
+    search.evidence.append(
+        Evidence(
+            "sign patterns predicted", predicted, max_patterns, "<=", "C(n, k)", key=Check.PREDICTED_PATTERNS
+        )
+    )
     if k > MAX_PAPER_UNITS or predicted > max_patterns:
         text = (
             f"{predicted:.3g} sign patterns are predicted for {n} samples and {k} units; the enumeration is limited to "
@@ -149,9 +140,25 @@ def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
         }
     )
     further = (
-        Evidence("sign patterns examined", len(patterns), predicted, "<=", "C(n, k)"),
-        Evidence("patterns with undetermined weights", units.undetermined, 0, "==", "Algorithm 1"),
-        Evidence("ReLU units in the column space, by enumeration", len(units.W), k, "==", "Theorem 1"),
+        Evidence(
+            "sign patterns examined", len(patterns), predicted, "<=", "C(n, k)", key=Check.EXAMINED_PATTERNS
+        ),
+        Evidence(
+            "patterns with undetermined weights",
+            units.undetermined,
+            0,
+            "==",
+            "Algorithm 1",
+            key=Check.UNDETERMINED_PATTERNS,
+        ),
+        Evidence(
+            "ReLU units in the column space, by enumeration",
+            len(units.W),
+            k,
+            "==",
+            "Theorem 1",
+            key=Check.UNITS_IN_SPACE,
+        ),
     )
     return finish_search(search, units.W, further=further)
 

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, Progress, Seed
+from planted.checks import Check
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.moments import augment
@@ -29,21 +30,7 @@ from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Requirements, Unavailable
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_small_network"]
-
-REQUIRES = Requirements(
-    method="small-network",
-    summary="the best small network by cross-validation, for data that are not planted; never claims a recovery",
-    input_law="any",
-    n_outputs="m >= 1",
-    activations=("relu",),
-    biases=True,
-    noise="any",
-    samples="any number",
-    guarantee=Guarantee.NONE,
-    reference="planted",
-    samples_needed=lambda d, k, m, is_noisy: 2.0,
-)
+__all__ = ["recover_small_network"]
 
 WIDTHS = (0, 1, 2, 3, 5, 8, 12, 16)
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3)  # per row of standardised data
@@ -97,9 +84,13 @@ def recover_small_network(
     fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
     evidence = (
-        Evidence("cross-validated squared error, relative to the outputs' variance", choice.error / level),
-        Evidence("units beside the linear part", choice.width),
-        Evidence("ridge per sample", choice.ridge),
+        Evidence(
+            "cross-validated squared error, relative to the outputs' variance",
+            choice.error / level,
+            key=Check.HELD_OUT_ERROR,
+        ),
+        Evidence("units beside the linear part", choice.width, key=Check.WIDTH),
+        Evidence("ridge per sample", choice.ridge, key=Check.RIDGE),
     )
     held_out = choice.error * problem.scaling.y_scale**2
     stats: dict[str, Any] = problem.stats(iterations=fit.iterations, held_out_mse=held_out)

@@ -32,7 +32,8 @@ from scipy import linalg
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.certificates._certificate import Verdict, certify_noiseless, certify_noisy
+from planted.certificates._certificate import certify_noiseless, certify_noisy
+from planted.checks import Check
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
@@ -51,24 +52,10 @@ from planted.methods.symmetric_inputs._theory import rank_evidence, symmetry_tes
 from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["REQUIRES", "recover_symmetric_inputs"]
-
-REQUIRES = Requirements(
-    method="symmetric-inputs",
-    summary="moments of symmetric inputs, no biases, when there are as many outputs as units",
-    input_law="symmetric",
-    n_outputs="m >= k",
-    activations=("relu",),
-    biases=False,
-    noise="mean-zero",
-    samples="noiseless about max(3d + 2k, k(k-1)/2), k <= d; noisy some 20 d",
-    guarantee=Guarantee.EXACT,
-    reference="GKLW19",
-    samples_needed=lambda d, k, m, is_noisy: 20.0 * d if is_noisy else max(3.0 * d + 2 * k, k * (k - 1) / 2),
-)
+__all__ = ["recover_symmetric_inputs"]
 
 SYMMETRY_LEVEL = 1e-6  # p-value below which the inputs are called asymmetric
 EXACT_RESIDUAL = (
@@ -178,7 +165,12 @@ def recover_symmetric_inputs(
         return _recover_efficiently(search, slope)
     if not (search.n_hidden <= search.output_rank and slope.is_of_rank(search.n_hidden)):
         rank = min(search.output_rank, slope.rank)
-        return _refusal(search, Evidence("rank of A W", rank, search.n_hidden, ">=", "A and W of full rank"))
+        return _refusal(
+            search,
+            Evidence(
+                "rank of A W", rank, search.n_hidden, ">=", "A and W of full rank", key=Check.SIGNAL_RANK
+            ),
+        )
     noisy = noise != "none"
     spectral = recover_from_moments(moments, search.n_hidden, variant=variant, noisy=noisy, rng=problem.rng)
     search.gap = spectral.gap
@@ -197,16 +189,30 @@ def _begin(
     k = n_hidden if isinstance(n_hidden, int) else found
     test = symmetry_test(problem.blocks, distinct=len(np.unique(problem.X, axis=0)) / len(problem.X))
     symmetry = Evidence(
-        "p-value of the test for symmetry of x", test.p_value, SYMMETRY_LEVEL, ">=", "Hotelling"
+        "p-value of the test for symmetry of x",
+        test.p_value,
+        SYMMETRY_LEVEL,
+        ">=",
+        "Hotelling",
+        key=Check.SYMMETRIC_INPUTS,
     )
     if np.isnan(test.p_value):
-        symmetry = Evidence("samples too few to test symmetry of x", problem.n_samples)
+        symmetry = Evidence(
+            "samples too few to test symmetry of x", problem.n_samples, key=Check.SYMMETRIC_INPUTS
+        )
     evidence = (
-        Evidence("samples", problem.n_samples, problem.n_features + 1, ">=", "E[x x'] of full rank"),
+        Evidence(
+            "samples",
+            problem.n_samples,
+            problem.n_features + 1,
+            ">=",
+            "E[x x'] of full rank",
+            key=Check.SAMPLES,
+        ),
         symmetry,
-        Evidence("hidden units", min(k, rank), 1, ">=", "rank of A W above noise"),
-        Evidence("inputs", problem.n_features, k, ">=", "k <= d"),
-        Evidence("outputs", problem.n_outputs, k, ">=", "k <= m"),
+        Evidence("hidden units", min(k, rank), 1, ">=", "rank of A W above noise", key=Check.UNITS),
+        Evidence("inputs", problem.n_features, k, ">=", "k <= d", key=Check.INPUTS),
+        Evidence("outputs", problem.n_outputs, k, ">=", "k <= m", key=Check.OUTPUTS),
     )
     return _Search(problem, moments, k, rank, options, evidence)
 

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.methods.symmetric_inputs._slope import slope_of
 from planted.moments import (
@@ -89,8 +90,19 @@ def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evi
     slope = slope_of(estimate.B, C, residual_variance=estimate.residual_variance, count=moments.joint().count)
     angle = np.degrees(2 * slope.edge / np.linalg.norm(network.A, axis=0).min())
     return (
-        Evidence("rank of A W above noise", slope.rank, network.n_hidden, ">=", "A and W of full rank"),
-        Evidence("angle below which two units with different outputs look like one (degrees)", float(angle)),
+        Evidence(
+            "rank of A W above noise",
+            slope.rank,
+            network.n_hidden,
+            ">=",
+            "A and W of full rank",
+            key=Check.SIGNAL_RANK,
+        ),
+        Evidence(
+            "angle below which two units with different outputs look like one (degrees)",
+            float(angle),
+            key=Check.HIDDEN_ANGLE,
+        ),
     )
 
 
@@ -108,22 +120,58 @@ def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) 
     values = linalg.svdvals(sums.covariance * triangle_weights(len(P)), check_finite=False)
     rank = k * (k - 1) // 2
     lines = [
-        Evidence("gap of the detector T in the span step", gap, comparison="info", equation="Lemma 11"),
-        Evidence("σ_min of E[x x']", _smallest(X.T @ X / len(X)), comparison="info", equation="Theorem 7, γ"),
-        Evidence("σ_min of A", beta, comparison="info", equation="Theorem 7, β"),
-        Evidence("σ_min of the augmented matrix M", alpha, comparison="info", equation="Theorem 7, α"),
-        Evidence("largest |x|", float(np.linalg.norm(X, axis=1).max()), equation="Theorem 7, Γ"),
-        Evidence("norm of A", float(np.linalg.norm(A, 2)), equation="Theorem 7, P₁"),
+        Evidence(
+            "gap of the detector T in the span step",
+            gap,
+            comparison="info",
+            equation="Lemma 11",
+            key=Check.DETECTOR_GAP,
+        ),
+        Evidence(
+            "σ_min of E[x x']",
+            _smallest(X.T @ X / len(X)),
+            comparison="info",
+            equation="Theorem 7, γ",
+            key=Check.INPUT_RANK,
+        ),
+        Evidence("σ_min of A", beta, comparison="info", equation="Theorem 7, β", key=Check.CONDITION_OF_A),
+        Evidence(
+            "σ_min of the augmented matrix M",
+            alpha,
+            comparison="info",
+            equation="Theorem 7, α",
+            key=Check.AUGMENTED_MATRIX,
+        ),
+        Evidence(
+            "largest |x|",
+            float(np.linalg.norm(X, axis=1).max()),
+            equation="Theorem 7, Γ",
+            key=Check.INPUT_BOUND,
+        ),
+        Evidence("norm of A", float(np.linalg.norm(A, 2)), equation="Theorem 7, P₁", key=Check.NORM_OF_A),
         Evidence(
             "largest |residual|",
             float(np.linalg.norm(Y - network(X), axis=1).max()),
             equation="Theorem 7, P₂",
+            key=Check.RESIDUAL_BOUND,
         ),
     ]
     if rank and rank <= len(values):
-        lines.insert(3, Evidence("σ_min of the distinguishing matrix N", _smallest(N), equation="Theorem 4"))
+        lines.insert(
+            3,
+            Evidence(
+                "σ_min of the distinguishing matrix N",
+                _smallest(N),
+                equation="Theorem 4",
+                key=Check.DISTINGUISHING_MATRIX,
+            ),
+        )
         name = "k(k-1)/2-th singular value of T, against σ_min(M) σ_min(A)²"
-        lines.append(Evidence(name, float(values[rank - 1]), alpha * beta**2, ">=", "Lemma 14"))
+        lines.append(
+            Evidence(
+                name, float(values[rank - 1]), alpha * beta**2, ">=", "Lemma 14", key=Check.PREDICTED_SAMPLES
+            )
+        )
     return tuple(lines)
 
 

@@ -3,7 +3,10 @@
 #   make demo     the two-minute story            make lint    style, types, layers, spelling
 #   make test     lint, then every test           make docs    the documentation, warnings are errors
 #   make bench    short benchmarks                make clean   remove what the above made (not .venv)
-#   make test-oldest   the core with the oldest libraries that are allowed
+#   make test-oldest     the core with the oldest libraries that are allowed
+#   make coverage        every test once more, and the share of the lines that it runs (TESTS=tests/linalg for a part)
+#   make house           the rules of the source tree, each with its number
+#   make release-check   could the tree be released? Nothing is tagged or uploaded
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -18,7 +21,7 @@ comma := ,
 DEMO_STAMP := $(if $(wildcard $(FULL)),$(FULL),$(DEMO))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint unit docs bench clean distclean
+.PHONY: help demo test test-oldest lint unit docs bench coverage house release-check clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +61,18 @@ docs: $(FULL)
 
 bench: $(FULL)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/run.py --quick
+
+# The number is stored when every test was run; a part of the tests is only printed.
+TESTS :=
+coverage: $(FULL)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/tested_lines.py \
+	    --write --workers $(WORKERS) $(if $(TESTS),--tests $(TESTS))
+
+house: $(FULL)
+	$(BIN)/python benchmarks/house.py
+
+release-check: $(FULL)
+	$(BIN)/python .ci/release_check.py
 
 clean:
 	rm -rf build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst mutants

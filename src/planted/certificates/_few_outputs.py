@@ -1,4 +1,4 @@
-"""What a network with few outputs must show beyond a small residual, and the weights of samples.
+"""What a network with few outputs must show beyond a small residual.
 
 With fewer outputs than units there is no column space to search again. A unit that few rows see on one side is told
 from a linear part by those rows alone: below `SIDE_ROWS` (d+1) of them it is not identifiable. On inputs that take
@@ -7,22 +7,17 @@ two values every function is piecewise linear in many ways: a unit must depend o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted._validation import check_weights
 from planted.certificates._certificate import RESIDUAL_TOL
 from planted.checks import Check
 from planted.fitting._problem import Problem
-from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError
 from planted.results import Evidence
-from planted.rows import ArraySource, RowBlocks, RowWeights, StoredWeights, Sums, accumulate, sample_rows
+from planted.rows import RowWeights, Sums, accumulate
 
 __all__ = [
     "ORIENTATION_GAP",
@@ -30,8 +25,6 @@ __all__ = [
     "count_missed_rows",
     "few_outputs_evidence",
     "reproduced_rows",
-    "weigh_rows",
-    "weights_in_memory",
 ]
 
 SIDE_ROWS = 2  # times d + 1: rows on the rarer side of a unit
@@ -107,69 +100,3 @@ def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
         return np.asarray((np.abs(Y - network(X)).max(axis=1) <= tol).astype(np.float64))
 
     return weights
-
-
-def weigh_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, StoredWeights | None]:
-    """Put weights beside the rows, unless they carry some already, and scale them to mean one; one pass.
-
-    Returns blocks: the rows that count: those of weight zero are left out; weights: their weights, of mean one.
-    Shapes: sample_weight (n,).
-    """
-    tag = ""
-    if sample_weight is not None:
-        if blocks.is_weighted:
-            raise BadInputError("the rows carry weights already; give either these or sample_weight")
-        given = np.asarray(check_weights(sample_weight, _count_rows(blocks)))
-        blocks, tag = blocks.weighted(given), sha256(given.tobytes()).hexdigest()
-    if not blocks.is_weighted:
-        return blocks, None
-    sums = accumulate(blocks, _WeightSummand(StoredWeights(), tag))
-    return blocks, StoredWeights(sums.count / sums.total)
-
-
-def _count_rows(blocks: RowBlocks) -> int:
-    source = blocks.source
-    return len(source.X) if isinstance(source, ArraySource) else joint_moments(blocks).count
-
-
-@dataclass(frozen=True, slots=True)
-class WeightSums(Sums):
-    """Rows that count, and the sum of their weights."""
-
-    count: int
-    total: float
-
-
-@dataclass(frozen=True, slots=True)
-class _WeightSummand:
-    """The weights of rows; a checkpoint knows weights that are no part of the data by their tag."""
-
-    weights: RowWeights
-    tag: str
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> WeightSums:
-        return WeightSums(len(X), float(self.weights(first_row, X, Y).sum()))
-
-
-def weights_in_memory(problem: Problem, weights: StoredWeights | None) -> tuple[Problem, Array | None]:
-    """Sample rows anew with their weights, if there are any.
-
-    Returns problem: the problem, with rows that belong to the weights; local: their weights, on the scale of
-    ``weights``.
-    """
-    if weights is None:
-        return problem, None
-    beside = problem.blocks.map_numbered(_WeightsBeside(StoredWeights()))
-    X, Y = sample_rows(beside, len(problem.X), problem.rng, n_rows=problem.n_samples)
-    w = np.ascontiguousarray(Y[:, -1])
-    return replace(problem, X=X, Y=np.ascontiguousarray(Y[:, :-1]), w=w), weights.scale * w
-
-
-@dataclass(frozen=True, slots=True)
-class _WeightsBeside:
-    """Weights as one more output."""
-
-    weights: RowWeights
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
-        return X, np.hstack([Y, self.weights(first_row, X, Y)[:, None]])

@@ -18,7 +18,6 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._split_units import SPLIT_NAME
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import refine

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting.objectives._descent import descend, smallest_curvature, tangent_gradient
-from planted.fitting.objectives._objectives import Objective, population_objective
+from planted.methods.landscape._descent import descend, smallest_curvature, tangent_gradient
+from planted.methods.landscape.objectives import Objective, population_objective
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 

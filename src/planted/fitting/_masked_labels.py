@@ -12,17 +12,19 @@ alone, :math:`Z_l, G_l`, the Gauss–Newton matrix of the hidden layer is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, IntArray
 from planted.fitting._damping import solve_symmetric
 from planted.fitting._standard_errors import tangent_basis
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
+from planted.rows import RowBlocks, Sums, accumulate
 
-__all__ = ["fill_unlisted", "masked_conditioning"]
+__all__ = ["complete_rows", "fill_unlisted", "label_counts", "masked_conditioning"]
 
 
 def fill_unlisted(network: TwoLayerNetwork, tol: float) -> Callable[[Array, Array], tuple[Array, Array]]:
@@ -58,3 +60,36 @@ def masked_conditioning(X: Array, counts: BoolArray, network: TwoLayerNetwork, *
     lengths = np.sqrt(squares)
     smallest = linalg.eigvalsh(N / np.outer(lengths, lengths), check_finite=False)[0]
     return float(np.sqrt(max(smallest, 0.0)))
+
+
+def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
+    """Count rows, complete rows and missing labels.
+
+    Returns rows, complete: rows, and rows without a missing label; missing: missing labels of every output.
+    """
+    found = accumulate(blocks, _count_labels)
+    return found.rows, found.complete, found.missing
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSums(Sums):
+    """Rows, complete rows, and missing labels of every output."""
+
+    rows: int
+    complete: int
+    missing: IntArray
+
+
+def _count_labels(first_row: int, X: Array, Y: Array) -> LabelSums:
+    is_missing = np.isnan(Y)
+    return LabelSums(len(X), int((~is_missing.any(axis=1)).sum()), is_missing.sum(axis=0))
+
+
+def complete_rows(blocks: RowBlocks) -> RowBlocks:
+    """Return the rows without a missing label."""
+
+    def only(X: Array, Y: Array) -> tuple[Array, Array]:
+        kept = ~np.isnan(Y).any(axis=1)
+        return X[kept], Y[kept]
+
+    return blocks.map(only)

@@ -59,8 +59,8 @@ class OutlierTable:
         marked[self.rows, self.outputs] = True
         return marked
 
-    def to_dict(self, limit: int = LISTED) -> Json:
-        """Return counts and the largest outliers as plain data."""
+    def to_dict(self, limit: int = LISTED, *, unit: float = 1.0) -> Json:
+        """Return counts and the largest outliers as plain data, residuals multiplied by a unit."""
         return {
             "entries": self.n_entries,
             "rows": self.n_rows,
@@ -68,7 +68,12 @@ class OutlierTable:
             "loss": self.loss,
             "by_output": [int(count) for count in self.by_output],
             "largest": [
-                {"row": int(row), "output": int(output), "residual": float(residual), "weight": float(weight)}
+                {
+                    "row": int(row),
+                    "output": int(output),
+                    "residual": float(residual) * unit,
+                    "weight": float(weight),
+                }
                 for row, output, residual, weight in zip(
                     self.rows[:limit],
                     self.outputs[:limit],

@@ -172,6 +172,12 @@ class Preparation:
         if random_state is None:  # fresh entropy, but recorded: the result can be made again
             self.seed = seed_entropy(self.root)
 
+    def of(self, blocks: RowBlocks) -> Preparation:
+        """Return the preparation of other rows with the same seed."""
+        other = Preparation(blocks, random_state=self.root, progress=self.progress)
+        other.seed = self.seed
+        return other
+
     def problem(self, form: str = "centred") -> Problem:
         """Return a problem in one of the three forms; two passes over the rows the first time, none later."""
         started, earlier = perf_counter(), self.blocks.passes.count
@@ -215,8 +221,7 @@ class Preparation:
     def _clipped(self) -> Problem:
         """The problem in the units of clipped outputs, with the clipped one beside it."""
         limits = clip_outputs(self.blocks, solver_streams(self.root, 3)[2])
-        clipped = Preparation(limits, random_state=self.root, progress=self.progress).problem()
-        clipped = replace(clipped, seed=self.seed)
+        clipped = self.of(limits).problem()
         rows = self.blocks.map(clipped.scaling.apply)
         X, Y = sample_rows(rows, len(clipped.X), clipped.rng)
         return replace(clipped, source=self.blocks, blocks=rows, X=X, Y=Y, clipped=clipped)

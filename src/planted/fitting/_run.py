@@ -1,8 +1,9 @@
 """One run of one method: what was asked, what is known so far, and the record made of it.
 
-A method receives a `MethodRun` with its problem prepared. It notes lines of evidence (`note`), refuses by name when one
-does not hold (`require`, `refuse`), and ends with `finish`. Options, provenance, counts and trace are filled in here; no
-method builds a `Recovery` itself. A method that can return the best so far when it is stopped says how in `on_stop`.
+A method receives a `MethodRun`, whose problem is prepared in the form that the method's card asks for. It notes lines of
+evidence (`note`), refuses by name when one does not hold (`require`, `refuse`), and ends with `finish`. Options, provenance,
+counts and trace are filled in here; no method builds a `Recovery` itself. A method that can return the best so far when it
+is stopped says how in `on_stop`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from planted._clock import StopRequested
-from planted.fitting._problem import Problem
+from planted.fitting._problem import Preparation, Problem
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable, Verdict
@@ -23,7 +24,7 @@ Solve = Callable[..., Recovery]
 """``solve(method, blocks, n_hidden, random_state=..., **options)``: another method on other rows, by its name."""
 
 
-class _Refused(Exception):  # noqa: N818  # carries an answer, not an error
+class _Refused(Exception):  # carries an answer, not an error
     """A refusal on its way to the end of the run."""
 
     def __init__(self, recovery: Recovery) -> None:
@@ -36,7 +37,7 @@ class MethodRun:
     """A run in progress."""
 
     card: Requirements
-    problem: Problem
+    data: Preparation
     n_hidden: int | str
     options: Mapping[str, Any]  # of the method, defaults included
     solve: Solve
@@ -44,6 +45,18 @@ class MethodRun:
     trace: list[dict[str, Any]] = field(default_factory=list)
     # Makes the record of the best so far from the reason for stopping; None while there is nothing to show.
     on_stop: Callable[[str], Recovery] | None = None
+    _problem: Problem | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The data in the form that the method's card asks for; prepared when it is first looked at."""
+        if self._problem is None:
+            self._problem = self.data.problem(self.card.form)
+        return self._problem
+
+    @problem.setter
+    def problem(self, problem: Problem) -> None:
+        self._problem = problem
 
     def note(self, *lines: Evidence) -> None:
         """Add lines of evidence."""
@@ -57,6 +70,12 @@ class MethodRun:
             self.note(line)
             if not line.passed:
                 self.refuse(outcome, detail or f"{line.shortfall}.")
+
+    def refuse_unless(
+        self, *lines: Evidence, outcome: Outcome = Outcome.ASSUMPTION_FAILED, detail: str = ""
+    ) -> None:
+        """End the run at the first line that does not hold; lines that hold go without saying."""
+        self.require(*[line for line in lines if not line.passed][:1], outcome=outcome, detail=detail)
 
     def refuse(self, outcome: Outcome, detail: str, *lines: Evidence) -> NoReturn:
         """End the run without a network."""
@@ -83,13 +102,13 @@ class MethodRun:
             guarantee=verdict.guarantee,
             evidence=(*self.evidence, *verdict.evidence),
             uncertainty=verdict.uncertainty,
-            stats=self.problem.stats(**counts),
+            stats=counts if self._problem is None else self._problem.stats(**counts),
             provenance=Provenance(
                 self.card.method,
                 self.card.reference,
                 {"n_hidden": self.n_hidden, **self.options},
-                self.problem.seed,
-                self.problem.shape,
+                self.data.seed,
+                (0, 0, 0) if self._problem is None else self._problem.shape,
             ),
             detail=verdict.detail,
             trace=tuple(self.trace),

@@ -1,26 +1,26 @@
-"""`planted.identify`: validate, ask, judge."""
+"""`planted.identify`: check what was given, ask the black box, judge the answers, and make the record."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.fitting._problem import Scaling
 from planted.identification._oracles import Oracle, as_oracle
 from planted.identification._refine_answers import refine_on_answers
-from planted.identification._search import COARSE, BlackBox, Identification, identify_network
-from planted.identification._session import BudgetSpentError, QuerySession
-from planted.identification._verdict import Answer, judge, judge_budget
+from planted.identification._search import COARSE, BlackBox, Identification, Refusal, search_lines
+from planted.identification._session import QuerySession
+from planted.identification._verdict import judge, judge_stop
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
-from planted.recovery import recover
-from planted.results import Provenance, Recovery, Unavailable
+from planted.results import Provenance, Recovery, Verdict
 
 __all__ = ["identify"]
 
@@ -42,6 +42,7 @@ def identify(
     log: str | PathLike[str] | None = None,
     random_state: Seed = None,
     progress: Progress | None = None,
+    budget_seconds: float | None = None,
 ) -> Recovery:
     """Read a two-layer ReLU network back from a black box by choosing what to ask it.
 
@@ -53,7 +54,8 @@ def identify(
     n_features : int, optional
         Number of inputs; may be omitted if the oracle tells it.
     budget : int, optional
-        Most questions (rows) to ask.
+        Most questions (rows) to ask. If they do not suffice, what is certain by then is returned as
+        ``STOPPED_EARLY``.
     box : (low, high), optional
         Inputs must stay between these bounds (numbers or arrays of shape (d,)). Without a box questions may be
         anywhere, some of them a million times farther out than ``scale``.
@@ -71,11 +73,15 @@ def identify(
         Seed; the same seed asks the same questions.
     progress : callable, optional
         Called as ``progress(what, fraction)`` while working.
+    budget_seconds : float, optional
+        Time limit, looked at before every batch of questions. What is certain by then is returned as
+        ``STOPPED_EARLY``.
 
     Returns
     -------
     Recovery
-        The network and the evidence; ``stats["queries"]`` counts the questions.
+        The network and the evidence; ``stats["queries"]`` counts the questions, ``stats["reused"]`` the answers taken
+        from the log.
 
     Raises
     ------
@@ -92,41 +98,20 @@ def identify(
     >>> planted.parameter_error(recovery.network, secret) < 1e-12
     True
     """
-    started = perf_counter()
-    source = as_oracle(oracle)
-    d = _check_n_features(n_features, source)
-    _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
-    domain = _domain(d, box, scale, source)
-    if random_state is None:
-        random_state = np.random.SeedSequence()
-    session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
-    if repeats > 1:
-        record = _identify_noisy(
-            session, domain, repeats=repeats, random_state=random_state, progress=progress
-        )
-    else:
-        answer = _identify_exact(session, domain, random_state=random_state, progress=progress or _ignore)
-        parameters = {"budget": budget, "has_box": domain.has_box, "repeats": repeats, "oracle": source.name}
-        shape = (session.queries, d, session.n_outputs or 0)
-        record = Recovery(
-            network=answer.network,
-            outcome=answer.outcome,
-            guarantee=answer.guarantee,
-            evidence=answer.evidence,
-            uncertainty=Unavailable(
-                "The answers carry no noise; the evidence bounds the effect of their rounding."
-            ),
-            stats=answer.stats,
-            provenance=Provenance("identify", "Carlini2020", parameters, seed_entropy(random_state), shape),
-            detail=answer.detail,
-        )
-    counts = {"queries": session.queries, "reused": session.reused, "seconds": perf_counter() - started}
-    return replace(record, stats={**record.stats, **counts})
+    with time_budget(budget_seconds):
+        source = as_oracle(oracle)
+        d = _check_n_features(n_features, source)
+        _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
+        domain = _domain(d, box, scale, source)
+        session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
+        seed = np.random.SeedSequence() if random_state is None else random_state
+        run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds)
+        return _identify_exact(run) if repeats == 1 else _identify_noisy(run)
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """Comfortable units: x = centre + scale z, with z of order one, or within [-1, 1] if there is a box."""
+    """Units of the search: x = centre + scale z, with z of order one, or within [-1, 1] if there is a box."""
 
     centre: Array
     scale: Array
@@ -145,6 +130,64 @@ class _Domain:
         return Scaling(self.centre, self.scale, np.zeros(network.n_outputs), 1.0).restore(network)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One identification: what is asked and how, and the record that is made of its verdict."""
+
+    session: QuerySession
+    domain: _Domain
+    repeats: int
+    random_state: Seed
+    progress: Progress
+    budget_seconds: float | None
+    started: float = field(default_factory=perf_counter)
+
+    def finish(
+        self, found: Identification | Refusal | None, verdict: Verdict, network: TwoLayerNetwork | None
+    ) -> Recovery:
+        """Return the record of a verdict on what was found."""
+        session = self.session
+        counts: dict[str, Any] = {}
+        if isinstance(found, Identification):
+            counts = {"lines": found.n_lines, "n_hidden": found.network.n_hidden}
+        parameters = {
+            "budget": session.budget,
+            "budget_seconds": self.budget_seconds,
+            "has_box": self.domain.has_box,
+            "repeats": self.repeats,
+            "oracle": session.oracle.name,
+        }
+        shape = (session.queries, session.n_features, session.n_outputs or 0)
+        seed = seed_entropy(self.random_state)
+        return Recovery(
+            network=network,
+            outcome=verdict.outcome,
+            guarantee=verdict.guarantee,
+            evidence=verdict.evidence,
+            uncertainty=verdict.uncertainty,
+            stats=counts | self.counts(),
+            provenance=Provenance("identify", "Carlini2020", parameters, seed, shape),
+            detail=verdict.detail,
+        )
+
+    def stop(self, stop: StopRequested, latest: Identification | Refusal | None) -> Recovery:
+        """Return the record of a run that was stopped, with what is certain."""
+        verdict, network = judge_stop(
+            str(stop),
+            latest,
+            queries=self.session.queries,
+            budget=self.session.budget,
+            has_box=self.domain.has_box,
+        )
+        verdict = replace(verdict, detail=verdict.detail + self.session.log_note)
+        return self.finish(latest, verdict, network)
+
+    def counts(self) -> dict[str, Any]:
+        """Return what the run has cost so far."""
+        seconds = perf_counter() - self.started
+        return {"queries": self.session.queries, "reused": self.session.reused, "seconds": seconds}
+
+
 def _check_n_features(n_features: int | None, oracle: Oracle) -> int:
     """Return the number of inputs, from the caller or from the oracle; both must agree."""
     if n_features is None and oracle.n_features is None:
@@ -159,12 +202,14 @@ def _check_n_features(n_features: int | None, oracle: Oracle) -> int:
 
 
 def _check_counts(*, budget: int | None, repeats: int, batch_rows: int) -> None:
+    """Refuse numbers that are not whole or not positive."""
     for name, value in (("budget", budget), ("repeats", repeats), ("batch_rows", batch_rows)):
         if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
             raise BadInputError(f"{name}={value!r}; expected a whole number of at least 1")
 
 
 def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> _Domain:
+    """Return the units of the search, from the box or from the size of typical inputs."""
     if box is None:
         sizes: Array = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
         if not (np.isfinite(sizes) & (sizes > 0)).all():
@@ -180,24 +225,27 @@ def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> 
     return _Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
 
 
-def _identify_exact(
-    session: QuerySession, domain: _Domain, *, random_state: Seed, progress: Progress
-) -> Answer:
-    """Ask, judge, and look at the end whether the oracle still says what it said at the start."""
-    rng, checking = solver_streams(random_state, 2)
+def _identify_exact(run: _Run) -> Recovery:
+    """Ask and judge; ask a few questions at the start and again at the end, to see whether the answers change."""
+    session, domain = run.session, run.domain
+    rng, checking = solver_streams(run.random_state, 2)
     box = BlackBox(lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap)
+    found: Identification | Refusal | None = None
     try:
         first = domain.rows(domain.snap(box.draw(N_REPEATED, checking) / 2))
         answers = session.ask(first)
         session.check_unchanged(first, answers)
-        found = identify_network(box, rng=rng, progress=progress)
+        for latest in search_lines(box, rng=rng, progress=run.progress):
+            found = latest  # kept in case the search is stopped; the last is the answer
         session.check_unchanged(first, answers)
-    except BudgetSpentError as error:
-        return judge_budget(error, asked=session.queries, budget=session.budget or 0)
-    if not isinstance(found, Identification):
-        return judge(found, queries=session.queries, has_box=domain.has_box)
-    polished = replace(found, network=domain.restore(_refine(session, domain, found)))
-    return judge(polished, queries=session.queries, has_box=domain.has_box)
+    except StopRequested as stop:
+        if isinstance(found, Identification):
+            found = replace(found, network=domain.restore(found.network))
+        return run.stop(stop, found)
+    assert found is not None  # the search yields at least once
+    if isinstance(found, Identification):
+        found = replace(found, network=domain.restore(_refine(session, domain, found)))
+    return run.finish(found, *judge(found, queries=session.queries, has_box=domain.has_box))
 
 
 def _refine(session: QuerySession, domain: _Domain, found: Identification) -> TwoLayerNetwork:
@@ -214,24 +262,26 @@ def _refine(session: QuerySession, domain: _Domain, found: Identification) -> Tw
     return refine_on_answers(Z[near], Y[near], net, errors=found.rounding.at(Z[near]))
 
 
-def _identify_noisy(
-    session: QuerySession, domain: _Domain, *, repeats: int, random_state: Seed, progress: Progress | None
-) -> Recovery:
+def _identify_noisy(run: _Run) -> Recovery:
     """Ask in pairs (z, -z), each several times, and recover from the averaged answers."""
+    from planted.recovery import recover  # the sample methods are loaded only where they are needed
+
+    session, domain, repeats = run.session, run.domain, run.repeats
     affordable = NOISY_SAMPLES if session.budget is None else session.budget // repeats
     pairs = affordable // 2
     if pairs < 1:
         raise BadInputError(f"budget={session.budget} allows no pair of questions, {repeats} times each")
-    (rng,) = solver_streams(random_state, 3)[2:]
-    draw = (
-        rng.uniform(-1, 1, (pairs, session.n_features))
-        if domain.has_box
-        else rng.standard_normal((pairs, session.n_features))
-    )
+    (rng,) = solver_streams(run.random_state, 3)[2:]
+    shape = (pairs, session.n_features)
+    draw = rng.uniform(-1, 1, shape) if domain.has_box else rng.standard_normal(shape)
     X = domain.rows(np.concatenate([draw, -draw]))
-    Y = sum(session.ask(X, fresh=True) for _ in range(repeats)) / repeats
-    return recover(X, Y, random_state=random_state, progress=progress)
+    try:
+        Y = sum(session.ask(X, fresh=True) for _ in range(repeats)) / repeats
+        answer = recover(X, Y, random_state=run.random_state, progress=run.progress)
+    except StopRequested as stop:
+        return run.stop(stop, None)
+    return replace(answer, stats={**answer.stats, **run.counts()})
 
 
 def _ignore(what: str, fraction: float) -> None:
-    """Progress goes nowhere unless someone listens."""
+    """Take no notice of progress."""

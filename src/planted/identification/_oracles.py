@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.io.networks._onnx_models import read_onnx_model
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle"]
@@ -107,6 +106,8 @@ def _torch_oracle(module: Any) -> Oracle:
 def _onnx_oracle(path: str | PathLike[str]) -> Oracle:
     """Ask a model in an ONNX file with onnxruntime."""
     import onnxruntime
+
+    from planted.io.networks._onnx_models import read_onnx_model  # lazy door: io stands above this room
 
     model = read_onnx_model(path)
     options = onnxruntime.SessionOptions()

@@ -24,22 +24,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from planted._typing import Array, BoolArray
 from planted.identification._jumps import Jumps, Measurement
+from planted.linalg.signs import round_shares, search_corners
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]
 
-INDEPENDENT = 1e-12  # relative singular value below which unit columns are dependent
-SHARE_TOL = 1e-6  # distance of a share from 0 or 1 that is put down to rounding, at least
-UNDECIDED = 0.1  # error of a share above which 0 and 1 are not told from what lies between
 LARGEST_CHANCE = -6.0  # log10 of the probability of an accidental second solution, at most
-SEARCH_NODES = (
-    100_000  # of branch and bound; a limit in seconds would give different answers on different days
-)
-MOST_UNITS_SEARCHED = 1000
+ERRORS = 10.0  # by which the sum in (1) may be off
+ROUNDING = 1e-13  # relative to the terms of (1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +55,9 @@ class Orientation:
         if self.shares is None:
             return np.zeros(0, dtype=np.bool_)
         return np.asarray((self.shares != 0) & (self.shares != 1))
+
+
+UNSETTLED = Orientation(None, is_unique=False, residual=0.0, log10_chance=0.0)
 
 
 def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
@@ -85,19 +83,24 @@ def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
     """
     k = jumps.offsets.size
     if not np.isfinite(error):
-        return Orientation(None, False, 0.0, 0.0)
+        return UNSETTLED
     target = rest.ravel()
     columns = np.einsum("mk,kd->mdk", jumps.strengths, jumps.normals).reshape(target.size, k)
     sizes = np.linalg.norm(columns, axis=0)
     scale = float(np.linalg.norm(target) + sizes.sum()) or 1.0
-    allowed = (
-        10 * (error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))) + 1e-13 * scale
-    )
+    spread = error * np.sqrt(target.size) + float(np.linalg.norm(sizes * jumps.errors))
+    allowed = ERRORS * spread + ROUNDING * scale
     if k == 0:
         left = float(np.linalg.norm(target))
         return Orientation(np.zeros(0), left <= allowed, left / scale if left > allowed else 0.0, -np.inf)
-    solved = _solve_shares(columns, target, scale=scale, allowed=allowed) if len(columns) >= k else None
-    return solved or _search_corners(columns, target, scale=scale, allowed=allowed)
+    shares = round_shares(columns, target, error=allowed)
+    if shares is not None:
+        left = float(np.linalg.norm(columns @ shares - target))
+        return Orientation(shares, True, left / scale if left > allowed else 0.0, -np.inf)
+    corner = search_corners(columns, target, error=allowed)
+    if corner is None:
+        return UNSETTLED
+    return Orientation(corner[0], corner[1] < LARGEST_CHANCE, 0.0, corner[1])
 
 
 def build_network(
@@ -123,51 +126,3 @@ def build_network(
     finite = np.isfinite(measured.errors)
     residual = measured.values[finite] - net(measured.places[finite])
     return TwoLayerNetwork(net.W, net.b, net.A, np.median(residual, axis=0) if finite.any() else net.c)
-
-
-def _solve_shares(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation | None:
-    """Least squares, then rounding to 0 and 1 within the error; None if the error leaves a share undecided."""
-    sizes = np.linalg.norm(columns, axis=0)
-    unit = columns / sizes
-    left_vectors, singular, right_vectors = np.linalg.svd(unit, full_matrices=False)
-    if singular[-1] <= INDEPENDENT * singular[0]:
-        return None
-    inverse = (right_vectors.T / singular) @ left_vectors.T
-    shares = (inverse @ target) / sizes
-    doubt = np.maximum(SHARE_TOL, allowed * np.linalg.norm(inverse, axis=1) / sizes)
-    nearest = np.round(shares)
-    is_whole = (np.abs(shares - nearest) <= np.minimum(doubt, UNDECIDED)) & ((nearest == 0) | (nearest == 1))
-    if (doubt[~is_whole] > UNDECIDED).any():
-        return None
-    shares = np.where(is_whole, nearest + 0.0, shares)
-    left = float(np.linalg.norm(columns @ shares - target))
-    return Orientation(shares, True, left / scale if left > allowed else 0.0, -np.inf)
-
-
-def _search_corners(columns: Array, target: Array, *, scale: float, allowed: float) -> Orientation:
-    """More units than equations: look for a corner of the cube that satisfies (1)."""
-    k = columns.shape[1]
-    none = Orientation(None, False, 0.0, 0.0)
-    if k > MOST_UNITS_SEARCHED:
-        return none
-    left_vectors, singular, _ = np.linalg.svd(columns, full_matrices=False)
-    basis = left_vectors[:, singular > 10 * allowed]
-    rows, goal = basis.T @ columns, basis.T @ target
-    lengths = np.linalg.norm(rows, axis=1)
-    rows, goal = rows / lengths[:, None], goal / lengths
-    slack = np.maximum(1e-6, 10 * allowed / lengths)
-    answer = milp(
-        np.zeros(k),
-        integrality=np.ones(k),
-        bounds=Bounds(0, 1),
-        constraints=LinearConstraint(rows, goal - slack, goal + slack),
-        options={"node_limit": SEARCH_NODES},
-    )
-    if answer.x is None:
-        return none
-    shares = np.round(answer.x) + 0.0
-    left = float(np.linalg.norm(columns @ shares - target))
-    if left > allowed:
-        return none
-    chance = k * np.log10(2.0) + float(np.log10(np.minimum(np.sqrt(k) * allowed / lengths, 1.0)).sum())
-    return Orientation(shares, chance < LARGEST_CHANCE, 0.0, chance)

@@ -24,7 +24,7 @@ References  [Carlini2020]_, [ATV21]_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,7 @@ from planted.identification._orientation import Orientation, build_network, esti
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["BlackBox", "Identification", "Refusal", "identify_network"]
+__all__ = ["BlackBox", "Identification", "Refusal", "search_lines"]
 
 FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
 NEAREST = -3
@@ -105,23 +105,19 @@ class Identification:
     largest_misfit: float  # largest error of a fresh question, relative to the outputs' spread
 
 
-def identify_network(
+def search_lines(
     box: BlackBox, *, rng: np.random.Generator, progress: Progress
-) -> Identification | Refusal:
-    """Find the network behind a black box.
+) -> Iterator[Identification | Refusal]:
+    """Search along line after line, and yield what is known after each; the last is the answer.
 
-    Returns the network, or why there is none.
+    The search ends with a refusal, when all fresh answers match the prediction, or after the last line.
     """
     progress("measuring the rounding error", 0.0)
     rounding = _calibrate(box, rng)
-    if rounding.is_curved:
-        return Refusal(
-            "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
-        )
-    if rounding.relative > TOO_COARSE:
-        return Refusal(
-            f"its answers are uncertain by {rounding.relative:.1e} of their size, too much to see breaks by"
-        )
+    refusal = _refuse_rounding(rounding)
+    if refusal is not None:
+        yield refusal
+        return
     jumps = Jumps.none(box.n_features, rounding.level.size)
     through, towards = box.draw(1, rng)[0], None
     lines = MAX_BOX_LINES if box.has_box else MAX_LINES
@@ -132,23 +128,24 @@ def identify_network(
         fresh, absent = _compare_with_known(scan, line, jumps)
         refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps)
         if refusal is not None:
-            return refusal
-        rough = rough_units(
-            box.ask, line, scan, wanted=fresh, rounding=rounding, room=min(box.room, rounding.radius)
-        )
+            yield refusal
+            return
+        room = min(box.room, rounding.radius)
+        rough = rough_units(box.ask, line, scan, wanted=fresh, rounding=rounding, room=room)
         progress(f"measuring {rough.offsets.size} units", number / lines)
         measured = _measure(box, jumps.join(rough), rounding, rng)
         refusal = _refuse_measurement(measured)
         if refusal is not None:
-            return refusal
+            yield refusal
+            return
         jumps = measured.jumps.select(measured.is_confirmed)
-        found = _assemble(box, jumps, measured, rounding=rounding)
-        checks = _check(box, found, rounding, rng)
+        found = _assemble(jumps, measured)
+        checks = _check(box, found[0], rounding, rng)
+        unresolved = int(np.isnan(scan.breakpoints).sum())
+        yield Identification(*found, jumps, rounding, number + 1, unresolved, checks.misfits, checks.largest)
         if checks.misfits == 0:
-            break
+            return
         through, towards = checks.worst, checks.best
-    unresolved = int(np.isnan(scan.breakpoints).sum())
-    return Identification(*found, jumps, rounding, number + 1, unresolved, checks.misfits, checks.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +190,18 @@ def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> tuple[LineScan,
         max_points=MAX_POINTS,
     )
     return scan, rounding
+
+
+def _refuse_rounding(rounding: Rounding) -> Refusal | None:
+    if rounding.is_curved:
+        return Refusal(
+            "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
+        )
+    if rounding.relative > TOO_COARSE:
+        return Refusal(
+            f"its answers are uncertain by {rounding.relative:.1e} of their size, too much to see breaks by"
+        )
+    return None
 
 
 def _refuse_scan(scan: LineScan) -> Refusal | None:
@@ -296,24 +305,21 @@ def _measure_nothing(
     )
 
 
-def _assemble(
-    box: BlackBox, jumps: Jumps, measured: Measurement, *, rounding: Rounding
-) -> tuple[TwoLayerNetwork, Orientation]:
+def _assemble(jumps: Jumps, measured: Measurement) -> tuple[TwoLayerNetwork, Orientation]:
+    """Orient the units by the linear rest of the function and write the network."""
     rest, error = estimate_rest(measured, jumps)
     orientation = orient_units(jumps, rest, error=error)
     return build_network(jumps, orientation, rest=rest, measured=measured), orientation
 
 
-def _check(
-    box: BlackBox, found: tuple[TwoLayerNetwork, Orientation], rounding: Rounding, rng: np.random.Generator
-) -> _Checks:
-    """Ask fresh questions at several distances and compare."""
+def _check(box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.random.Generator) -> _Checks:
+    """Ask fresh questions at several distances and compare the answers with the network's."""
     rows = box.draw(N_CHECKS, rng)
     if not box.has_box:
         rows *= 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1))
     rows = box.snap(rows)
     truth = box.ask(rows)
-    gap = np.abs(truth - found[0](rows))
+    gap = np.abs(truth - network(rows))
     spread = truth.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]

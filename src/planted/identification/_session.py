@@ -1,34 +1,35 @@
-"""Asking a black box: batches, budget, log, and what to do when it misbehaves."""
+"""Ask a black box in batches: count the questions, keep the limits and the log, and check every answer."""
 
 from __future__ import annotations
 
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planted._clock import StopRequested, check_time
 from planted._typing import Array
 from planted.identification._oracles import Oracle
-from planted.io.state._query_log import QueryLog
 from planted.outcomes import PlantedError
 
-__all__ = ["BudgetSpentError", "OracleError", "QuerySession"]
+if TYPE_CHECKING:
+    from planted.io.state._query_log import QueryLog
+
+__all__ = ["OracleError", "QuerySession"]
 
 UNCHANGED = 1e-5  # relative difference of two answers to one question that is put down to rounding
 KEPT_NUMBERS = 8_000_000  # questions and answers kept in memory for the refinement
 
 
 class OracleError(PlantedError, RuntimeError):
-    """The black box raised, gave an answer that is none, or changed its mind."""
-
-
-class BudgetSpentError(PlantedError, RuntimeError):
-    """The next batch would exceed the budget."""
+    """The black box raised an exception, gave an invalid answer, or answered the same question differently."""
 
 
 class QuerySession:
     """Questions to one black box, counted and checked.
 
-    `log`: file that keeps questions and answers; answers it already holds are used again.
+    `log`: file that keeps questions and answers; answers it already holds are used again. `StopRequested` ends the
+    session when the next batch would exceed the budget of questions, and when the time budget is used up.
     """
 
     def __init__(
@@ -36,22 +37,22 @@ class QuerySession:
         oracle: Oracle,
         n_features: int,
         *,
-        budget: int | None,
-        batch_rows: int,
-        log: str | PathLike[str] | None,
+        budget: int | None = None,
+        batch_rows: int = 4096,
+        log: str | PathLike[str] | None = None,
     ) -> None:
         self.oracle = oracle
         self.n_features = n_features
         self.budget = budget
         self.batch_rows = batch_rows
-        self.log = None if log is None else QueryLog(log, n_features)
+        self.log = None if log is None else _open_log(log, n_features)
         self.queries = 0
         self.reused = 0
         self.n_outputs: int | None = None
         self.kept: list[tuple[Array, Array]] = []
 
     def ask(self, X: Array, *, fresh: bool = False) -> Array:
-        """Return the answers to questions, in order.
+        """Return the answers to questions, in order; `fresh` asks even what the log knows.
 
         Shapes: X (n, d), result (n, m).
         """
@@ -74,11 +75,17 @@ class QuerySession:
         if gap.max() > UNCHANGED:
             raise OracleError(
                 f"the oracle changes its answers: the same question gave answers {gap.max():.2g} of their size apart. "
-                "If it is noisy, set repeats to a number above 1." + self._kept_where()
+                f"If it is noisy, set repeats to a number above 1.{self.log_note}"
             )
+
+    @property
+    def log_note(self) -> str:
+        """A sentence that says where the answers so far are kept; empty if there is no log."""
+        return "" if self.log is None else f" The {len(self.log)} answers so far are in {self.log.path}."
 
     def _ask_batch(self, X: Array, fresh: bool) -> Array:
         """Take from the log what it knows and ask the rest."""
+        check_time()
         known = [None if self.log is None or fresh else self.log.find(row) for row in X]
         unknown = np.array([answer is None for answer in known], dtype=np.bool_)
         if not unknown.any():
@@ -95,49 +102,46 @@ class QuerySession:
         return answers
 
     def _call(self, X: Array) -> Array:
-        """Call the oracle once and check what it says."""
+        """Call the oracle once and check its answers."""
         if self.budget is not None and self.queries + len(X) > self.budget:
-            raise BudgetSpentError(
-                f"the budget of {self.budget} questions does not allow the next {len(X)}; {self.queries} were asked."
-                + self._kept_where()
-            )
+            raise StopRequested(f"the budget of {self.budget} questions does not allow the next {len(X)}")
         try:
             raw = self.oracle.call(np.array(X))
-        except PlantedError:
+        except (PlantedError, StopRequested):
             raise
-        except Exception as error:
+        except Exception as error:  # an oracle is foreign code and may raise anything
             raise OracleError(
-                f"the oracle raised {type(error).__name__} after {self.queries} answers: {error}"
-                + self._kept_where()
+                f"the oracle raised {type(error).__name__} after {self.queries} answers: {error}{self.log_note}"
             ) from error
         answers = self._checked(raw, len(X))
         self.queries += len(X)
         return answers
 
     def _checked(self, raw: object, count: int) -> Array:
+        """Return answers as an array (count, m); raise if they are not numbers, not of this shape or not finite."""
         try:
             answers = np.asarray(raw, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise OracleError(f"the oracle answered with no numbers: {error}" + self._kept_where()) from error
+            raise OracleError(f"the oracle answered with no numbers: {error}{self.log_note}") from error
         if answers.ndim == 1:
             answers = answers.reshape(-1, 1)
-        wanted = (
-            count,
-            self.n_outputs if self.n_outputs is not None else answers.shape[-1] if answers.ndim else 0,
-        )
-        if answers.ndim != 2 or answers.shape != wanted or answers.shape[1] == 0:
+        is_table = answers.ndim == 2 and len(answers) == count and answers.shape[1] > 0
+        if not is_table or self.n_outputs not in (None, answers.shape[1]):
             raise OracleError(
                 f"the oracle answered {count} questions with an array of shape {answers.shape}; expected "
-                f"({count}, {self.n_outputs or 'm'})" + self._kept_where()
+                f"({count}, {self.n_outputs or 'm'}){self.log_note}"
             )
         if not np.isfinite(answers).all():
             row, output = (int(i) for i in np.argwhere(~np.isfinite(answers))[0])
             raise OracleError(
                 f"the oracle answered question {self.queries + row} with {answers[row, output]} in output {output}"
-                + self._kept_where()
+                f"{self.log_note}"
             )
         self.n_outputs = answers.shape[1]
         return answers
 
-    def _kept_where(self) -> str:
-        return "" if self.log is None else f" The {len(self.log)} answers so far are in {self.log.path}."
+
+def _open_log(path: str | PathLike[str], n_features: int) -> QueryLog:
+    from planted.io.state._query_log import QueryLog  # lazy door: io stands above this room
+
+    return QueryLog(path, n_features)

@@ -1,17 +1,35 @@
-"""Which units can be turned round without changing the function?
+r"""Sign systems: choose 0 or 1 for every column so that the chosen columns sum to a target.
 
-Turning a unit of a piecewise-linear network, ``a f(t)`` to ``a f(-t)``, changes the function by a linear
-term: with ``f(t) = kink |t| + slope t`` the change is ``-2 slope a t``. So a set of turned units takes
-up a linear rest ``R x`` (up to a constant, which the offset takes) exactly if
+Problem     Given columns q_i and a target R, find
 
-    sum_i z_i q_i = vec(R),    z_i in {0, 1},    q_i = vec(-2 slope a_i n_i')                         (1)
+            .. math:: \sum_i z_i q_i = R, \qquad z_i \in \{0, 1\}.                                        \quad (1)
 
-Columns ``q_i`` outside every linear dependence have a unique coefficient, found by least squares and rounded.
-The others fall into blocks whose spans are independent; each block is searched by meeting in the middle, and
-of several solutions the first in a fixed order is returned. Several solutions are the ambiguity of Claim 4.8
-of [ATV21]_: the function does not determine the orientation of these units.
-
-Limit: blocks of more than `LARGEST_BLOCK` units are not searched; they keep the orientation they have.
+            Such systems arise wherever a piecewise-linear unit may look either way. Turning a unit round, from
+            ``a f(t)`` to ``a f(-t)``, changes a network by a linear function: with ``f(t) = kink |t| + slope t`` the
+            change is ``-2 slope a t``. A set of turned units therefore takes up a linear rest ``R x`` (up to a constant,
+            which the offset of the network takes) exactly if (1) holds with ``q_i = vec(-2 slope a_i n_i')``. The same
+            system in signs, Σ ξ_i q_i = R with ξ_i = ±1, is (1) with columns ``-2 q_i`` and target ``R - Σ q_i``.
+Idea        Four situations, one function each.
+            1. The numbers are exact to rounding (`find_flips`, `enumerate_flips`). Columns outside every linear
+               dependence have a unique coefficient, found by least squares and rounded. The others fall into blocks
+               whose spans are independent; each block is searched by meeting in the middle: all sums over the first
+               half of its columns are compared with what the second half must still contribute. Several solutions
+               are listed in a fixed order. They are the ambiguity of Claim 4.8 of [ATV21]_: the function does not
+               determine the orientation of these units.
+            2. The numbers have a known error, and there are at least as many equations as columns (`round_shares`).
+               Least squares gives every coefficient, called a share here. A share within its own error of 0 or 1 is
+               rounded; any other is returned as it is, since two units may lie on one hyperplane and look opposite
+               ways.
+            3. The numbers have a known error, and there are more columns than equations (`search_corners`). A corner
+               of the cube that satisfies (1) within the error is found by mixed-integer programming. The linear
+               relaxation has a single point once the number of equations exceeds about half the number of columns
+               [Mangasarian2011]_; below that, branch and bound gets a limited number of nodes.
+            4. The numbers are noisy and (1) need not hold at all (`nearest_sign_sums`). The two halves are compared as
+               points: for every sum over the first half the nearest sum over the second half is taken, and the best
+               of these pairs are returned.
+Limits      `enumerate_flips` does not search blocks of more than `LARGEST_BLOCK` columns; they keep the orientation they
+            have. `nearest_sign_sums` makes a table of 2^(k/2) points for k columns, so k should not exceed 30.
+References  [ATV21]_, [Mangasarian2011]_
 """
 
 from __future__ import annotations
@@ -22,13 +40,33 @@ from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, BoolArray, IntArray
 
-__all__ = ["LARGEST_BLOCK", "enumerate_flips", "find_flips"]
+__all__ = [
+    "LARGEST_BLOCK",
+    "enumerate_flips",
+    "find_flips",
+    "nearest_sign_sums",
+    "round_shares",
+    "search_corners",
+]
 
 LARGEST_BLOCK = 28  # two tables of 2**14 partial sums
 INDEPENDENT = 1e-10  # smallest eigenvalue of the Gram matrix of unit columns that settles independence
 DEPENDENT = 1e-9  # singular values of unit columns below this fraction of the largest are zero
 ROUNDING = 1e-13  # a block's share of the target below this fraction of the target is zero
 LINKED = 1e-7  # entries of the null projector above this link two units of one block
+
+# Least squares with errors:
+SINGULAR = (
+    1e-12  # fraction of the largest singular value of unit columns below which shares are not determined
+)
+SHARE_TOL = 1e-6  # distance of a share from 0 or 1 that is put down to rounding, at least
+UNDECIDED = 0.1  # error of a share above which 0 and 1 are not told from what lies between
+
+# Search among corners:
+MOST_COLUMNS_SEARCHED = 1000
+SLACK = 1e-6  # by which an equation of length one may be off in the program, at least
+# Of branch and bound; a limit in seconds would give different answers on different days.
+SEARCH_NODES = 100_000
 
 
 def find_flips(columns: Array, target: Array, *, preferred: BoolArray, tol: float) -> BoolArray | None:
@@ -74,6 +112,86 @@ def enumerate_flips(
             answers = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol, limit=limit)
         choices = [_with_block(choice, block, answer) for choice in choices for answer in answers][:limit]
     return [choice for choice in choices if _fits(columns[:, choice], target, tol)]
+
+
+def round_shares(columns: Array, target: Array, *, error: float) -> Array | None:
+    """Solve (1) by least squares and round the shares that are 0 or 1 within their error.
+
+    `error`: bound on the norm of the error of the target. Returns None if the columns are dependent or the error leaves
+    a share undecided. Shapes: columns (p, h), target (p,), result (h,).
+
+    Examples
+    --------
+    >>> round_shares(np.diag([2.0, 4.0]), np.array([2.0, 1.0]), error=1e-12)
+    array([1.  , 0.25])
+    """
+    if columns.shape[1] > columns.shape[0]:
+        return None
+    sizes = np.linalg.norm(columns, axis=0)
+    unit = columns / np.where(sizes > 0, sizes, 1.0)
+    left, singular, right = np.linalg.svd(unit, full_matrices=False)
+    if singular.min(initial=np.inf) <= SINGULAR * singular.max(initial=0.0):
+        return None
+    inverse = (right.T / singular) @ left.T
+    shares = (inverse @ target) / sizes
+    doubt = np.maximum(SHARE_TOL, error * np.linalg.norm(inverse, axis=1) / sizes)
+    nearest = np.round(shares)
+    is_whole = (np.abs(shares - nearest) <= np.minimum(doubt, UNDECIDED)) & ((nearest == 0) | (nearest == 1))
+    if (doubt[~is_whole] > UNDECIDED).any():
+        return None
+    return np.asarray(np.where(is_whole, nearest + 0.0, shares))
+
+
+def search_corners(columns: Array, target: Array, *, error: float) -> tuple[Array, float] | None:
+    """Search the corners of the cube for a solution of (1) within an error.
+
+    `error`: bound on the norm of the error of the target. Returns the corner, with entries 0 and 1, and the logarithm to
+    base 10 of the expected number of other corners that fit as well by accident, about 2^h times the part of each
+    equation's range that the error leaves. None if no corner was found or there are too many columns to search. Shapes:
+    columns (p, h), target (p,), result (h,).
+
+    Examples
+    --------
+    >>> columns = np.array([[1.0, 0.0, 0.6], [0.0, 2.0, 0.8]])
+    >>> corner, log10_chance = search_corners(columns, np.array([1.6, 0.8]), error=1e-12)
+    >>> corner, log10_chance < -20
+    (array([1., 0., 1.]), True)
+    """
+    count = columns.shape[1]
+    if count > MOST_COLUMNS_SEARCHED:
+        return None
+    left, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = left[:, singular > 10 * error]
+    rows, goal = basis.T @ columns, basis.T @ target
+    lengths = np.linalg.norm(rows, axis=1)
+    slack = np.maximum(SLACK, 10 * error / lengths)
+    corner = _feasible_corner(rows / lengths[:, None], goal / lengths, slack)
+    if corner is None or np.linalg.norm(columns @ corner - target) > error:
+        return None
+    misses = np.log10(np.minimum(np.sqrt(count) * error / lengths, 1.0))
+    return corner, float(count * np.log10(2.0) + misses.sum())
+
+
+def nearest_sign_sums(columns: Array, target: Array, *, count: int) -> list[BoolArray]:
+    """List choices of signs, Σ ξ_i q_i with ξ_i = ±1, whose sums come near to the target, the nearest first.
+
+    `count`: how many to list, at most. For every choice of the first half of the signs only the best choice of the
+    second half is considered, so the nearest is exact and the others are near. Returns for each choice which signs are
+    -1. Shapes: columns (p, h), target (p,), results (h,).
+
+    Examples
+    --------
+    >>> nearest_sign_sums(np.array([[1.0, 2.0, 4.0]]), np.array([2.9]), count=1)
+    [array([False,  True, False])]
+    """
+    from scipy.spatial import KDTree  # loaded when it is needed
+
+    half = columns.shape[1] // 2
+    early, late = _all_signs(half), _all_signs(columns.shape[1] - half)
+    tree = KDTree(late @ columns[:, half:].T)
+    distances, indices = tree.query(target - early @ columns[:, :half].T)
+    best = np.argsort(distances, kind="stable")[:count]
+    return [np.concatenate([early[i], late[indices[i]]]) < 0 for i in best]
 
 
 def _with_block(choice: BoolArray, block: IntArray, answer: BoolArray) -> BoolArray:
@@ -138,9 +256,8 @@ def _meet_in_the_middle(
     checked in full.
     """
     count = columns.shape[1]
-    triangle = np.asarray(
-        np.linalg.qr(np.column_stack([columns, target]), mode="r")
-    )  # same geometry, few rows
+    # The triangle has the same geometry as the columns and the target, in few rows.
+    triangle = np.asarray(np.linalg.qr(np.column_stack([columns, target]), mode="r"))
     system, goal = triangle[:, :count], triangle[:, count]
     half = (count + 1) // 2
     line = 1.0 / np.sqrt(np.arange(len(goal)) + np.sqrt(2.0))
@@ -183,3 +300,28 @@ def _fits(chosen: Array, target: Array, tol: float) -> bool:
     """Whether the chosen columns sum to the target, relative to the sizes of the terms."""
     scale = np.linalg.norm(chosen, axis=0).sum() + np.linalg.norm(target)
     return bool(np.linalg.norm(chosen.sum(axis=1) - target) <= 10 * tol * scale)
+
+
+def _feasible_corner(rows: Array, goal: Array, slack: Array) -> Array | None:
+    """Return a corner of the cube with ``|rows z - goal| <= slack``, if branch and bound finds one within its nodes.
+
+    `planted.linalg._highs` has no limit on nodes and would restart an infeasible search without presolve; the caller
+    checks the corner itself.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # loaded when it is needed
+
+    count = rows.shape[1]
+    answer = milp(
+        np.zeros(count),
+        integrality=np.ones(count),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(rows, goal - slack, goal + slack),
+        options={"node_limit": SEARCH_NODES},
+    )
+    return None if answer.x is None else np.round(answer.x) + 0.0
+
+
+def _all_signs(count: int) -> Array:
+    """All choices of signs, shape (2**count, count), the first of them all +1."""
+    codes = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+    return np.asarray(1.0 - 2.0 * codes)

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from planted.checks import Check
 from planted._typing import Array
 from planted._validation import CheckedData
+from planted.checks import Check
 from planted.memorization._constants import predicted_iterations
 from planted.memorization._kernel import RANK_TOL, form_kernel
 from planted.memorization._result import MemoryOutcome

@@ -17,26 +17,27 @@ Guarantee   That of the method that answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from planted._clock import OutOfTime, check_time, time_budget
-from planted._typing import Array, Progress, Seed
+from planted._clock import check_time, without_deadline
+from planted._typing import Array
 from planted.certificates._resolution import fails_by_resolution_alone
 from planted.checks import Check
-from planted.fitting._problem import prepare_problem
+from planted.fitting._problem import Preparation
 from planted.fitting._refine import refine
+from planted.fitting._run import MethodRun
 from planted.outcomes import Guarantee, Outcome
 from planted.recovery._diagnose import Facts, check_method
 from planted.recovery._registry import Method, find_method, methods
-from planted.results import Evidence, Provenance, Recovery, Unavailable
+from planted.results import Evidence, Recovery, Requirements
 from planted.rows import RowBlocks, sample_rows
 
-__all__ = ["nothing_found", "recover_automatically"]
+__all__ = ["AUTO", "recover_automatically"]
 
 SCORE_ROWS = 5000
 FOLDS = 4
@@ -45,52 +46,50 @@ TIE = 0.01  # relative difference of held-out scores that counts as none
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
-def recover_automatically(
-    blocks: RowBlocks,
-    n_hidden: int | str,
-    *,
-    activation: str,
-    random_state: Seed,
-    progress: Progress | None,
-    budget_seconds: float | None,
-) -> Recovery:
-    """Try the methods the data allow until one is certified.
+AUTO = Requirements(
+    method="auto",
+    summary="every method that the data allow, cheap and exact ones first, until one is certified",
+    input_law="any",
+    n_outputs="m >= 1",
+    activations=(),
+    biases=True,
+    noise="any",
+    samples="those of the method that answers",
+    guarantee=Guarantee.EXACT,
+    reference="planted",
+)
 
-    Returns the answer; its trace begins with one line per method considered.
-    """
-    seed = np.random.SeedSequence() if random_state is None else random_state
-    trace: list[dict[str, Any]] = []
+
+def recover_automatically(run: MethodRun, n_hidden: int | str, *, activation: str) -> Recovery:
+    """Try the methods the data allow until one is certified; the trace begins with one line per method considered."""
     answers: list[Recovery] = []
-    try:
-        with time_budget(budget_seconds):
-            problem = prepare_problem(blocks, random_state=seed)
-            for method in _plan(Facts(problem, n_hidden), activation, trace, answers):
-                check_time()
-                keywords = method.activation_keyword(activation)
-                answer = method.run(
-                    blocks, n_hidden, random_state=problem.seed, progress=progress, **keywords
-                )
-                trace.append(_line(answer))
-                answers.append(answer)
-                if answer.network is not None and (
-                    answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY)
-                    or fails_by_resolution_alone(answer)
-                ):
-                    break
-            best = _choose(blocks, answers, activation)
-    except KeyboardInterrupt as interrupt:
-        if not isinstance(interrupt, OutOfTime) and not answers:
-            raise
-        trace.append(
-            {
-                "method": "auto",
-                "outcome": "out of time" if isinstance(interrupt, OutOfTime) else "interrupted",
-            }
-        )
-        best = _stopped_early(blocks, answers)
+    run.on_stop = partial(_stopped_early, run, answers)
+    for method in _plan(Facts(run.problem, n_hidden), activation, run.trace, answers):
+        check_time()
+        answer = method.run(run.data, n_hidden, activation=activation)
+        run.trace.append(_line(answer))
+        answers.append(answer)
+        if answer.network is not None and (
+            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY) or fails_by_resolution_alone(answer)
+        ):
+            break
+    best = _choose(run, answers, activation)
     if best is None:
-        return nothing_found(blocks, trace, n_hidden)
-    return replace(best, trace=(*trace, *best.trace))
+        run.refuse(Outcome.ASSUMPTION_FAILED, _what_was_tried(run), _methods_tried(run))
+    return _with_trace(run, best)
+
+
+def _with_trace(run: MethodRun, best: Recovery) -> Recovery:
+    return replace(best, trace=(*run.trace, *best.trace))
+
+
+def _what_was_tried(run: MethodRun) -> str:
+    return "; ".join(f"{line['method']}: {line.get('detail') or line['outcome']}" for line in run.trace)
+
+
+def _methods_tried(run: MethodRun) -> Evidence:
+    tried = sum(line["outcome"] != "passed over" for line in run.trace)
+    return Evidence("methods that could be tried", tried, key=Check.METHODS_TRIED)
 
 
 def _plan(
@@ -98,8 +97,8 @@ def _plan(
 ) -> Iterator[Method]:
     """Yield the methods to try, in order; those passed over are recorded with the reason.
 
-    A method that bears noise and ends with a mere fit has met a residual: methods for noiseless data are then passed over.
-    Where every sample is already reproduced, a method that promises nothing has nothing to add.
+    If a noise-tolerant method returned FITTED, the data are noisy: methods for noiseless data are passed over. Where every
+    sample is already reproduced, a method without a guarantee has nothing to add.
     """
     known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
     for name, card in methods().items():
@@ -140,21 +139,21 @@ def _line(answer: Recovery) -> dict[str, Any]:
     }
 
 
-def _choose(blocks: RowBlocks, answers: list[Recovery], activation: str) -> Recovery | None:
+def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recovery | None:
     """Return the certified answer, or the best by cross-validation with ties to the simpler (step 3)."""
     if _settled(answers):
         return _settled(answers)
     found = [answer for answer in answers if answer.network is not None]
     if any(
         answer.outcome is Outcome.STOPPED_EARLY for answer in found
-    ):  # whoever stopped it wants no more work
-        return _stopped_early(blocks, answers)
+    ):  # stopped early: do not cross-validate
+        return _best_so_far(run, answers)
     steady = [answer for answer in found if answer.held_out_mse is not None]
     if steady:
         found = [answer for answer in found if not _has_few_samples(answer)]
     if len(found) <= 1:
         return found[0] if found else (answers[0] if answers else None)
-    rows = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
+    rows = sample_rows(run.data.blocks, SCORE_ROWS, np.random.default_rng(0))
     if steady:  # a new search costs much: it is spared those that do not even look better
         bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
         found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
@@ -192,12 +191,12 @@ def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> floa
     assert answer.network is not None
     X, Y = rows
     method = find_method(answer.provenance.algorithm)
-    search = partial(method.run, random_state=0, **method.activation_keyword(activation))
     folds = np.random.default_rng(FOLDS).permutation(len(X)) % FOLDS
     errors = []
     for fold in range(FOLDS):
         train, test = folds != fold, folds == fold
-        again = search(RowBlocks.from_arrays(X[train], Y[train]), answer.network.n_hidden).network
+        part = Preparation(RowBlocks.from_arrays(X[train], Y[train]), random_state=0)
+        again = method.run(part, answer.network.n_hidden, activation=activation).network
         errors.append(np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean()))
     return float(np.mean(errors))
 
@@ -211,37 +210,23 @@ def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:
     return float(((Y[:cut] - fit.network(X[:cut])) ** 2).mean())
 
 
-def _stopped_early(blocks: RowBlocks, answers: list[Recovery]) -> Recovery | None:
-    """Return the best so far, by the residual: there is no time for a comparison."""
+def _best_so_far(run: MethodRun, answers: list[Recovery]) -> Recovery | None:
+    """Return the best by the residual: there is no time for a comparison."""
     found = [answer for answer in answers if answer.network is not None]
     best = _settled(answers)
     if best is None and found:
-        X, Y = sample_rows(blocks, SCORE_ROWS, np.random.default_rng(0))
+        X, Y = sample_rows(run.data.blocks, SCORE_ROWS, np.random.default_rng(0))
         best = min(found, key=lambda answer: float(((Y - answer.network(X)) ** 2).mean()))  # type: ignore[misc]
     if best is None or best.outcome is Outcome.RECOVERED:
         return best
     return replace(best, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
 
 
-def nothing_found(
-    blocks: RowBlocks, trace: list[dict[str, Any]], n_hidden: int | str, *, method: str = "auto"
-) -> Recovery:
-    """Return the record of a search that has no answer at all."""
-    X, Y = next(iter(blocks))
-    shape = (len(X), X.shape[1], Y.shape[1])
-    parameters: Mapping[str, Any] = {"n_hidden": n_hidden}
-    tried = sum(line["outcome"] != "passed over" for line in trace)
-    evidence = (Evidence("methods that could be tried", tried, key=Check.METHODS_TRIED),)
-    text = "; ".join(f"{line['method']}: {line.get('detail') or line['outcome']}" for line in trace)
-    out_of_time = any(line["outcome"] == "out of time" for line in trace)
-    return Recovery(
-        None,
-        Outcome.STOPPED_EARLY if out_of_time else Outcome.ASSUMPTION_FAILED,
-        Guarantee.NONE,
-        evidence,
-        Unavailable("There is no network."),
-        {},
-        Provenance(method, "planted", parameters, None, shape),
-        text,
-        tuple(trace),
-    )
+def _stopped_early(run: MethodRun, answers: list[Recovery], reason: str) -> Recovery:
+    """Return what there is when time is up or the user has had enough."""
+    run.trace.append({"method": "auto", "outcome": "stopped", "detail": reason})
+    with without_deadline():
+        best = _best_so_far(run, answers)
+    if best is None:
+        return run.interrupted(f"{reason} {_what_was_tried(run)}", None, _methods_tried(run))
+    return _with_trace(run, best)

@@ -231,7 +231,7 @@ class Facts:
         self.problem = problem
         self.n_hidden = n_hidden
         # Streams of their own: a diagnosis does not change what a method draws.
-        self._streams = solver_streams(problem.seed, 4)
+        self._streams = solver_streams(problem.root, 4)
 
     @cached_property
     def symmetric(self) -> Evidence:

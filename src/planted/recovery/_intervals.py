@@ -9,7 +9,6 @@ import numpy as np
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.certificates._certificate import degrees_of_freedom
-from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
@@ -94,7 +93,7 @@ def _fitted(
         problem = prepare_problem(blocks, random_state=random_state, progress=progress)
         start = problem.scaling.standardise(network)
         return problem, refine(problem.blocks, start, offset=offset, max_iter=5), offset
-    _, plain = prepare_clipped(blocks, random_state=random_state, progress=progress)
+    plain = prepare_problem(blocks, random_state=random_state, progress=progress, form="clipped")
     start = plain.scaling.standardise(network)
     name = choose_loss(plain.Y - start(plain.X))[0] if loss == "auto" else loss
     fit, _, influenced = fit_with_loss(plain, start, offset=offset, loss=name)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted._validation import check_rows
-from planted.methods.gross_errors._missing_labels import (
-    complete_rows,
-    judge_with_incomplete_rows,
-    label_counts,
-)
-from planted.outcomes import BadInputError, Outcome
-from planted.recovery._registry import find_method
-from planted.results import Recovery
+from planted.certificates._exact import RESIDUAL_TOL
+from planted.certificates._robust import certify_with_loss
+from planted.checks import Check
+from planted.fitting._losses import refine_with_loss
+from planted.fitting._masked_labels import complete_rows, label_counts
+from planted.fitting._outlier_table import find_outliers
+from planted.fitting._problem import Preparation
+from planted.fitting._run import MethodRun
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.recovery._registry import Method, find_method
+from planted.results import Evidence, Recovery
 from planted.rows import RowBlocks
 
 __all__ = ["masked_blocks", "recover_despite_missing"]
@@ -42,43 +46,70 @@ def masked_blocks(X: Any, Y: Any, *, keep_empty: bool = False) -> RowBlocks:
 
 
 def recover_despite_missing(
-    blocks: RowBlocks,
-    n_hidden: int | str,
-    *,
-    method: str,
-    run: Callable[[RowBlocks], Recovery],
-    random_state: Seed,
-    progress: Progress | None,
-    options: dict[str, Any],
+    run: MethodRun, n_hidden: int | str, *, method: Method, activation: str, options: dict[str, Any]
 ) -> Recovery:
-    """Recover a network from all labels there are.
+    """Recover a network from all labels there are; the best answer if none is certified.
 
-    Returns the answer on all labels; the best there is if none is certified.
+    `method`: what was asked for; `run` is a run on rows of which some labels are NaN.
     """
+    blocks, name = run.data.blocks, method.requires.method
     rows, complete, by_output = label_counts(blocks)
-    if not by_output.any():
-        return run(blocks)
+    if not by_output.any() or name in MASKED_METHODS:
+        return method.run(run.data, n_hidden, activation=activation, **options)
     if (by_output == rows).any():
         empty = int(np.argmax(by_output == rows))
         raise BadInputError(
             f"output {empty}, counted from 0, has no label in any row. Leave this output out."
         )
-    if method in MASKED_METHODS:
-        return find_method(method).run(
-            blocks, n_hidden, random_state=random_state, progress=progress, **options
-        )
     answers = []
-    if complete >= FEWEST_COMPLETE or method != "auto":
-        answer = run(complete_rows(blocks))
+    if complete >= FEWEST_COMPLETE or name != "auto":
+        whole = run.data.of(complete_rows(blocks))
+        answer = method.run(whole, n_hidden, activation=activation, **options)
         if answer.outcome is Outcome.RECOVERED:
-            return judge_with_incomplete_rows(blocks, answer, random_state=random_state, progress=progress)
+            return _judge_with_incomplete_rows(run.data, answer)
         answers.append(answer)
-    for name in MASKED_METHODS if method == "auto" else ():
-        answer = find_method(name).run(blocks, n_hidden, random_state=random_state, progress=progress)
+    for other in MASKED_METHODS if name == "auto" else ():
+        answer = find_method(other).run(run.data, n_hidden)
         if answer.outcome is Outcome.RECOVERED:
             return answer
         answers.append(answer)
     return next((answer for answer in reversed(answers) if answer.network is not None), answers[0])
+
+
+def _judge_with_incomplete_rows(data: Preparation, recovery: Recovery) -> Recovery:
+    """Compare a network found on complete rows with all labels, refine it on them if there is noise, and judge again."""
+    assert recovery.network is not None
+    problem = data.problem("clipped")
+    network = problem.scaling.standardise(recovery.network)
+    missing = Evidence("missing labels", int(label_counts(data.blocks)[2].sum()), key=Check.MISSING_LABELS)
+    if recovery.guarantee is Guarantee.EXACT:
+        limits = np.full(problem.n_outputs, RESIDUAL_TOL)
+        wrong = find_outliers(problem.blocks, network, limits=limits).n_entries
+        line = Evidence(
+            "labels, also of incomplete rows, that are not reproduced",
+            wrong,
+            0,
+            "==",
+            key=Check.CONTRADICTED_LABELS,
+        )
+        answer = replace(recovery, evidence=(missing, line, *recovery.evidence))
+        if line.passed:
+            return answer
+        text = f"{wrong} label(s) of incomplete rows contradict the network that the complete rows determine."
+        return replace(
+            answer, outcome=Outcome.ASSUMPTION_FAILED, guarantee=Guarantee.NONE, detail=text, network=None
+        )
+    robust = refine_with_loss(problem, network, "auto", loss="squared")
+    verdict = certify_with_loss(problem, robust, asked="squared")
+    return replace(
+        recovery,
+        network=problem.scaling.restore(robust.fit.network),
+        outcome=verdict.outcome,
+        guarantee=verdict.guarantee,
+        evidence=(missing, *verdict.evidence),
+        uncertainty=verdict.uncertainty,
+        detail=verdict.detail,
+    )
 
 
 def _slices(X: Array, Y: Array) -> Iterator[tuple[Array, Array]]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from planted._typing import Seed
 from planted.certificates._certificate import RESIDUAL_TOL
-from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import check_loss, choose_loss, output_scales
 from planted.fitting._outlier_table import OutlierTable, find_outliers
+from planted.fitting._problem import prepare_problem
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.recovery._missing import masked_blocks
@@ -67,7 +67,7 @@ def outliers(
     if not threshold > 0:
         raise BadInputError(f"threshold={threshold}; expected a positive number of standard deviations")
     blocks = masked_blocks(X, Y, keep_empty=True)
-    _, problem = prepare_clipped(blocks, random_state=random_state, progress=None)
+    problem = prepare_problem(blocks, random_state=random_state, form="clipped")
     unit = problem.scaling.y_scale
     residual = (problem.Y - problem.scaling.standardise(network)(problem.X)) * unit
     scales = output_scales(residual / unit) * unit

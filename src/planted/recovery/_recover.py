@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from planted._clock import OutOfTime, time_budget
+from planted._clock import time_budget
 from planted._typing import Progress, Seed
-from planted._validation import check_n_hidden
+from planted._validation import check_choice, check_n_hidden
+from planted.fitting._problem import Preparation
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
-from planted.recovery._auto import nothing_found, recover_automatically
+from planted.recovery._auto import AUTO, recover_automatically
 from planted.recovery._blocks import blocks_and_notices
 from planted.recovery._cost import require_room
 from planted.recovery._missing import masked_blocks, recover_despite_missing
-from planted.recovery._registry import find_method, weighing_method
+from planted.recovery._registry import Method, find_method, weighing_method
 from planted.results import Recovery
 from planted.rows import RowBlocks
 
@@ -77,70 +77,37 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
-    if missing_labels == "mask" and isinstance(X, RowBlocks) and X.is_weighted:
-        raise BadInputError("rows that carry weights cannot have missing labels; leave out one or the other")
-    if missing_labels == "mask":
-        again = partial(recover, n_hidden=k, method=method, activation=activation, random_state=random_state)
-        with time_budget(budget_seconds):
-            return recover_despite_missing(
-                masked_blocks(X, Y),
-                k,
-                method=method,
-                run=partial(again, progress=progress, **options),
-                random_state=random_state,
-                progress=progress,
-                options=options,
-            )
-    if missing_labels != "refuse":
-        raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
-    blocks, notices = blocks_and_notices(X, Y)
-    require_room(blocks, k)
-    if blocks.is_weighted:
-        method = weighing_method(method)
+    check_choice("missing_labels", missing_labels, ("refuse", "mask"))
     name = parse_activation(activation).name
-    if method != "auto":
-        answer = _run_method(
-            blocks,
-            k,
-            method,
-            activation=name,
-            random_state=random_state,
-            progress=progress,
-            budget_seconds=budget_seconds,
-            options=options,
-        )
-    elif options:
-        raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
-    else:
-        answer = recover_automatically(
-            blocks,
-            k,
-            activation=name,
-            random_state=random_state,
-            progress=progress,
-            budget_seconds=budget_seconds,
-        )
+    blocks, notices = _rows_of(X, Y, missing_labels)
+    require_room(blocks, k)
+    chosen = _method_named(weighing_method(method) if blocks.is_weighted else method, name, options)
+    data = Preparation(blocks, random_state=random_state, progress=progress)
+    with time_budget(budget_seconds):
+        if missing_labels == "mask":
+            masked = Method(chosen.requires, recover_despite_missing)
+            answer = masked.run(data, k, method=chosen, activation=name, options=options)
+        else:
+            answer = chosen.run(data, k, activation=name, **options)
     return replace(answer, stats={**answer.stats, "notices": list(notices)}) if notices else answer
 
 
-def _run_method(
-    blocks: RowBlocks,
-    k: int | str,
-    method: str,
-    *,
-    activation: str,
-    random_state: Seed,
-    progress: Progress | None,
-    budget_seconds: float | None,
-    options: dict[str, Any],
-) -> Recovery:
-    """Run the method that was asked for."""
-    chosen = find_method(method)
+def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str, ...]]:
+    """Return the rows, with NaN for missing labels where they are allowed, and what is worth knowing about them."""
+    if missing_labels == "refuse":
+        return blocks_and_notices(X, Y)
+    if isinstance(X, RowBlocks) and X.is_weighted:
+        raise BadInputError("rows that carry weights cannot have missing labels; leave out one or the other")
+    return masked_blocks(X, Y), ()
+
+
+def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method:
+    """Return the method that was asked for; refuse an activation or options that it does not know."""
+    if name == "auto":
+        if options:
+            raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
+        return Method(AUTO, recover_automatically)
+    chosen = find_method(name)
     chosen.requires.check_activation(activation)
     chosen.check_options(options)
-    keywords = chosen.activation_keyword(activation) | options
-    try:
-        with time_budget(budget_seconds):
-            return chosen.run(blocks, k, random_state=random_state, progress=progress, **keywords)
-    except OutOfTime:
-        return nothing_found(blocks, [{"method": method, "outcome": "out of time"}], k, method=method)
+    return chosen

@@ -66,11 +66,8 @@ class Method:
         if "activation" in self._parameters:
             options = {"activation": activation, **options}
         chosen = {name: options.get(name, value.default) for name, value in self._parameters.items()}
-        recorded = {
-            name: value if isinstance(value, _PLAIN) else "given" for name, value in chosen.items()
-        }
-        problem = data.problem(self.requires.form)
-        return MethodRun(self.requires, problem, n_hidden, recorded, _solve).execute(self.recover, **options)
+        recorded = {name: value if isinstance(value, _PLAIN) else "given" for name, value in chosen.items()}
+        return MethodRun(self.requires, data, n_hidden, recorded, _solve).execute(self.recover, **options)
 
 
 def _solve(

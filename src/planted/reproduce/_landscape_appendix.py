@@ -12,8 +12,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted.diagnostics import classify_point, landscape_slice
-from planted.fitting.objectives._descent import descend
-from planted.fitting.objectives._objectives import Objective, population_objective
+from planted.methods.landscape._descent import descend
+from planted.methods.landscape.objectives import Objective, population_objective
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
 __all__ = ["appendix_study"]

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import optimize
 
 from planted._typing import Array
-from planted.fitting.objectives._descent import descend, random_rows, smallest_curvature
-from planted.fitting.objectives._objectives import (
+from planted.methods.landscape._descent import descend, random_rows, smallest_curvature
+from planted.methods.landscape.objectives import (
     THEOREM_C,
     hermite_coefficients,
     population_objective,

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from planted.checks import Check
 from planted._typing import Array
+from planted.checks import Check
 from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error

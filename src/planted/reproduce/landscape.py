@@ -21,12 +21,12 @@ from scipy.spatial.distance import cdist
 
 from planted._typing import Array
 from planted.diagnostics import classify_point
-from planted.fitting.objectives._descent import descend, random_rows
-from planted.fitting.objectives._hermite import scalar_activation
-from planted.fitting.objectives._objectives import Objective, population_objective, theorem_weights
 from planted.io import atomic_write
+from planted.methods.landscape._coefficients import scalar_activation
+from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import read_outputs
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
+from planted.methods.landscape.objectives import Objective, population_objective, theorem_weights
 from planted.networks import glm_error
 from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study

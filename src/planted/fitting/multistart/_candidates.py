@@ -1,16 +1,12 @@
-r"""Recover a network from noisy data: several starts, refined, chosen by rows they have not seen.
+r"""Refine several candidates on some rows, choose by rows they have not seen, refine the winner on all.
 
-Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, the number of units included.
-Idea        1. k = number of output directions in which x explains more than noise would
-               (`instruments.rank_of_signal`), unless it is given.
-            2. Candidates: the instrumental start and random ones, each refined on a part of the rows and scored by its
-               mean squared residual on rows held out. Stop as soon as two starts end at the same best score: a global
-               minimum is reached from many starts, local ones differ.
-            3. The best is refined on all rows, without the offset c when it does not earn its place (an F-test), and
-               certified, with outputs whitened where their noise is correlated or unequal (`output_covariance`); if x still
-               shows in the residual, one more unit is tried while m allows.
-Guarantee   None that the global minimum is found; the certificate decides. Given the right basin, the answer is the
-            maximum-likelihood estimate for Gaussian noise, efficient up to O(1/n).
+Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k units, k known. Find the least-squares network.
+Idea        Candidates are the instrumental start and random ones, each refined on a part of the rows and scored by its
+            mean squared residual on rows held out. Stop as soon as two starts end at the same best score: a global
+            minimum is reached from many starts, local ones differ. The best is refined on all rows, without the
+            offset c when it does not earn its place (an F-test).
+Guarantee   None that the global minimum is found. Given the right basin, the answer is the maximum-likelihood estimate
+            for Gaussian noise, efficient up to O(1/n).
 Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
 """
 
@@ -24,77 +20,20 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import certify_noisy
-from planted.certificates._output_covariance import certify_whitened
-from planted.checks import Check
-from planted.fitting._problem import Problem, without_network
+from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting.units._instruments import FirstStage, first_stage, instrumental_start, rank_of_signal
+from planted.fitting.units._instruments import FirstStage, instrumental_start
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import Outcome
-from planted.results import Evidence, Recovery, Requirements, Verdict
 from planted.rows import RowBlocks, RowWeights
 
-__all__ = ["best_candidate", "recover_from_noise", "refine_on_all_rows"]
+__all__ = ["best_candidate", "refine_on_all_rows"]
 
 CANDIDATE_ROWS = 4000
 ROWS_PER_UNKNOWN = 6  # equations per unknown of the rows on which candidates are compared
 HELD_OUT = 0.25
 SAME_SCORE = 1e-3  # relative difference of held-out scores at which two candidates are the same network
-MIN_ROWS = 8
 OFFSET_SIGNIFICANCE = 0.01
-
-
-def recover_from_noise(
-    problem: Problem,
-    n_hidden: int | str,
-    offset: bool | str,
-    n_restarts: int,
-    *,
-    requires: Requirements,
-    options: dict[str, Any],
-) -> Recovery:
-    """Fit, choose and certify a network on noisy rows.
-
-    `offset`: whether c is free; "auto" keeps it when it lowers the residual significantly. Returns the network with
-    its evidence.
-    """
-    stage = first_stage(problem.X, problem.Y, problem.rng)
-    rank = rank_of_signal(stage)
-    k = n_hidden if isinstance(n_hidden, int) else max(rank, 1)
-    if len(problem.X) < MIN_ROWS or problem.n_samples * problem.n_outputs <= k * (problem.n_features + 1):
-        return _too_few(problem, k, requires, options)
-    trace: list[dict[str, Any]] = []
-    while True:
-        best = best_candidate(
-            problem, k, offset=offset is not False, n_restarts=n_restarts, stage=stage, trace=trace
-        )
-        fit, has_offset = refine_on_all_rows(problem, best, offset)
-        verdict = certify_noisy(problem, fit, offset=has_offset)
-        network, verdict = certify_whitened(problem, fit, verdict, offset=has_offset)
-        if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
-            break
-        k += 1
-    spectrum = Evidence(
-        "output directions explained by x beyond noise", rank, comparison="info", key=Check.SIGNAL_RANK
-    )
-    stats_ = problem.stats(
-        starts=len(trace),
-        iterations=fit.iterations,
-        signal_spectrum=[float(v) for v in stage.signal],
-    )
-    return Recovery(
-        network=problem.scaling.restore(network),
-        outcome=_outcome(verdict, fit),
-        guarantee=verdict.guarantee,
-        evidence=(spectrum, *verdict.evidence),
-        uncertainty=verdict.uncertainty,
-        stats=stats_,
-        provenance=problem.provenance(requires, options),
-        detail=verdict.detail,
-        trace=tuple(trace),
-    )
 
 
 def best_candidate(
@@ -192,21 +131,3 @@ def _mean_square(rows: RowBlocks, network: TwoLayerNetwork) -> float:
         total += float(((Y - network(X)) ** 2).sum())
         count += Y.size
     return total / count
-
-
-def _outcome(verdict: Verdict, fit: Refinement) -> Outcome:
-    """An unfinished refinement is never called recovered."""
-    return (
-        verdict.outcome
-        if fit.converged or verdict.outcome is not Outcome.RECOVERED
-        else Outcome.STOPPED_EARLY
-    )
-
-
-def _too_few(problem: Problem, k: int, requires: Requirements, options: dict[str, Any]) -> Recovery:
-    need = k * (problem.n_features + 1) // problem.n_outputs + MIN_ROWS
-    evidence = (Evidence("samples", problem.n_samples, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),)
-    text = f"{problem.n_samples} samples for {k} units of {problem.n_features} inputs; at least {need} are needed."
-    return without_network(
-        problem, requires, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=evidence, detail=text
-    )

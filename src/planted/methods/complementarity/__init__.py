@@ -23,19 +23,20 @@ References  [GKLW19]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted.certificates._certificate import certify_noiseless
+from planted.certificates._rivals import count_rivals, pursuit_rows
+from planted.certificates.searches._noisy import recover_from_noise
 from planted.checks import Check
-from planted.fitting._problem import Problem, prepare_problem, without_network
+from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting.multistart._candidates import recover_from_noise
+from planted.fitting._run import MethodRun
 from planted.fitting.units._null_units import (
     complementarity_null_space,
     uniqueness_evidence,
@@ -46,14 +47,12 @@ from planted.linalg import column_space, numerical_rank
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Verdict
-from planted.rows import RowBlocks
+from planted.results import Evidence, Recovery, Verdict
 
-__all__ = ["recover_complementarity"]
+__all__ = ["recover"]
 
 NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
 MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
-RIVAL_STARTS = 128  # of the renewed search for other explanations
 COMPLETIONS = 3  # random fillings of missing units, tried when most are known
 COMPLETION_STEPS = 30
 LINEAR_TOL = 1e-8  # sine of the angle below which a vector of the column space is an affine function of x
@@ -71,23 +70,21 @@ class _Outputs:
     singular_values: Array
 
 
-def recover_complementarity(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     offset: bool | str = "auto",
     noise: str = "auto",
     n_restarts: int = 8,
     max_starts: int = 4000,
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network with at least as many outputs as units.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; read from the rank of the outputs if "auto".
     offset : bool or "auto"
@@ -98,70 +95,85 @@ def recover_complementarity(
         Random starts beside the instrumental one on noisy data.
     max_starts : int
         Largest number of pursuit starts on noiseless data.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
     Recovery
         The network with its evidence.
     """
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    options = {
-        "n_hidden": n_hidden,
-        "offset": offset,
-        "noise": noise,
-        "n_restarts": n_restarts,
-        "max_starts": max_starts,
-    }
-    if problem.n_samples > 1 and not np.ptp(problem.Y, axis=0).any():
-        return _refusal(
-            problem, options, Evidence("outputs that vary", 0, 1, ">=", "rank Y >= 1", key=Check.OUTPUTS)
-        )
-    if isinstance(n_hidden, int) and n_hidden > problem.n_outputs:
-        return _refusal(
-            problem,
-            options,
-            Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS),
-        )
-    exact = None if noise == "present" else _recover_exactly(problem, n_hidden, offset, max_starts, options)
-    if exact is not None and (exact.outcome is not Outcome.STOPPED_EARLY or noise == "none"):
-        return exact
-    rank = exact.evidence[0].measured if exact is not None else problem.n_outputs
+    problem = run.problem
+    if problem.n_samples > 1:
+        vary = int(np.ptp(problem.Y, axis=0).any())
+        run.refuse_unless(Evidence("outputs that vary", vary, 1, ">=", "rank Y >= 1", key=Check.OUTPUTS))
+    if isinstance(n_hidden, int):
+        run.refuse_unless(Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS))
+    rank = problem.n_outputs
+    if noise != "present":
+        exact = _fit_exactly(run, n_hidden, offset, max_starts)
+        if exact.verdict.outcome is not Outcome.STOPPED_EARLY or noise == "none":
+            return exact.record(run)
+        rank = exact.outputs.n_hidden
     if rank < problem.n_outputs:  # exact rank deficiency: there is no noise, only a fit can be offered
-        n_hidden, n_restarts = (int(rank) or 1) if n_hidden == "auto" else n_hidden, min(n_restarts, 1)
-    return recover_from_noise(problem, n_hidden, offset, n_restarts, requires=REQUIRES, options=options)
+        n_hidden, n_restarts = (rank or 1) if n_hidden == "auto" else n_hidden, min(n_restarts, 1)
+    return recover_from_noise(run, n_hidden, offset, n_restarts)
 
 
-def _recover_exactly(
-    problem: Problem, n_hidden: int | str, offset: bool | str, max_starts: int, options: dict[str, Any]
-) -> Recovery | None:
-    """Run the noiseless route; STOPPED_EARLY when no network reproduces the samples."""
-    last: Recovery | None = None
+@dataclass(frozen=True, slots=True)
+class _ExactFit:
+    """What the noiseless route came to; STOPPED_EARLY when no network reproduces the samples."""
+
+    outputs: _Outputs
+    fit: Refinement | None
+    starts: int
+    verdict: Verdict
+
+    def record(self, run: MethodRun) -> Recovery:
+        """Make the record, with the rank of the outputs as its first line."""
+        run.note(Evidence("rank of the outputs", self.outputs.n_hidden, key=Check.OUTPUT_RANK))
+        return run.finish(
+            None if self.fit is None else self.fit.network,
+            self.verdict,
+            starts=self.starts,
+            iterations=self.fit.iterations if self.fit else 0,
+            output_singular_values=[float(v) for v in self.outputs.singular_values],
+        )
+
+
+def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_starts: int) -> _ExactFit:
+    """Run the noiseless route, without an offset first where there may be none."""
+    problem = run.problem
     for has_offset in _offsets_to_try(problem, offset):
         outputs = _column_space_of_outputs(problem, has_offset)
-        if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden and outputs.n_hidden < problem.n_outputs:
-            evidence = Evidence(
-                "rank of the outputs", outputs.n_hidden, n_hidden, "<=", "rank Y <= k", key=Check.OUTPUT_RANK
-            )
-            return _refusal(problem, options, evidence)
-        fit, starts, verdict = _fit_exactly(problem, outputs, max_starts)
-        last = _exact_record(problem, outputs, fit, starts, verdict, n_hidden, options)
-        if last.outcome is not Outcome.STOPPED_EARLY:
-            if isinstance(n_hidden, int) and outputs.n_hidden > n_hidden:
-                evidence = Evidence(
-                    "rank of the outputs",
-                    outputs.n_hidden,
-                    n_hidden,
-                    "<=",
-                    "rank Y <= k",
-                    key=Check.OUTPUT_RANK,
-                )
-                return _refusal(problem, options, evidence)
+        rank = Evidence("rank of the outputs", outputs.n_hidden, key=Check.OUTPUT_RANK)
+        if isinstance(n_hidden, int):
+            rank = replace(rank, required=n_hidden, comparison="<=", equation="rank Y <= k")
+        if outputs.n_hidden < problem.n_outputs:
+            run.refuse_unless(rank)
+        fit, starts, judged = _find_units(problem, outputs, max_starts)
+        text = "No ReLU network with this many units reproduces the samples to rounding."
+        verdict = judged or Verdict.refusal(Outcome.STOPPED_EARLY, text)
+        # More units than were asked for are no answer unless they are certain.
+        doubtful = {Outcome.FITTED}
+        if not rank.passed:
+            doubtful |= {Outcome.TOO_FEW_SAMPLES, Outcome.NOT_IDENTIFIABLE}
+        if verdict.outcome in doubtful:
+            fit, verdict = None, Verdict.refusal(Outcome.STOPPED_EARLY, text)
+        if verdict.outcome is not Outcome.STOPPED_EARLY:
+            run.refuse_unless(rank)
+            verdict = _against_request(verdict, n_hidden, outputs.n_hidden)
             break
-    return last
+    return _ExactFit(outputs, fit, starts, verdict)
+
+
+def _against_request(verdict: Verdict, n_hidden: int | str, found: int) -> Verdict:
+    """Fewer units than were asked for are not the network that was asked for."""
+    if not isinstance(n_hidden, int) or n_hidden <= found:
+        return verdict
+    text = (
+        f"{found} units reproduce all samples; {n_hidden} were asked for. "
+        "A unit that is never on, or whose output weights depend on the others', leaves no trace."
+    )
+    return replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
 
 
 def _offsets_to_try(problem: Problem, offset: bool | str) -> list[bool]:
@@ -190,7 +202,7 @@ def _column_space_of_outputs(problem: Problem, offset: bool) -> _Outputs:
     return _Outputs(Q, y, k, max(n_linear, 0), offset, values)
 
 
-def _fit_exactly(
+def _find_units(
     problem: Problem, outputs: _Outputs, max_starts: int
 ) -> tuple[Refinement | None, int, Verdict | None]:
     """Find the units, refine on all rows, certify. No fit when there are no units to find or too few samples to look."""
@@ -217,7 +229,7 @@ def _fit_exactly(
         return None, found.starts, None
     if space is None and rows >= q - k and q <= MAX_NULL_COLUMNS:
         space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
-    rivals = max(_count_rivals(problem, outputs, fit.network), len(found.V) - (k - outputs.n_linear))
+    rivals = max(count_rivals(problem, fit.network, outputs.Q), len(found.V) - (k - outputs.n_linear))
     uniqueness = uniqueness_evidence(space, k) if space is not None and space.dimension <= k else ()
     verdict = certify_noiseless(problem, fit, offset=outputs.offset, uniqueness=uniqueness, rivals=rivals)
     return fit, found.starts, verdict
@@ -227,7 +239,7 @@ def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
     """Pursue units on a small part of the rows first, on more if some are missing."""
     wanted = outputs.n_hidden - outputs.n_linear
     total = len(problem.X)
-    rows = min(total, max(500, 12 * (problem.n_features + 1 + outputs.n_hidden)))
+    rows = pursuit_rows(problem, outputs.n_hidden)
     V = np.zeros((0, problem.n_features + 1))
     starts = 0
     while True:
@@ -280,71 +292,3 @@ def _with_affine_rest(problem: Problem, outputs: _Outputs, V: Array) -> TwoLayer
     right = linalg.svd(fitted, check_finite=False)[0][:, : outputs.n_linear].T
     reach = 2 * np.abs(problem.X @ right.T).max(axis=0) + 1.0
     return _network_of(problem, outputs, np.vstack([V, np.hstack([right, reach[:, None]])]))
-
-
-def _count_rivals(problem: Problem, outputs: _Outputs, network: TwoLayerNetwork) -> int:
-    """Search again, with the found units known, for any further ReLU unit in the column space."""
-    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + outputs.n_hidden)))
-    known = np.hstack([network.W, network.b[:, None]])
-    found = pursue_units(
-        problem.X[:rows],
-        linalg.orth(outputs.Q[:rows]),
-        outputs.n_hidden + 1,
-        rng=problem.rng,
-        max_starts=RIVAL_STARTS,
-        known=known,
-    )
-    return max(len(found.V) - outputs.n_hidden, 0)
-
-
-def _exact_record(
-    problem: Problem,
-    outputs: _Outputs,
-    fit: Refinement | None,
-    starts: int,
-    verdict: Verdict | None,
-    n_hidden: int | str,
-    options: dict[str, Any],
-) -> Recovery:
-    """Make the record; STOPPED_EARLY unless the samples are reproduced."""
-    stats = problem.stats(
-        starts=starts,
-        iterations=fit.iterations if fit else 0,
-        output_singular_values=[float(v) for v in outputs.singular_values],
-    )
-    provenance = problem.provenance(REQUIRES, options)
-    rank = Evidence("rank of the outputs", outputs.n_hidden, comparison="info", key=Check.OUTPUT_RANK)
-    is_wider = isinstance(n_hidden, int) and outputs.n_hidden > n_hidden
-    doubtful = (
-        {Outcome.FITTED, Outcome.TOO_FEW_SAMPLES, Outcome.NOT_IDENTIFIABLE} if is_wider else {Outcome.FITTED}
-    )
-    if fit is None or verdict is None or verdict.outcome in doubtful:
-        text = "No ReLU network with this many units reproduces the samples to rounding."
-        return without_network(
-            problem,
-            REQUIRES,
-            options,
-            outcome=Outcome.STOPPED_EARLY,
-            evidence=(rank,),
-            detail=text,
-            stats=stats,
-        )
-    outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail
-    if isinstance(n_hidden, int) and n_hidden > outputs.n_hidden:
-        outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
-        detail = (
-            f"{outputs.n_hidden} units reproduce all samples; {n_hidden} were asked for. "
-            "A unit that is never on, or whose output weights depend on the others', leaves no trace."
-        )
-    network = problem.scaling.restore(fit.network)
-    return Recovery(
-        network, outcome, guarantee, (rank, *verdict.evidence), verdict.uncertainty, stats, provenance, detail
-    )
-
-
-def _refusal(problem: Problem, options: dict[str, Any], failed: Evidence) -> Recovery:
-    need = f"{failed.comparison} {failed.required:.0f} ({failed.equation})"
-    text = f"{failed.name}: {failed.measured:.0f}; the method needs {need}."
-    return without_network(
-        problem, REQUIRES, options, outcome=Outcome.ASSUMPTION_FAILED, evidence=(failed,), detail=text
-    )

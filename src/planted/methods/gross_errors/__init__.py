@@ -29,21 +29,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
 from planted._clock import check_time
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted._validation import check_choice
 from planted.certificates._certificate import RESIDUAL_TOL, degrees_of_freedom
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.checks import Check
-from planted.fitting._clipping import prepare_clipped
-from planted.fitting._masked_labels import fill_unlisted, masked_conditioning
+from planted.fitting._masked_labels import fill_unlisted, label_counts, masked_conditioning
 from planted.fitting._outlier_table import OutlierTable, find_outliers
-from planted.fitting._problem import Problem, without_network
+from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
+from planted.fitting._run import MethodRun
 from planted.linalg.low_rank_sparse import (
     LowRankSparse,
     alternating_projections,
@@ -52,15 +52,13 @@ from planted.linalg.low_rank_sparse import (
     regress_despite_errors,
     tuned_weight,
 )
-from planted.methods.complementarity import recover_complementarity
-from planted.methods.gross_errors._missing_labels import label_counts
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements
+from planted.results import Evidence, Recovery, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["recover_gross_errors"]
+__all__ = ["recover"]
 
 DECOMPOSITIONS = ("alternating", "pursuit", "pursuit-printed")
 SPLIT_ROWS = 2000
@@ -70,22 +68,20 @@ NEARLY = 1e-6  # residual of a right label before the last polish, in output sta
 COHERENT = 1 - 1e-6  # leverage of an output that alone sees a direction
 
 
-def recover_gross_errors(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     decomposition: str = "alternating",
     offset: bool | str = "auto",
     max_rank: int = 20,
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network from labels with gross errors, and count them.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of the true labels if "auto".
     decomposition : {"alternating", "pursuit", "pursuit-printed"}
@@ -94,10 +90,6 @@ def recover_gross_errors(
         Whether the outputs may have an unknown constant.
     max_rank : int
         Largest rank tried if ``n_hidden`` is "auto".
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -106,22 +98,13 @@ def recover_gross_errors(
         of them, and their mask.
     """
     check_choice("decomposition", decomposition, DECOMPOSITIONS)
-    options = {
-        "n_hidden": n_hidden,
-        "decomposition": decomposition,
-        "offset": offset,
-        "max_rank": max_rank,
-    }
-    _, problem = prepare_clipped(blocks, random_state=random_state, progress=progress)
-    run = _Run(problem, options, _rows_to_split(problem))
-    refusal = _refuse(run)
-    if refusal is not None:
-        return refusal
+    search = _Search(run, decomposition, offset, max_rank)
+    _require(search)
     best, doubtful = 0.0, None
-    for split in _splits(run):
+    for split in _splits(search):
         best = max(best, split.clean_share)
         if split.clean_share > MAJORITY:
-            answer = _recover_from(run, split)
+            answer = _recover_from(search, split)
             if answer.outcome is Outcome.RECOVERED:
                 return answer
             if doubtful is None or doubtful.outcome is not Outcome.NOT_IDENTIFIABLE:
@@ -130,12 +113,22 @@ def recover_gross_errors(
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """A run in progress: the problem, what was asked, and the rows to split."""
+class _Search:
+    """What was asked, and the rows to split."""
 
-    problem: Problem
-    options: dict[str, Any]
-    rows: slice
+    run: MethodRun
+    decomposition: str
+    offset: bool | str
+    max_rank: int
+
+    @property
+    def problem(self) -> Problem:
+        return self.run.problem
+
+    @property
+    def rows(self) -> slice:
+        need = 12 * (self.problem.n_features + 1 + self.problem.n_outputs)
+        return slice(0, max(SPLIT_ROWS, need))
 
     @property
     def X(self) -> Array:
@@ -145,79 +138,59 @@ class _Run:
     def Y(self) -> Array:
         return self.problem.Y[self.rows]
 
-    def refuse(self, line: Evidence, text: str, *, outcome: Outcome = Outcome.ASSUMPTION_FAILED) -> Recovery:
-        return without_network(
-            self.problem, REQUIRES, self.options, outcome=outcome, evidence=(line,), detail=text
-        )
 
-
-def _rows_to_split(problem: Problem) -> slice:
-    need = 12 * (problem.n_features + 1 + problem.n_outputs)
-    return slice(0, max(SPLIT_ROWS, need))
-
-
-def _refuse(run: _Run) -> Recovery | None:
+def _require(search: _Search) -> None:
     """Refuse labels without redundancy, and too few samples."""
-    asked, m, n = run.options["n_hidden"], run.problem.n_outputs, len(run.X)
-    if m <= (asked if isinstance(asked, int) else 1):
-        line = Evidence(
-            "outputs", m, asked + 1 if isinstance(asked, int) else 2, ">=", "m > k", key=Check.OUTPUTS
-        )
-        text = f"{m} output(s): labels of full rank have no redundancy by which errors could be told."
-        return run.refuse(line, text)
-    need = run.problem.n_features + 3
-    if n < need:
-        text = f"{n} samples; at least {need} are needed."
-        return run.refuse(
-            Evidence("samples", n, need, ">=", key=Check.SAMPLES), text, outcome=Outcome.TOO_FEW_SAMPLES
-        )
-    return None
-
-
-def _no_majority(run: _Run, best: float) -> Recovery:
-    line = Evidence(
-        "share of the labels that one low-rank matrix reproduces",
-        best,
-        MAJORITY,
-        ">",
-        "majority",
-        key=Check.LOW_RANK_SHARE,
+    run, (_, d, m), n = search.run, search.problem.shape, len(search.X)
+    k = run.n_hidden if isinstance(run.n_hidden, int) else 1
+    run.refuse_unless(
+        Evidence("outputs", m, k + 1, ">=", "m > k", key=Check.OUTPUTS),
+        detail=f"{m} output(s): labels of full rank have no redundancy by which errors could be told.",
     )
+    run.refuse_unless(
+        Evidence("samples", n, d + 3, ">=", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{n} samples; at least {d + 3} are needed.",
+    )
+
+
+def _no_majority(run: MethodRun, best: float) -> NoReturn:
+    """Refuse labels most of which no low-rank matrix reproduces."""
+    name = "share of the labels that one low-rank matrix reproduces"
     text = (
         f"No matrix of rank below {run.problem.n_outputs} reproduces more than half of the labels to rounding (at most "
         f"{best:.0%}): too many are wrong, or there is noise on all of them, or there are as many units as outputs."
     )
-    return run.refuse(line, text)
+    line = Evidence(name, best, MAJORITY, ">", "majority", key=Check.LOW_RANK_SHARE)
+    run.refuse(Outcome.ASSUMPTION_FAILED, text, line)
 
 
-def _splits(run: _Run) -> Iterator[LowRankSparse]:
+def _splits(search: _Search) -> Iterator[LowRankSparse]:
     """Splits of increasing rank; pursuit finds the rank itself."""
-    asked, m = run.options["n_hidden"], run.problem.n_outputs
-    known, Y = np.isfinite(run.Y), np.nan_to_num(run.Y)
-    if run.options["decomposition"] != "alternating":
-        run.problem.progress("principal component pursuit", float("nan"))
-        printed = run.options["decomposition"] == "pursuit-printed"
+    asked, m = search.run.n_hidden, search.problem.n_outputs
+    known, Y = np.isfinite(search.Y), np.nan_to_num(search.Y)
+    if search.decomposition != "alternating":
+        search.problem.progress("principal component pursuit", float("nan"))
+        printed = search.decomposition == "pursuit-printed"
         L, _ = principal_component_pursuit(Y, weight=tuned_weight(Y.shape, as_printed=printed), known=known)
         values = np.linalg.svd(L, compute_uv=False)
         rank = int((values > 1e-4 * values[0]).sum()) if values[0] > 0 else 1
         if rank < m:
             yield polish_low_rank(Y, L, rank, known=known)
         return
-    extra = 0 if run.options["offset"] is False else 1
-    ranks = (
-        range(asked, asked + extra + 1) if isinstance(asked, int) else range(1, run.options["max_rank"] + 1)
-    )
+    extra = 0 if search.offset is False else 1
+    ranks = range(asked, asked + extra + 1) if isinstance(asked, int) else range(1, search.max_rank + 1)
     for rank in ranks:
         if rank >= min(m, len(Y)):
             return
         check_time()
-        run.problem.progress(f"splitting the labels at rank {rank}", float("nan"))
+        search.problem.progress(f"splitting the labels at rank {rank}", float("nan"))
         yield alternating_projections(Y, rank, known=known)
 
 
-def _recover_from(run: _Run, split: LowRankSparse) -> Recovery:
+def _recover_from(search: _Search, split: LowRankSparse) -> Recovery:
     """Recover from the low-rank part (step 2), compare with all rows (step 3), and decide."""
-    problem, asked = run.problem, run.options["n_hidden"]
+    run, problem = search.run, search.problem
     leverage = (split.basis**2).sum(axis=1)
     worst = int(np.argmax(leverage))
     coherence = Evidence(
@@ -233,22 +206,23 @@ def _recover_from(run: _Run, split: LowRankSparse) -> Recovery:
             f"Output {worst} alone sees a direction of the hidden layer (leverage {leverage[worst]:.6f}): its errors "
             "cannot be told from it."
         )
-        return run.refuse(coherence, text, outcome=Outcome.NOT_IDENTIFIABLE)
+        return run.finish(None, Verdict.refusal(Outcome.NOT_IDENTIFIABLE, text, coherence))
     rows = split.is_decided
-    inner = recover_complementarity(
-        RowBlocks.from_arrays(run.X[rows], split.L[rows]),
-        asked,
+    inner = run.solve(
+        "complementarity",
+        RowBlocks.from_arrays(search.X[rows], split.L[rows]),
+        run.n_hidden,
         noise="none",
-        offset=run.options["offset"],
+        offset=search.offset,
         random_state=problem.rng,
         progress=problem.progress,
     )
     if inner.network is None or inner.outcome is not Outcome.RECOVERED:
-        return _pass_on(run, inner, coherence)
+        return _pass_on(search, inner, coherence)
     network = problem.scaling.in_order(_with_robust_outputs(problem, inner.network))
     in_memory = RowBlocks.from_arrays(*fill_unlisted(network, NEARLY)(problem.X, problem.Y))
     fit = refine(in_memory, network, offset=bool(network.c.any()))
-    return _decide(run, inner, fit.network, (coherence,))
+    return _decide(search, inner, fit.network, coherence)
 
 
 def _with_robust_outputs(problem: Problem, network: TwoLayerNetwork) -> TwoLayerNetwork:
@@ -259,72 +233,49 @@ def _with_robust_outputs(problem: Problem, network: TwoLayerNetwork) -> TwoLayer
     return TwoLayerNetwork(network.W, network.b, B[: network.n_hidden].T, B[-1] if offset else None)
 
 
-def _pass_on(run: _Run, inner: Recovery, coherence: Evidence) -> Recovery:
+def _pass_on(search: _Search, inner: Recovery, coherence: Evidence) -> Recovery:
     """Hand on why the cleaned labels gave no certified network."""
     outcome = inner.outcome
     if outcome in (Outcome.STOPPED_EARLY, Outcome.FITTED, Outcome.RECOVERED):
         outcome = Outcome.ASSUMPTION_FAILED
     text = f"The labels were cleaned, but no ReLU network was found behind them: {inner.detail}"
-    return replace(
-        without_network(
-            run.problem,
-            REQUIRES,
-            run.options,
-            outcome=outcome,
-            evidence=(coherence, *inner.evidence),
-            detail=text,
-        ),
-        trace=inner.trace,
-    )
+    answer = search.run.finish(None, Verdict.refusal(outcome, text, coherence, *inner.evidence))
+    return replace(answer, trace=inner.trace)
 
 
-def _decide(run: _Run, inner: Recovery, network: TwoLayerNetwork, evidence: tuple[Evidence, ...]) -> Recovery:
+def _decide(search: _Search, inner: Recovery, network: TwoLayerNetwork, coherence: Evidence) -> Recovery:
     """Judge the network on all entries of all rows."""
-    problem, m = run.problem, run.problem.n_outputs
-    limits = np.full(m, RESIDUAL_TOL)
-    table = find_outliers(problem.blocks, network, limits=limits)
-    lines = (*evidence, *_checks(run, table, network))
+    problem, (n, _, m) = search.problem, search.problem.shape
+    table = find_outliers(problem.blocks, network, limits=np.full(m, RESIDUAL_TOL))
+    lines = (coherence, *_checks(search, table, network))
     failed = [line for line in lines if not line.passed]
     outcome, guarantee = inner.outcome, inner.guarantee
     detail = (
-        f"{table.n_entries:,} of {problem.n_samples * m:,} labels ({table.n_entries / (problem.n_samples * m):.1%}), in "
+        f"{table.n_entries:,} of {n * m:,} labels ({table.n_entries / (n * m):.1%}), in "
         f"{table.n_rows:,} samples, are wrong; all others are reproduced to {RESIDUAL_TOL:.0e} output standard deviations."
     )
     if failed:
         outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
-        detail = "; ".join(
-            f"{line.name}: {line.measured:.3g}, needed {line.comparison} {line.required:.3g}"
-            for line in failed
-        )
-    outliers = table.to_dict()
-    for item in outliers["largest"]:
-        item["residual"] *= problem.scaling.y_scale
-    return Recovery(
-        network=problem.scaling.restore(network),
-        outcome=outcome,
-        guarantee=guarantee,
-        evidence=(*lines, *inner.evidence),
-        uncertainty=inner.uncertainty,
-        stats=problem.stats(rows_split=len(run.X), outliers=outliers),
-        provenance=problem.provenance(REQUIRES, run.options),
-        detail=detail,
-        trace=inner.trace,
-    )
+        detail = "; ".join(line.shortfall for line in failed)
+    verdict = Verdict(outcome, guarantee, (*lines, *inner.evidence), detail, inner.uncertainty)
+    outliers = table.to_dict(unit=problem.scaling.y_scale)
+    answer = search.run.finish(network, verdict, rows_split=len(search.X), outliers=outliers)
+    return replace(answer, trace=inner.trace)
 
 
-def _checks(run: _Run, table: OutlierTable, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
+def _checks(search: _Search, table: OutlierTable, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
     """The conditions on the labels that are right."""
     n = table.shape[0]
     offset = bool(network.c.any())
-    missing = label_counts(run.problem.blocks)[2]
+    missing = label_counts(search.problem.blocks)[2]
     wrong = table.by_output + missing
     worst = int(np.argmax(wrong))
-    counts = np.abs(run.Y - network(run.X)) <= RESIDUAL_TOL
+    counts = np.abs(search.Y - network(search.X)) <= RESIDUAL_TOL
     unknowns = degrees_of_freedom(network, offset=offset)
-    conditioning = masked_conditioning(run.X, counts, network, offset=offset)
-    is_wrong = np.abs(run.problem.Y - network(run.problem.X)) > RESIDUAL_TOL
+    conditioning = masked_conditioning(search.X, counts, network, offset=offset)
+    is_wrong = np.abs(search.problem.Y - network(search.problem.X)) > RESIDUAL_TOL
     return (
-        errors_ignore_inputs(run.problem.X, is_wrong, network),
+        errors_ignore_inputs(search.problem.X, is_wrong, network),
         errors_ignore_each_other(is_wrong),
         Evidence("wrong labels", table.n_entries, key=Check.WRONG_LABELS),
         Evidence("samples with a wrong label", table.n_rows, key=Check.WRONG_SAMPLES),

@@ -19,44 +19,44 @@ Guarantee   Printed: Theorem 13 of [BJW18]_, ‖Y - Ŷ‖ ≤ ‖E‖ + small, a
 Notation    paper: A (ours Y'), U (A), V (W), S (sketch), M (left inverse of S A), G (smoothing noise).
 Departures  The practical form is ours: clipping, spectral start and reweighting in place of the enumeration, whose labels
             give errors of 0.2 even with the true left inverse. Biases and offsets are allowed there.
-Cost        A few refinements on `noisy.CANDIDATE_ROWS` rows, then ten to thirty passes. Printed: see `half_space_guesses`.
+Cost        A few refinements on `CANDIDATE_ROWS` rows, then ten to thirty passes. Printed: see `printed`.
 References  [BJW18]_, [Huber1981]_
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planted._clock import check_time
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted._validation import check_choice
 from planted.certificates._output_covariance import certify_whitened
 from planted.certificates._robust import certify_with_loss
+from planted.certificates.searches._noisy import MIN_ROWS
 from planted.checks import Check
-from planted.fitting._clipping import prepare_clipped
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
 from planted.fitting._outlier_table import find_outliers
-from planted.fitting._problem import Problem, without_network
-from planted.fitting.multistart._candidates import MIN_ROWS, best_candidate
+from planted.fitting._problem import Problem
+from planted.fitting._run import MethodRun
+from planted.fitting.multistart._candidates import best_candidate
 from planted.fitting.units._direction_signs import signs_of_preactivations
+from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._instruments import FirstStage, first_stage, rank_of_signal
 from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
-from planted.methods.joint_diagonalisation import hermite_directions
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
-from planted.rows import RowBlocks
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 
-__all__ = ["recover_half_spaces"]
+__all__ = ["recover"]
 
 VARIANTS = ("practical", "paper")
 FAR = 4.0  # scales beyond which an entry is listed as an outlier
 
 
-def recover_half_spaces(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "practical",
@@ -65,15 +65,13 @@ def recover_half_spaces(
     covariance: str = "auto",
     n_restarts: int = 8,
     n_levels: int = 3,
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network under noise of any law.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the number of output directions that x explains if "auto".
     variant : {"practical", "paper"}
@@ -88,10 +86,6 @@ def recover_half_spaces(
         Random starts beside the others.
     n_levels : int
         Sizes on the grid of guesses of the printed algorithm.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -101,101 +95,80 @@ def recover_half_spaces(
     check_loss(loss)
     check_choice("variant", variant, VARIANTS)
     check_choice("covariance", covariance, ("auto", "equal"))
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "loss": loss,
-        "offset": offset,
-        "covariance": covariance,
-        "n_restarts": n_restarts,
-        "n_levels": n_levels,
-    }
-    clipped, problem = prepare_clipped(blocks, random_state=random_state, progress=progress)
+    assert run.problem.clipped is not None
+    clipped = run.problem.clipped
     stage = first_stage(clipped.X, clipped.Y, clipped.rng)
     rank = rank_of_signal(stage)
     k = n_hidden if isinstance(n_hidden, int) else max(rank, 1)
-    refusal = _refuse(problem, k, options)
-    if refusal is not None:
-        return refusal
-    spectrum = Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK)
+    _require(run, k, is_printed=variant == "paper")
+    run.note(Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK))
     if variant == "paper":
-        return _recover_as_printed(problem, k, n_levels, options, spectrum)
-    return _recover_practically(problem, clipped, k, stage, options, spectrum)
+        return _recover_as_printed(run, k, n_levels)
+    return _Search(run, clipped, stage, loss, offset, covariance, n_restarts).recover(k)
 
 
-def _refuse(problem: Problem, k: int, options: dict[str, Any]) -> Recovery | None:
-    n, d, m = problem.n_samples, problem.n_features, problem.n_outputs
-    if k > m:
-        line, outcome = (
-            Evidence("outputs", m, k, ">=", "m >= k", key=Check.OUTPUTS),
-            Outcome.ASSUMPTION_FAILED,
-        )
-    elif n < MIN_ROWS or n * m <= k * (d + 1):
-        need = max(MIN_ROWS, k * (d + 1) // m + 1)
-        line, outcome = (
-            Evidence("samples", n, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),
-            Outcome.TOO_FEW_SAMPLES,
-        )
-    elif options["variant"] == "paper" and k > 2:
-        line, outcome = (
-            Evidence("units", k, 2, "<=", "guesses grow like 2^(k²)", key=Check.UNITS),
-            Outcome.ASSUMPTION_FAILED,
-        )
-    else:
-        return None
-    text = f"{line.name}: {line.measured:.0f}; the method needs {line.comparison} {line.required:.0f} ({line.equation})."
-    return without_network(problem, REQUIRES, options, outcome=outcome, evidence=(line,), detail=text)
-
-
-def _recover_practically(
-    problem: Problem, clipped: Problem, k: int, stage: FirstStage, options: dict[str, Any], spectrum: Evidence
-) -> Recovery:
-    """Steps 2 to 4, with one more unit while x shows in the residual and m allows."""
-    trace: list[dict[str, Any]] = []
-    is_open = options["n_hidden"] == "auto"
-    robust = _fit_width(problem, clipped, k, stage, options, trace)
-    if is_open:  # clipping bends the column space of the outputs; influences do not
-        influences = first_stage(robust.problem.X, robust.problem.Y, problem.rng)
-        rank = max(rank_of_signal(influences), 1)
-        if rank < k:
-            k = rank
-            robust = _fit_width(problem, clipped, k, stage, options, trace)
-    network, verdict = _judge(problem, robust, options)
-    while is_open and verdict.outcome is Outcome.FITTED and k < problem.n_outputs:
-        k += 1
-        robust = _fit_width(problem, clipped, k, stage, options, trace)
-        network, verdict = _judge(problem, robust, options)
-    return _record(problem, network, verdict, robust, options, (spectrum,), trace)
-
-
-def _fit_width(
-    problem: Problem,
-    clipped: Problem,
-    k: int,
-    stage: FirstStage,
-    options: dict[str, Any],
-    trace: list[dict[str, Any]],
-) -> RobustFit:
-    """Find a start for k units on clipped outputs and refine it on the outputs themselves (steps 2 and 3)."""
-    check_time()
-    start = best_candidate(
-        clipped,
-        k,
-        offset=options["offset"] is not False,
-        n_restarts=options["n_restarts"],
-        stage=stage,
-        trace=trace,
-        given=_spectral_start(clipped, k),
+def _require(run: MethodRun, k: int, *, is_printed: bool) -> None:
+    """Require outputs and samples enough, and few units of the printed algorithm."""
+    n, d, m = run.problem.shape
+    run.refuse_unless(Evidence("outputs", m, k, ">=", "m >= k", key=Check.OUTPUTS))
+    need = max(MIN_ROWS, k * (d + 1) // m + 1)
+    run.refuse_unless(
+        Evidence("samples", n, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
     )
-    return refine_with_loss(problem, start, options["offset"], loss=options["loss"])
+    if is_printed:
+        run.refuse_unless(Evidence("units", k, 2, "<=", "guesses grow like 2^(k²)", key=Check.UNITS))
 
 
-def _judge(problem: Problem, robust: RobustFit, options: dict[str, Any]) -> tuple[TwoLayerNetwork, Verdict]:
-    """Certify a fit, with whitened outputs where noise differs between them (step 4)."""
-    network, verdict = robust.fit.network, certify_with_loss(problem, robust, asked=options["loss"])
-    if options["covariance"] == "auto":
-        network, verdict = certify_whitened(robust.problem, robust.fit, verdict, offset=robust.has_offset)
-    return network, verdict
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The practical variant: what it was asked, and what it works with."""
+
+    run: MethodRun
+    clipped: Problem
+    stage: FirstStage
+    loss: str
+    offset: bool | str
+    covariance: str
+    n_restarts: int
+
+    def recover(self, k: int) -> Recovery:
+        """Steps 2 to 4, with one more unit while x shows in the residual and m allows."""
+        problem, is_open = self.run.problem, self.run.n_hidden == "auto"
+        robust = self.fit(k)
+        if is_open:  # clipping bends the column space of the outputs; influences do not
+            influences = first_stage(robust.problem.X, robust.problem.Y, problem.rng)
+            rank = max(rank_of_signal(influences), 1)
+            if rank < k:
+                k = rank
+                robust = self.fit(k)
+        network, verdict = self.judge(robust)
+        while is_open and verdict.outcome is Outcome.FITTED and k < problem.n_outputs:
+            k += 1
+            robust = self.fit(k)
+            network, verdict = self.judge(robust)
+        return _record(self.run, network, verdict, robust)
+
+    def fit(self, k: int) -> RobustFit:
+        """Find a start for k units on clipped outputs and refine it on the outputs themselves (steps 2 and 3)."""
+        check_time()
+        start = best_candidate(
+            self.clipped,
+            k,
+            offset=self.offset is not False,
+            n_restarts=self.n_restarts,
+            stage=self.stage,
+            trace=self.run.trace,
+            given=_spectral_start(self.clipped, k),
+        )
+        return refine_with_loss(self.run.problem, start, self.offset, loss=self.loss)
+
+    def judge(self, robust: RobustFit) -> tuple[TwoLayerNetwork, Verdict]:
+        """Certify a fit, with whitened outputs where noise differs between them (step 4)."""
+        verdict = certify_with_loss(self.run.problem, robust, asked=self.loss)
+        if self.covariance != "auto":
+            return robust.fit.network, verdict
+        return certify_whitened(robust.problem, robust.fit, verdict, offset=robust.has_offset)
 
 
 def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:
@@ -210,81 +183,39 @@ def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:
     return [] if signs is None else [("spectral", np.hstack([W * signs[:, None], np.zeros((k, 1))]))]
 
 
-def _record(
-    problem: Problem,
-    network: TwoLayerNetwork,
-    verdict: Verdict,
-    robust: RobustFit,
-    options: dict[str, Any],
-    evidence: tuple[Evidence, ...],
-    trace: list[dict[str, Any]],
-) -> Recovery:
-    table = find_outliers(
-        problem.blocks, network, limits=FAR * robust.scales, loss=robust.loss, scales=robust.scales
-    )
-    outliers = table.to_dict()
-    for item in outliers["largest"]:
-        item["residual"] *= problem.scaling.y_scale
+def _record(run: MethodRun, network: TwoLayerNetwork, verdict: Verdict, robust: RobustFit) -> Recovery:
+    problem, limits = run.problem, FAR * robust.scales
+    table = find_outliers(problem.blocks, network, limits=limits, loss=robust.loss, scales=robust.scales)
     lines = (
         Evidence(f"entries beyond {FAR:g} scales of the residual", table.n_entries, key=Check.WRONG_LABELS),
         Evidence("samples with such an entry", table.n_rows, key=Check.WRONG_SAMPLES),
     )
-    return Recovery(
-        network=problem.scaling.restore(network),
-        outcome=verdict.outcome,
-        guarantee=verdict.guarantee,
-        evidence=(*evidence, *verdict.evidence, *lines),
-        uncertainty=verdict.uncertainty,
-        stats=problem.stats(
-            starts=len(trace), iterations=robust.fit.iterations, loss=robust.loss, outliers=outliers
-        ),
-        provenance=problem.provenance(REQUIRES, options),
-        detail=verdict.detail,
-        trace=tuple(trace),
+    return run.finish(
+        network,
+        replace(verdict, evidence=(*verdict.evidence, *lines)),
+        starts=len(run.trace),
+        iterations=robust.fit.iterations,
+        loss=robust.loss,
+        outliers=table.to_dict(unit=problem.scaling.y_scale),
     )
 
 
-def _recover_as_printed(
-    problem: Problem, k: int, n_levels: int, options: dict[str, Any], spectrum: Evidence
-) -> Recovery:
+def _recover_as_printed(run: MethodRun, k: int, n_levels: int) -> Recovery:
     """Run Algorithm 8 on a grid that can be enumerated; its answer is a fit, no more."""
-    grid = GuessGrid(sketch_rows=k, n_levels=n_levels)
-    printed = Evidence(
-        "log10 of the guesses on the printed grid",
-        predict_guesses(k),
-        comparison="info",
-        key=Check.PRINTED_GUESSES,
+    grid, problem = GuessGrid(sketch_rows=k, n_levels=n_levels), run.problem
+    count, equation = grid.count(k), "(2 levels)^(k · sketch rows)"
+    run.note(
+        Evidence("log10 of the guesses on the printed grid", predict_guesses(k), key=Check.PRINTED_GUESSES)
     )
-    count = Evidence(
-        "guesses on the grid used",
-        grid.count(k),
-        LARGEST_COUNT,
-        "<=",
-        "(2 levels)^(k · sketch rows)",
-        key=Check.GUESSES,
+    run.require(
+        Evidence("guesses on the grid used", count, LARGEST_COUNT, "<=", equation, key=Check.GUESSES),
+        detail=f"{count:.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels.",
     )
-    if not count.passed:
-        text = f"{grid.count(k):.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels."
-        return without_network(
-            problem,
-            REQUIRES,
-            options,
-            outcome=Outcome.ASSUMPTION_FAILED,
-            evidence=(printed, count),
-            detail=text,
-        )
     network, residual = guess_half_spaces(problem.X, problem.Y, k, grid=grid, rng=problem.rng)
-    level = Evidence(
-        "root mean square residual, in output standard deviations", residual, key=Check.NOISE_LEVEL
+    name = "root mean square residual, in output standard deviations"
+    run.note(Evidence(name, residual, key=Check.NOISE_LEVEL))
+    text = (
+        f"The best of {count:,} guesses of the left inverse, by its sum of squares; no parameter is claimed."
     )
-    text = f"The best of {grid.count(k):,} guesses of the left inverse, by its sum of squares; no parameter is claimed."
-    return Recovery(
-        network=problem.scaling.restore(network),
-        outcome=Outcome.FITTED,
-        guarantee=Guarantee.HEURISTIC,
-        evidence=(spectrum, printed, count, level),
-        uncertainty=Unavailable("The printed algorithm states no error of its parameters."),
-        stats=problem.stats(guesses=grid.count(k)),
-        provenance=problem.provenance(REQUIRES, options),
-        detail=text,
-    )
+    doubt = Unavailable("The printed algorithm states no error of its parameters.")
+    return run.finish(network, Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (), text, doubt), guesses=count)

@@ -27,15 +27,16 @@ References  [ATV21]_
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 
-from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.certificates.searches._run import Run
+from planted.certificates.searches._kink_search import KinkSearch
+from planted.certificates.searches._restarts import search_with_restarts
 from planted.checks import Check
-from planted.fitting._problem import Problem, prepare_problem, without_network
+from planted.fitting._run import MethodRun
 from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows
 from planted.methods.hermite._bound import bound_error
@@ -49,22 +50,20 @@ from planted.methods.hermite._theory import (
 )
 from planted.methods.hermite._units import EFFICIENT_DRAWS
 from planted.methods.hermite._whitening import White, whiten_problem
-from planted.methods.restarts import search_from
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
-from planted.rows import RowBlocks
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 
-__all__ = ["recover_hermite"]
+__all__ = ["recover"]
 
 VARIANTS = ("efficient", "paper")
 SWEEPS = 1  # of an answer that is not refined; it lowers the error several times without noise
 MEMORY_LIMIT = 4e9  # bytes of the contracted sums of order 2
 
 
-def recover_hermite(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "efficient",
@@ -73,15 +72,13 @@ def recover_hermite(
     refined: bool | None = None,
     offset: bool | str = "auto",
     n_restarts: int = 10,
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network with biases from normal inputs.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; what the moments show, or else the search of `restarts`, if "auto".
     variant : {"efficient", "paper"}
@@ -97,10 +94,6 @@ def recover_hermite(
         Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
     n_restarts : int
         Attempts of the search when the start from moments does not end at a certificate.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -111,49 +104,47 @@ def recover_hermite(
     check_choice("variant", variant, VARIANTS)
     check_choice("order", order, (1, 2, "auto"))
     check_choice("reduction", reduction, ("auto", *REDUCTIONS))
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "order": order,
-        "reduction": reduction,
-        "refined": refined,
-        "offset": offset,
-        "n_restarts": n_restarts,
-    }
     is_refined = variant == "efficient" if refined is None else refined
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    if problem.n_samples <= problem.n_features + 2:
-        return _too_few(problem, options)
-    try:
-        white = whiten_problem(problem)
-        normal = normality_evidence(white.sample.blocks, problem.n_samples, white.sample.shape[0])
-        if not (is_refined or normal.passed):
-            return _refusal(problem, options, normal)
-        start = _find_units(white, options, problem.rng, sweeps=0 if is_refined else SWEEPS)
-    except KeyboardInterrupt:
-        text = "Interrupted before the moments were summed."
-        return without_network(
-            problem, REQUIRES, options, outcome=Outcome.STOPPED_EARLY, evidence=(), detail=text
-        )
-    report = _Report(problem, white, options, normal, start)
-    return _refine_and_certify(report) if is_refined else _unrefined(report)
+    n, d, _ = run.problem.shape
+    run.refuse_unless(
+        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
+    )
+    run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
+    white = whiten_problem(run.problem)
+    normal = normality_evidence(white.sample.blocks, n, d)
+    if not (is_refined or normal.passed):
+        _refuse_law(run, normal)
+    start = _find_units(
+        white,
+        run.n_hidden,
+        variant=variant,
+        order=order,
+        reduction=reduction,
+        sweeps=0 if is_refined else SWEEPS,
+        rng=run.problem.rng,
+    )
+    report = _Report(run, white, normal, start, variant == "paper", offset)
+    run.on_stop = partial(_interrupted, report)
+    return _refine_and_certify(report, n_restarts) if is_refined else _unrefined(report)
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
     """Everything that a record of this method says."""
 
-    problem: Problem
+    run: MethodRun
     white: White
-    options: dict[str, Any]
     normal: Evidence
     start: Start
+    is_printed: bool
+    offset: bool | str
 
     @property
     def n_hidden(self) -> int | None:
         """The number of units that was asked for."""
-        asked = self.options["n_hidden"]
-        return asked if isinstance(asked, int) else None
+        return self.run.n_hidden if isinstance(self.run.n_hidden, int) else None
 
     @property
     def n_unseen(self) -> int:
@@ -163,7 +154,7 @@ class _Report:
 
     def approximate(self) -> Approximation:
         """Run Algorithm 5 on rows kept for it: half as many as the paper's moments used, judged on as many more."""
-        fitted = (2,) if self.options["variant"] == "paper" else (0, 1, 2)
+        fitted = (2,) if self.is_printed else (0, 1, 2)
         return approximate_function(
             self.white.part(*fitted), self.white.part(3), self.start.units, self.n_unseen
         )
@@ -172,7 +163,7 @@ class _Report:
         """Return the hyperplanes that the moments show, up to sign, in the user's units and as plain numbers."""
         units = self.start.units
         network = self.white.restore(TwoLayerNetwork(units.W, units.b, units.A))
-        restored = self.problem.scaling.restore(network)
+        restored = self.run.problem.scaling.restore(network)
         return {"W": restored.W.tolist(), "b": restored.b.tolist()}
 
     def evidence(self) -> tuple[Evidence, ...]:
@@ -209,27 +200,33 @@ class _Report:
         return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
 
 
-def _find_units(white: White, options: dict[str, Any], rng: np.random.Generator, *, sweeps: int) -> Start:
+def _find_units(
+    white: White,
+    n_hidden: int | str,
+    *,
+    variant: str,
+    order: int | str,
+    reduction: str,
+    sweeps: int,
+    rng: np.random.Generator,
+) -> Start:
     """Take one of the two roads from moments to units."""
-    sample, asked = white.sample, options["n_hidden"]
-    k = asked if isinstance(asked, int) else None
-    order, reduction = options["order"], options["reduction"]
-    if order == "auto" and k is None and _bytes_of_order_two(sample.shape[0]) > MEMORY_LIMIT:
+    sample, d = white.sample, white.sample.shape[0]
+    k = n_hidden if isinstance(n_hidden, int) else None
+    if order == "auto" and k is None and _bytes_of_order_two(d) > MEMORY_LIMIT:
         order = 1
-    elif order == 2 or (order == "auto" and k is not None and k > sample.shape[0]):
-        _check_memory(sample.shape[0])
-    if options["variant"] == "efficient":
+    elif order == 2 or (order == "auto" and k is not None and k > d):
+        _check_memory(d)
+    if variant == "efficient":
         reduction = "joint" if reduction == "auto" else reduction
         known = None if order == "auto" else int(order)
         return start_efficiently(sample, k, order=known, reduction=reduction, sweeps=sweeps, rng=rng)
-    order = (2 if k is not None and k > sample.shape[0] else 1) if order == "auto" else order
+    order = (2 if k is not None and k > d else 1) if order == "auto" else order
     if order == 2:  # Algorithm 5 takes the moments from one half of the rows and regresses on the other
-        half = white.part(0, 1)
-        sample = replace(
-            sample, blocks=half, n_samples=(sample.n_samples + 2) // 4 + (sample.n_samples + 3) // 4
-        )
+        rows = (sample.n_samples + 2) // 4 + (sample.n_samples + 3) // 4
+        sample = replace(sample, blocks=white.part(0, 1), n_samples=rows)
     reduction = "none" if reduction == "auto" else reduction
-    return start_as_printed(sample, k, order=order, reduction=reduction, rng=rng)
+    return start_as_printed(sample, k, order=int(order), reduction=reduction, rng=rng)
 
 
 def _bytes_of_order_two(d: int) -> float:
@@ -248,43 +245,32 @@ def _check_memory(d: int) -> None:
         )
 
 
-def _refine_and_certify(report: _Report) -> Recovery:
+def _refine_and_certify(report: _Report, n_restarts: int) -> Recovery:
     """Polish, complete, orient, refine and certify from the units found (step 4)."""
-    problem, start = report.problem, report.start
+    run, start = report.run, report.start
     k = report.n_hidden or max(len(start.units.W), 1)
     # Without normal inputs the start means little: it may be certified, but the search is another method's business.
-    n_restarts = report.options["n_restarts"] if report.normal.passed else 0
-    try:
-        search = split_rows(problem, loss="squared", omega=None)
-        run = Run(problem, search, k, report.options["offset"], "squared", None, report.options, REQUIRES)
-        first = attempt_from(
-            problem, search, report.white.hyperplanes(start.units.W, start.units.b), n_hidden=k
-        )
-        answer = search_from(run, first, n_restarts=n_restarts if report.n_hidden else 0)
-        if not report.n_hidden and n_restarts and answer.outcome is not Outcome.RECOVERED:
-            answer = search_from(
-                replace(run, n_hidden="auto", scores=[], best=None), None, n_restarts=n_restarts
-            )
-    except KeyboardInterrupt:
-        return _interrupted(report)
+    n_restarts = n_restarts if report.normal.passed else 0
+    rows = split_rows(run.problem, loss="squared", omega=None)
+    V = report.white.hyperplanes(start.units.W, start.units.b)
+    first = attempt_from(run.problem, rows, V, n_hidden=k)
+    search = KinkSearch(run, rows, k, report.offset, start=lambda _: first)
+    answer = search_with_restarts(search, n_restarts=n_restarts if report.n_hidden else 0)
+    if not report.n_hidden and n_restarts and answer.outcome is not Outcome.RECOVERED:
+        answer = search_with_restarts(KinkSearch(run, rows, "auto", report.offset), n_restarts=n_restarts)
     if answer.outcome is Outcome.RECOVERED or report.normal.passed:
         return offer_alternatives(_with_reach(report, answer))
-    return _refusal(problem, report.options, report.normal, (*report.evidence()[1:], *answer.evidence))
+    _refuse_law(run, report.normal, *report.evidence()[1:], *answer.evidence)
 
 
-def _interrupted(report: _Report) -> Recovery:
+def _interrupted(report: _Report, reason: str) -> Recovery:
     """Return the moments' own network, if its signs are known; no more rows are read."""
-    problem, has_network = report.problem, report.start.signed and len(report.start.units.W) > 0
-    network = problem.scaling.restore(report.white.restore(_signed_network(report))) if has_network else None
-    return Recovery(
-        network,
-        Outcome.STOPPED_EARLY,
-        Guarantee.NONE,
-        report.evidence(),
-        Unavailable("The search was interrupted."),
-        problem.stats(seen=report.seen()),
-        problem.provenance(REQUIRES, report.options),
-        "Interrupted after the moments were summed; what they show was not refined.",
+    has_network = report.start.signed and len(report.start.units.W) > 0
+    return report.run.interrupted(
+        f"{reason} What the moments show was not refined.",
+        report.white.restore(_signed_network(report)) if has_network else None,
+        *report.evidence(),
+        seen=report.seen(),
     )
 
 
@@ -305,17 +291,11 @@ def _with_reach(report: _Report, answer: Recovery) -> Recovery:
 
 def _unrefined(report: _Report) -> Recovery:
     """Return the moments' own answer: Algorithm 6 where the signs are known, Algorithm 5 otherwise."""
-    start, problem = report.start, report.problem
+    start, run = report.start, report.run
+    run.note(*report.evidence())
     if not len(start.units.W):
-        text = f"No unit stands out of the sampling error of {problem.n_samples} samples."
-        return without_network(
-            problem,
-            REQUIRES,
-            report.options,
-            outcome=Outcome.TOO_FEW_SAMPLES,
-            evidence=report.evidence(),
-            detail=text,
-        )
+        text = f"No unit stands out of the sampling error of {run.problem.n_samples} samples."
+        run.refuse(Outcome.TOO_FEW_SAMPLES, text)
     if start.signed and len(start.units.W) == (report.n_hidden or len(start.units.W)):
         network = _signed_network(report)
         judged = bound_error(network, report.white.part(3), start.units, report.n_unseen).evidence()
@@ -327,51 +307,24 @@ def _unrefined(report: _Report) -> Recovery:
             f"{len(start.units.W)} unit(s) that the moments show, with a linear part for the rest and for signs that they "
             "do not tell (Algorithm 5): close to the function, not its parameters"
         )
-    answer = Recovery(
-        problem.scaling.restore(report.white.restore(network)),
-        Outcome.FITTED,
-        Guarantee.ASYMPTOTIC,
-        (*report.evidence(), *judged),
-        Unavailable("Standard errors belong to the refined answer."),
-        problem.stats(**start.counts, seen=report.seen()),
-        problem.provenance(REQUIRES, report.options),
-        text + "; it was not refined, so nothing was certified.",
+    doubt = Unavailable("Standard errors belong to the refined answer.")
+    text += "; it was not refined, so nothing was certified."
+    verdict = Verdict(Outcome.FITTED, Guarantee.ASYMPTOTIC, judged, text, doubt)
+    return offer_alternatives(
+        run.finish(report.white.restore(network), verdict, **start.counts, seen=report.seen())
     )
-    return offer_alternatives(answer)
 
 
 def _signed_network(report: _Report) -> TwoLayerNetwork:
     """The units as they are; the offset from order 0 if there may be one."""
     units = report.start.units
     offset = None
-    if report.options["offset"] is True:
+    if report.offset is True:
         offset = report.white.mean - units.A @ relu_coefficients(units.b, 1)[0]
     return TwoLayerNetwork(units.W, units.b, units.A, offset)
 
 
-def _refusal(
-    problem: Problem, options: dict[str, Any], normal: Evidence, evidence: tuple[Evidence, ...] = ()
-) -> Recovery:
-    text = (
-        f"{normal.name}: {normal.measured:.2g}, needed {normal.comparison} {normal.required:.0e} ({normal.equation}). "
-        "Hermite tensors mean nothing for other laws, and no refined network was certified."
-    )
-    return without_network(
-        problem,
-        REQUIRES,
-        options,
-        outcome=Outcome.ASSUMPTION_FAILED,
-        evidence=(normal, *evidence),
-        detail=text,
-    )
-
-
-def _too_few(problem: Problem, options: dict[str, Any]) -> Recovery:
-    need = problem.n_features + 3
-    line = Evidence(
-        "samples", problem.n_samples, need, ">=", "covariance of the inputs and one more", key=Check.SAMPLES
-    )
-    text = f"{problem.n_samples} samples of {problem.n_features} inputs; at least {need} are needed to whiten them."
-    return without_network(
-        problem, REQUIRES, options, outcome=Outcome.TOO_FEW_SAMPLES, evidence=(line,), detail=text
-    )
+def _refuse_law(run: MethodRun, normal: Evidence, *lines: Evidence) -> NoReturn:
+    """Refuse inputs of another law."""
+    text = f"{normal.shortfall}. Hermite tensors mean nothing for other laws, and no refined network was certified."
+    run.refuse(Outcome.ASSUMPTION_FAILED, text, normal, *lines)

@@ -25,40 +25,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.certificates.searches._exact_units import begin_search, complete_units, finish_search
+from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
+from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import units_from_scores
-from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import independent_components
-from planted.outcomes import Guarantee
-from planted.results import Evidence, Recovery, Requirements
-from planted.rows import RowBlocks
+from planted.results import Evidence, Recovery
 
-__all__ = ["recover_ica"]
+__all__ = ["recover"]
 
 VARIANTS = ("trimmed", "paper")
 COMPONENT_ROWS = 20_000
 
 
-def recover_ica(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "trimmed",
     warm_start: WarmStart | None = None,
     max_starts: int = 2000,
     activation: str = "relu",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network whose hidden units are independent.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of the outputs if "auto".
     variant : {"trimmed", "paper"}
@@ -69,10 +65,6 @@ def recover_ica(
         Random starts for units that the components do not lead to; none in the paper's variant.
     activation : str
         ``"relu"`` or a rectified power such as ``"power:2"``.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -80,35 +72,22 @@ def recover_ica(
         The network with its evidence.
     """
     check_choice("variant", variant, VARIANTS)
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "warm_start": warm_start is not None,
-        "max_starts": max_starts,
-        "activation": activation,
-    }
-    search = begin_search(blocks, REQUIRES, options, random_state=random_state, progress=progress)
-    if isinstance(search, Recovery):
-        return search
+    search = begin_search(run, activation)
     problem, k, rng = search.problem, search.n_hidden, search.problem.rng
     if warm_start is None:
         T = rng.standard_normal((k, problem.n_outputs))  # step 1 of Algorithm 3
         sketch = problem.Y[:COMPONENT_ROWS] @ T.T
         components = independent_components(sketch, rng)  # steps 2 and 3
-        search.evidence.append(
-            Evidence("steps of the component analysis", components.iterations, key=Check.ITERATIONS)
-        )
+        run.note(Evidence("steps of the component analysis", components.iterations, key=Check.ITERATIONS))
         scores = sketch[: len(search.X)] @ components.unmixing.T
     else:
         scores = scores_of_start(search, warm_start)
     rule = "threshold" if variant == "paper" else "quantile"
     units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)  # steps 4 to 8
-    search.trace.append({"search": "components", "starts": scores.shape[1], "units": len(units.W)})
+    search.run.trace.append({"search": "components", "starts": scores.shape[1], "units": len(units.W)})
     W = units.W if variant == "paper" else complete_units(search, units.W, max_starts=max_starts)
     if len(W) >= k:
         rows = W[:k] / problem.scaling.x_scale
         condition = float(np.linalg.cond(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
-        search.evidence.append(
-            Evidence("condition number of W (1 if orthonormal)", condition, key=Check.CONDITION_OF_W)
-        )
+        run.note(Evidence("condition number of W (1 if orthonormal)", condition, key=Check.CONDITION_OF_W))
     return finish_search(search, W)

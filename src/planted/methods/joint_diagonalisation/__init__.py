@@ -31,44 +31,36 @@ References  [BJW18]_
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted._validation import check_choice
 from planted.certificates.searches._exact_units import (
     ExactSearch,
     begin_search,
     complete_units,
     finish_search,
-    give_up,
 )
+from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
+from planted.fitting._run import MethodRun
 from planted.fitting.units._direction_signs import signs_of_preactivations
+from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._quantile_null_space import units_from_scores
-from planted.fitting.units._warm_start import WarmStart, scores_of_start
-from planted.linalg import column_space, diagonalise_by_congruence, numerical_rank, smat, svec_outer
-from planted.moments import augment
+from planted.linalg import column_space, numerical_rank
 from planted.networks import Activation
-from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements
-from planted.rows import RowBlocks
+from planted.results import Evidence, Recovery
 
 __all__ = [
-    "directions_of_matrices",
-    "hermite_directions",
-    "recover_joint_diagonalisation",
+    "recover",
     "vanishing_coefficient",
 ]
 
 ORDERS = {"second-order": 2, "paper-third-order": 3, "fourth-order": 4}
-MAX_REGRESSION = 1500  # features of the quadratic regression
-ROWS_PER_FEATURE = 1.5  # below, raw moments are used
 MIXTURES = 5  # random mixtures of the outputs, one tensor each, for orders three and four
-CONTRACTIONS = 4  # times k random contractions of the tensors of order three and four
 
 
-def recover_joint_diagonalisation(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "second-order",
@@ -76,15 +68,13 @@ def recover_joint_diagonalisation(
     warm_start: WarmStart | None = None,
     max_starts: int = 2000,
     activation: str = "relu",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network from Hermite moments of normal inputs.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of the outputs if "auto".
     variant : {"second-order", "fourth-order", "paper-third-order"}
@@ -97,10 +87,6 @@ def recover_joint_diagonalisation(
         Random starts for units that the moments do not lead to; none in the paper's variant.
     activation : str
         ``"relu"`` or a rectified power such as ``"power:2"``.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -108,30 +94,18 @@ def recover_joint_diagonalisation(
         The network with its evidence.
     """
     check_choice("variant", variant, ORDERS)
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "rule": rule,
-        "warm_start": warm_start is not None,
-        "max_starts": max_starts,
-        "activation": activation,
-    }
-    search = begin_search(blocks, REQUIRES, options, random_state=random_state, progress=progress)
-    if isinstance(search, Recovery):
-        return search
+    search = begin_search(run, activation)
     if warm_start is not None:
         scores = scores_of_start(search, warm_start)
     else:
-        refusal = _refuse_moments(search, ORDERS[variant])
-        if refusal is not None:
-            return refusal
+        _check_moments(run, search, ORDERS[variant])
         scores = _scores_of_moments(search, ORDERS[variant])
     as_printed = variant == "paper-third-order" or rule == "threshold"
     likely = scores if as_printed or warm_start is not None else _likely_signs(search, scores)
     units = units_from_scores(search.X, search.Q, likely, search.activation, rule=rule)
     if len(units.W) < search.n_hidden and likely is not scores:
         units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)
-    search.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(units.W)})
+    search.run.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(units.W)})
     W = units.W if as_printed else complete_units(search, units.W, max_starts=max_starts)
     return finish_search(search, W)
 
@@ -151,41 +125,27 @@ def vanishing_coefficient(activation: Activation, order: int) -> bool:
     return beyond >= 2 and beyond % 2 == 0
 
 
-def _refuse_moments(search: ExactSearch, order: int) -> Recovery | None:
-    """Refuse moments without signal, and more units than inputs."""
+def _check_moments(run: MethodRun, search: ExactSearch, order: int) -> None:
+    """Refuse more units than inputs, inputs that do not vary in all dimensions, and moments without signal."""
     k, d = search.n_hidden, search.problem.n_features
-    if k > d:
-        text = f"{k} units, but {d} inputs; joint diagonalisation needs k <= d."
-        search.evidence.append(Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS))
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
-    centred = search.X - search.X.mean(axis=0)
-    spanned = numerical_rank(column_space(centred)[1])
-    if spanned < d:
-        text = f"The inputs vary in {spanned} of {d} dimensions; normal inputs vary in all."
-        search.evidence.append(
-            Evidence(
-                "dimensions in which the inputs vary", spanned, d, "==", "rank of Cov x", key=Check.INPUT_RANK
-            )
-        )
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
+    run.refuse_unless(
+        Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS),
+        detail=f"{k} units, but {d} inputs; joint diagonalisation needs k <= d.",
+    )
+    spanned = numerical_rank(column_space(search.X - search.X.mean(axis=0))[1])
+    run.refuse_unless(
+        Evidence(
+            "dimensions in which the inputs vary", spanned, d, "==", "rank of Cov x", key=Check.INPUT_RANK
+        ),
+        detail=f"The inputs vary in {spanned} of {d} dimensions; normal inputs vary in all.",
+    )
     if vanishing_coefficient(search.activation, order):
-        name = search.activation.name
         text = (
-            f"The moments of order {order} of {name!r} vanish: E[f^({order})(t)] = 0 for normal t of mean zero, so that "
-            "they hold sampling noise alone. Use variant='second-order'."
+            f"The moments of order {order} of {search.activation.name!r} vanish: E[f^({order})(t)] = 0 for normal t of "
+            "mean zero, so that they hold sampling noise alone. Use variant='second-order'."
         )
-        search.evidence.append(
-            Evidence(
-                f"Gaussian coefficient of order {order}",
-                0.0,
-                0.0,
-                ">",
-                "E[f^(q)(t)] != 0",
-                key=Check.GAUSSIAN_COEFFICIENT,
-            )
-        )
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
-    return None
+        name, equation = f"Gaussian coefficient of order {order}", "E[f^(q)(t)] != 0"
+        run.require(Evidence(name, 0.0, 0.0, ">", equation, key=Check.GAUSSIAN_COEFFICIENT), detail=text)
 
 
 def _scores_of_moments(search: ExactSearch, order: int) -> Array:
@@ -207,70 +167,3 @@ def _likely_signs(search: ExactSearch, scores: Array) -> Array:
     forward = scores[:, : scores.shape[1] // 2]
     signs = signs_of_preactivations(forward, search.problem.Y[: len(forward)], activation=search.activation)
     return scores if signs is None else np.asarray(forward * signs)
-
-
-def hermite_directions(
-    X: Array, Y: Array, n_hidden: int, *, order: int = 2, rng: np.random.Generator
-) -> Array:
-    """Estimate the hidden directions, up to sign, from the moments (1).
-
-    Shapes: X (n, d), Y (n, m), result (k, d).
-    """
-    centred = X - X.mean(axis=0)
-    root = linalg.cholesky(centred.T @ centred / len(X), lower=True, check_finite=False)
-    white = linalg.solve_triangular(root, centred.T, lower=True, check_finite=False).T
-    matrices = (
-        _second_order(white, Y) if order == 2 else _contracted(white, Y, n_hidden, order=order, rng=rng)
-    )
-    white_rows = directions_of_matrices(matrices, n_hidden, rng)
-    W = linalg.solve_triangular(root, white_rows.T, lower=True, trans=1, check_finite=False).T
-    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
-
-
-def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Generator) -> Array:
-    """Find w_1, ..., w_k from matrices W' D W with diagonal D.
-
-    Returns unit rows, in any order and with any sign. Shapes: matrices (T, d, d), result (k, d).
-    """
-    basis = linalg.eigh(np.einsum("tij,tkj->ik", matrices, matrices), check_finite=False)[1][:, -n_hidden:]
-    factor = diagonalise_by_congruence(basis.T @ matrices @ basis, rng)
-    return np.asarray((basis @ factor.Z).T)
-
-
-def _second_order(X: Array, Y: Array) -> Array:
-    """Return the m matrices of order two, from a regression where there are rows enough."""
-    n, d = X.shape
-    products = d * (d + 1) // 2
-    if 1 + d + products <= min(MAX_REGRESSION, n / ROWS_PER_FEATURE):
-        features = np.hstack([augment(X), svec_outer(X)])
-        coefficients = linalg.lstsq(features, Y, check_finite=False)[0][d + 1 :]
-        return np.asarray(smat(coefficients.T))
-    residual = _without_linear_part(X, Y)
-    moments = np.einsum("nl,ni,nj->lij", residual, X, X, optimize=True) / n
-    return np.asarray(moments - residual.mean(axis=0)[:, None, None] * np.eye(d))
-
-
-def _contracted(X: Array, Y: Array, k: int, *, order: int, rng: np.random.Generator) -> Array:
-    """Return contractions of one mixed output's tensor of order three or four with random vectors."""
-    n, d = X.shape
-    r = _without_linear_part(X, Y) @ rng.standard_normal(Y.shape[1])
-    matrices = []
-    for u in rng.standard_normal((CONTRACTIONS * k, d)):
-        u = u / np.linalg.norm(u)
-        s = X @ u
-        weight = r * s if order == 3 else r * s**2
-        matrix = (X * weight[:, None]).T @ X / n
-        if (
-            order == 4
-        ):  # the other terms of He_3 and He_4 are averages of r, or of r x, and vanish; not so r x x'
-            edge = 2 * X.T @ (r * s) / n
-            matrix -= np.outer(edge, u) + np.outer(u, edge) + weight.mean() * np.eye(d)
-            matrix -= (X * r[:, None]).T @ X / n
-        matrices.append(matrix)
-    return np.array(matrices)
-
-
-def _without_linear_part(X: Array, Y: Array) -> Array:
-    """Subtract what 1 and x explain: it has no moment of order two or more, but much of the sampling error."""
-    rows = augment(X)
-    return np.asarray(Y - rows @ linalg.lstsq(rows, Y, check_finite=False)[0])

@@ -25,23 +25,19 @@ References  [GLM18]_
 
 from __future__ import annotations
 
-from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.fitting._problem import Problem, prepare_problem
-from planted.fitting.objectives._descent import OPTIMISERS
+from planted.fitting._run import MethodRun
+from planted.methods.landscape._descent import OPTIMISERS
 from planted.methods.landscape._search import LandscapeSearch
-from planted.networks import TwoLayerNetwork
-from planted.outcomes import Guarantee
-from planted.results import Recovery, Requirements
-from planted.rows import RowBlocks
+from planted.results import Recovery
 
-__all__ = ["landscape_start", "recover_landscape"]
+__all__ = ["recover"]
 
 CHOICES = ("f'", "G", "F")
 
 
-def recover_landscape(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     objective: str = "f'",
@@ -49,16 +45,15 @@ def recover_landscape(
     degree: int = 2,
     optimiser: str = "l-bfgs",
     n_restarts: int = 6,
+    refined: bool = True,
     activation: str = "relu",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network by landscape design.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of T₂ if "auto".
     objective : {"f'", "G", "F"}
@@ -71,12 +66,10 @@ def recover_landscape(
         How the objective is descended.
     n_restarts : int
         Largest number of random starts.
+    refined : bool
+        Whether the answer is refined on all rows and certified; without, it is the network read off the first minimum.
     activation : str
         ``"relu"``, ``"leaky-relu:SLOPE"`` or ``"absolute"``.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -85,32 +78,11 @@ def recover_landscape(
     """
     check_choice("objective", objective, CHOICES)
     check_choice("optimiser", optimiser, OPTIMISERS)
-    options = {
-        "n_hidden": n_hidden,
-        "objective": objective,
-        "weights": weights,
-        "degree": degree,
-        "optimiser": optimiser,
-        "n_restarts": n_restarts,
-        "activation": activation,
-    }
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress, centre=False)
-    search = LandscapeSearch(problem, options, REQUIRES)
-    try:
-        failure = search.check_inputs() or search.prepare_objective()
-        if failure is not None:
-            return search.refusal(failure)
-        search.run()
-        return search.finish()
-    except KeyboardInterrupt:
-        return search.interrupted()
-
-
-def landscape_start(problem: Problem, n_hidden: int) -> TwoLayerNetwork | None:
-    """Return the network at a minimum of f′, before any refinement: a start for other methods."""
-    options = {"n_hidden": n_hidden, "objective": "f'", "weights": None, "degree": 2}
-    options |= {"optimiser": "l-bfgs", "n_restarts": 1, "activation": "relu"}
-    search = LandscapeSearch(problem, options, REQUIRES)
-    if (search.check_inputs() or search.prepare_objective()) is not None:
-        return None
-    return search.candidate()
+    search = LandscapeSearch(run, objective, weights, degree, optimiser, activation)
+    run.on_stop = search.interrupted
+    search.check_inputs()  # step 1
+    search.prepare_objective()  # step 2
+    if not refined:
+        return search.unrefined()  # steps 3 and 4
+    search.descend_from_random_rows(n_restarts)  # steps 3 to 5
+    return search.finish()  # step 6

@@ -6,7 +6,6 @@ The steps have the numbers of `landscape`'s docstring.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy import linalg, stats
@@ -14,25 +13,26 @@ from scipy import linalg, stats
 from planted._typing import Array
 from planted.certificates._certificate import certify_noiseless, certify_noisy
 from planted.checks import Check
-from planted.fitting._problem import Problem, without_network
+from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting.objectives._descent import descend, random_rows
-from planted.fitting.objectives._hermite import ScalarActivation, scalar_activation
-from planted.fitting.objectives._objectives import (
+from planted.fitting._run import MethodRun
+from planted.methods.landscape._coefficients import ScalarActivation, scalar_activation
+from planted.methods.landscape._descent import descend, random_rows
+from planted.methods.landscape._read import invert_rows, read_outputs
+from planted.methods.landscape._targets import SampleTarget, sample_target
+from planted.methods.landscape.objectives import (
     ConstrainedDesign,
     Objective,
     designed_objective,
     theorem_weights,
 )
-from planted.fitting.objectives._targets import SampleTarget, sample_target
-from planted.methods.landscape._read import invert_rows, read_outputs
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["Failure", "LandscapeSearch"]
+__all__ = ["LandscapeSearch"]
 
 FEWEST = 4.0  # samples per d² below which T₄ is noise and nothing is tried
 SIGNAL = 4.0  # sampling errors by which an eigenvalue of T₂ must stand out
@@ -47,155 +47,117 @@ PRESUMED_KAPPA = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why nothing was tried."""
-
-    outcome: Outcome  # the outcome
-    evidence: Evidence  # the line that failed
-    detail: str  # the reason as a sentence
-
-
 @dataclass(slots=True)
 class LandscapeSearch:
     """What is known on the way: the data, T₂ and T₄, every candidate so far."""
 
-    problem: Problem  # the standardised problem, not centred
-    options: dict[str, Any]  # options of the method
-    requires: Requirements  # its card
+    run: MethodRun  # its problem is not centred
+    design: str  # name of the objective
+    weights: tuple[float, float] | None  # of f₂ and f₄ in f′
+    degree: int  # of the fit that is taken from y
+    optimiser: str
+    activation_name: str
     frame: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (d, d): z = x @ frame is whitened
-    target: SampleTarget | None = None  # T₂ and T₄, and what is descended
-    objective: Objective | None = None
+    target: SampleTarget | None = None  # T₂ and T₄
+    objective: Objective | None = None  # what is descended
     n_hidden: int = 0  # number of units
     best: Refinement | None = None  # the best candidate
-    evidence: list[Evidence] = field(default_factory=list)  # lines so far
-    trace: list[dict[str, Any]] = field(default_factory=list)  # one line per start
+
+    @property
+    def problem(self) -> Problem:
+        """The standardised problem."""
+        return self.run.problem
 
     @property
     def activation(self) -> ScalarActivation:
         """The activation of the units."""
-        return scalar_activation(self.options["activation"])
+        return scalar_activation(self.activation_name)
 
-    def check_inputs(self) -> Failure | None:
-        """Check what needs one pass: one output, samples, x about zero in every direction; whiten (step 1).
-
-        Returns the first assumption that does not hold.
-        """
-        problem = self.problem
-        n, d = problem.n_samples, problem.n_features
-        outputs = Evidence("outputs", problem.n_outputs, 1, "==", "one output", key=Check.OUTPUTS)
-        if not outputs.passed:
-            text = f"{problem.n_outputs} outputs, but landscape design is for one; recover from each output by itself."
-            return Failure(Outcome.ASSUMPTION_FAILED, outputs, text)
-        samples = Evidence("samples", n, max(FEWEST * d * d, 10 * d), ">=", "4 d²", key=Check.SAMPLES)
-        if not samples.passed:
-            text = f"{n} samples of {d} inputs show nothing of the moments of order four; some {30 * d * d} are needed."
-            return Failure(Outcome.TOO_FEW_SAMPLES, samples, text)
-        moments = joint_moments(problem.blocks)
+    def check_inputs(self) -> None:
+        """Require what needs one pass: one output, samples, x about zero in every direction; whiten (step 1)."""
+        run = self.run
+        n, d, m = self.problem.shape
+        run.refuse_unless(
+            Evidence("outputs", m, 1, "==", "one output", key=Check.OUTPUTS),
+            detail=f"{m} outputs, but landscape design is for one; recover from each output by itself.",
+        )
+        run.refuse_unless(
+            Evidence("samples", n, max(FEWEST * d * d, 10 * d), ">=", "4 d²", key=Check.SAMPLES),
+            outcome=Outcome.TOO_FEW_SAMPLES,
+            detail=f"{n} samples of {d} inputs show nothing of the moments of order four; some {30 * d * d} are needed.",
+        )
+        moments = joint_moments(self.problem.blocks)
         mean, covariance = moments.mean[:d], moments.covariance[:d, :d]
         values, vectors = linalg.eigh(covariance + np.outer(mean, mean), check_finite=False)
-        spread = Evidence(
-            "smallest relative eigenvalue of E[xx']",
-            values[0] / values[-1],
-            FULL_RANK,
-            ">=",
-            "rank d",
-            key=Check.INPUT_RANK,
+        name = "smallest relative eigenvalue of E[xx']"
+        run.refuse_unless(
+            Evidence(name, values[0] / values[-1], FULL_RANK, ">=", "rank d", key=Check.INPUT_RANK),
+            detail="The inputs do not vary in all directions; normal inputs do.",
         )
-        if not spread.passed:
-            return Failure(
-                Outcome.ASSUMPTION_FAILED,
-                spread,
-                "The inputs do not vary in all directions; normal inputs do.",
-            )
         chance = float(stats.chi2.sf(n * mean @ linalg.lstsq(covariance, mean, check_finite=False)[0], d))
-        centred = Evidence(
-            "p-value of the mean of x being zero", chance, CENTRED, ">=", "E x = 0", key=Check.CENTRED_INPUTS
+        name = "p-value of the mean of x being zero"
+        run.require(
+            Evidence(name, chance, CENTRED, ">=", "E x = 0", key=Check.CENTRED_INPUTS),
+            detail="The mean of the inputs is not zero: to this method that is the same as biases. Use method='restarts'.",
         )
-        self.evidence.append(centred)
-        if not centred.passed:
-            text = "The mean of the inputs is not zero: to this method that is the same as biases. Use method='restarts'."
-            return Failure(Outcome.ASSUMPTION_FAILED, centred, text)
         self.frame = vectors / np.sqrt(values)
-        return None
 
-    def prepare_objective(self) -> Failure | None:
-        """Fit the low degrees, read k and the signs of a from T₂, set the objective up (step 2).
-
-        Returns the first assumption that does not hold.
-        """
+    def prepare_objective(self) -> None:
+        """Fit the low degrees, read k and the signs of a from T₂, set the objective up (step 2)."""
+        run, d = self.run, self.problem.n_features
         self.problem.progress("fitting the low degrees", float("nan"))
-        target = self._target_in(self.frame)
-        T2 = (target.second + target.second_again) / 2
-        error = float(linalg.norm(target.second - target.second_again, 2)) / 2
+        self.target = self._target_in(self.frame)
+        T2, error = self._second, self._error
         values, vectors = linalg.eigh(T2, check_finite=False)
         shown = int((np.abs(values) > SIGNAL * error).sum())
-        asked, name, d = self.options["n_hidden"], self.options["objective"], self.problem.n_features
-        k = self.n_hidden = asked if isinstance(asked, int) else shown
-        self.evidence.append(Evidence("directions of T₂ beyond sampling error", shown, key=Check.SIGNAL_RANK))
-        units = Evidence("hidden units", k, 1, ">=", "rank of T₂", key=Check.UNITS)
-        if not units.passed:
-            return Failure(
-                Outcome.ASSUMPTION_FAILED, units, "No direction of T₂ stands out from sampling error."
-            )
-        inputs = Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS)
-        if not inputs.passed:
-            return Failure(
-                Outcome.ASSUMPTION_FAILED, inputs, f"{k} units, but {d} inputs; this method needs k <= d."
-            )
-        signs = Evidence(
-            "smallest eigenvalue of T₂, in sampling errors",
-            values[0] / error,
-            -SIGNAL,
-            ">=",
-            "a > 0",
-            key=Check.SIGN_OF_OUTPUTS,
+        k = self.n_hidden = run.n_hidden if isinstance(run.n_hidden, int) else shown
+        run.note(Evidence("directions of T₂ beyond sampling error", shown, key=Check.SIGNAL_RANK))
+        run.refuse_unless(
+            Evidence("hidden units", k, 1, ">=", "rank of T₂", key=Check.UNITS),
+            detail="No direction of T₂ stands out from sampling error.",
         )
-        if name != "f'":
-            self.evidence.append(signs)
-            if not signs.passed:
-                text = (
-                    f"T₂ has a negative eigenvalue ({signs.measured:.1f} sampling errors): an output weight is "
-                    f'negative, and {name} has its minima at the truth for positive ones only. Use objective="f\'", '
-                    "which allows both signs."
-                )
-                return Failure(Outcome.ASSUMPTION_FAILED, signs, text)
-        if name == "F" and not values[-k] > 0.0:
-            rank = Evidence(
-                "directions of T₂ beyond sampling error",
-                shown,
-                k,
-                ">=",
-                "T₂ of rank k",
-                key=Check.SIGNAL_RANK,
+        run.refuse_unless(
+            Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS),
+            detail=f"{k} units, but {d} inputs; this method needs k <= d.",
+        )
+        if self.design != "f'":
+            smallest = values[0] / error
+            name = "smallest eigenvalue of T₂, in sampling errors"
+            run.require(
+                Evidence(name, smallest, -SIGNAL, ">=", "a > 0", key=Check.SIGN_OF_OUTPUTS),
+                detail=f"T₂ has a negative eigenvalue ({smallest:.1f} sampling errors): an output weight is negative, and "
+                f'{self.design} has its minima at the truth for positive ones only. Use objective="f\'", which allows both '
+                "signs.",
             )
-            text = f"T₂ shows {shown} of {k} directions; F needs all of them."
-            return Failure(Outcome.TOO_FEW_SAMPLES, rank, text)
-        self.target = target
-        self.objective = self._objective(target, (vectors[:, -k:] / np.sqrt(np.abs(values[-k:]))).T)
-        return None
+        if self.design == "F" and not values[-k] > 0.0:
+            name = "directions of T₂ beyond sampling error"
+            run.require(
+                Evidence(name, shown, k, ">=", "T₂ of rank k", key=Check.SIGNAL_RANK),
+                outcome=Outcome.TOO_FEW_SAMPLES,
+                detail=f"T₂ shows {shown} of {k} directions; F needs all of them.",
+            )
+        self.objective = self._objective(self.target, (vectors[:, -k:] / np.sqrt(np.abs(values[-k:]))).T)
 
     def _target_in(self, frame: Array) -> SampleTarget:
         white = self.problem.blocks.map(lambda X, Y: (X @ frame, Y))
-        return sample_target(white, self.activation, degree=self.options["degree"])
+        return sample_target(white, self.activation, degree=self.degree)
 
     def _objective(self, target: SampleTarget, R: Array) -> Objective:
-        name, weights = self.options["objective"], self.options["weights"]
+        name, weights = self.design, self.weights
         if name == "f'":
-            return designed_objective(name, target, **({} if weights is None else {"weights": weights}))
+            return designed_objective(name, target, **({} if weights is None else {"weights": weights}))  # type: ignore[arg-type]
         mu, _ = theorem_weights(name, target.hermite[1], largest=PRESUMED_KAPPA, smallest=1.0)
         if name == "F":
             return ConstrainedDesign(target, mu, R)
         return designed_objective(name, target, mu=mu, has_unit_rows=True)
 
-    def run(self) -> None:
+    def descend_from_random_rows(self, n_restarts: int) -> None:
         """Descend from random rows until the samples are reproduced (steps 3 to 5)."""
-        n_restarts = self.options["n_restarts"]
         for number in range(n_restarts):
             network = self.candidate()
             fit = refine(self._some_rows(), network, offset=False, biases=False)
             size = self._some_rows_count()
-            self.trace[-1]["cost"] = fit.cost / size
+            self.run.trace[-1]["cost"] = fit.cost / size
             if self.best is None or fit.cost < self.best.cost:
                 self.best = fit
             self.problem.progress(
@@ -213,7 +175,7 @@ class LandscapeSearch:
         assert self.objective is not None and self.target is not None
         name, rng = self.objective.name, self.problem.rng
         k = self.n_hidden
-        T2 = (self.target.second + self.target.second_again) / 2
+        T2 = self._second
         scale = max(float(np.abs(np.diag(T2)).sum()) / k, np.finfo(float).tiny)
         W = random_rows(k, k if name == "F" else self.frame.shape[1], rng)
         a = np.full(k, scale)
@@ -223,11 +185,11 @@ class LandscapeSearch:
             self.objective,
             W,
             a,
-            optimiser=self.options["optimiser"],
+            optimiser=self.optimiser,
             max_iter=MAX_STEPS,
             gradient_tol=GRADIENT_TOL * scale,
         )
-        self.trace.append({"start": name, "k": k, "value": end.value, "evaluations": end.evaluations})
+        self.run.trace.append({"start": name, "k": k, "value": end.value, "evaluations": end.evaluations})
         rows = (
             invert_rows(end.W @ self.objective.R) if isinstance(self.objective, ConstrainedDesign) else end.W
         )
@@ -237,7 +199,13 @@ class LandscapeSearch:
             rows, a = read_outputs(rows, self.target.slope, first, is_orthonormal=name == "G", a=trained)
         else:
             a = _fit_second(rows, T2) if trained is None else trained
-        return TwoLayerNetwork(rows @ self.frame.T, A=a[None], activation=self.options["activation"])
+        return TwoLayerNetwork(rows @ self.frame.T, A=a[None], activation=self.activation_name)
+
+    @property
+    def _second(self) -> Array:
+        """T₂, the mean of its two halves."""
+        assert self.target is not None
+        return np.asarray((self.target.second + self.target.second_again) / 2)
 
     @property
     def _error(self) -> float:
@@ -278,39 +246,27 @@ class LandscapeSearch:
             )
         return self._record(verdict)
 
+    def unrefined(self) -> Recovery:
+        """Return the network at the first minimum as it is."""
+        doubt = Unavailable("Standard errors belong to the refined answer.")
+        text = f"The network at a minimum of {self.design}; it was not refined, so nothing was certified."
+        network = self.candidate()
+        return self.run.finish(network, Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (), text, doubt))
+
     def _record(self, verdict: Verdict) -> Recovery:
-        problem, best = self.problem, self.best
-        return Recovery(
-            network=None if best is None else problem.scaling.restore(best.network),
-            outcome=verdict.outcome,
-            guarantee=verdict.guarantee,
-            evidence=(*self.evidence, *verdict.evidence),
-            uncertainty=verdict.uncertainty,
-            stats=problem.stats(
-                restarts=len(self.trace), evaluations=sum(line["evaluations"] for line in self.trace)
-            ),
-            provenance=problem.provenance(self.requires, self.options),
-            detail=verdict.detail,
-            trace=tuple(self.trace),
+        trace = self.run.trace
+        return self.run.finish(
+            None if self.best is None else self.best.network,
+            verdict,
+            restarts=len(trace),
+            evaluations=sum(line["evaluations"] for line in trace),
         )
 
-    def refusal(self, failure: Failure) -> Recovery:
-        """Return the record of a search that was not begun."""
-        lines = [line for line in self.evidence if line is not failure.evidence]
-        return without_network(
-            self.problem,
-            self.requires,
-            self.options,
-            outcome=failure.outcome,
-            evidence=(*lines, failure.evidence),
-            detail=failure.detail,
-        )
-
-    def interrupted(self) -> Recovery:
+    def interrupted(self, reason: str) -> Recovery:
         """Return the best so far."""
-        text = f"Interrupted after {len(self.trace)} start(s)."
-        reason = Unavailable("The search was interrupted.")
-        return self._record(Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, reason))
+        text = f"{reason} {len(self.run.trace)} start(s) had ended."
+        doubt = Unavailable("The search was interrupted.")
+        return self._record(Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, doubt))
 
 
 def _fit_second(W: Array, T2: Array) -> Array:

@@ -22,10 +22,10 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.fitting.objectives._hermite import ScalarActivation
-from planted.fitting.objectives._low_degree import fit_low_degree
-from planted.fitting.objectives._risk import risk_sums
-from planted.fitting.objectives._targets import hermite_correction, quartic_sums
+from planted.methods.landscape._coefficients import ScalarActivation
+from planted.methods.landscape._low_degree import fit_low_degree
+from planted.methods.landscape._risk import risk_sums
+from planted.methods.landscape._targets import hermite_correction, quartic_sums
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

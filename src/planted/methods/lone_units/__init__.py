@@ -30,14 +30,14 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, BoolArray, IntArray, Progress, Seed
-from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
+from planted._typing import Array, BoolArray, IntArray
+from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search
 from planted.checks import Check
-from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements
-from planted.rows import RowBlocks
+from planted.fitting._run import MethodRun
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery
 
-__all__ = ["parallel_groups", "predict_lone_samples", "recover_lone_units"]
+__all__ = ["parallel_groups", "predict_lone_samples", "recover"]
 
 PARALLEL_TOL = 1e-9  # distance of directions that are the same; rounding leaves 1e-15
 LINEAR_TOL = 1e-8  # relative residual of a group's linear system
@@ -61,54 +61,41 @@ class _Lone:
     misfit: float
 
 
-def recover_lone_units(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     activation: str = "relu",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network from samples with one active unit.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the number of groups if "auto".
     activation : str
         ``"relu"`` or a rectified power such as ``"power:2"``.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
     Recovery
         The network with its evidence.
     """
-    options = {"n_hidden": n_hidden, "activation": activation}
-    search = begin_search(
-        blocks, REQUIRES, options, random_state=random_state, progress=progress, needs_rank=False
-    )
-    if isinstance(search, Recovery):
-        return search
+    search = begin_search(run, activation, needs_rank=False)
     problem = search.problem
     search.X = problem.X  # groups need all rows there are
-    if problem.n_outputs < 2:
-        search.evidence.append(Evidence("outputs", problem.n_outputs, 2, ">=", "m >= 2", key=Check.OUTPUTS))
-        text = "outputs: 1; the method needs >= 2 (with one output all samples are parallel)."
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
+    run.refuse_unless(
+        Evidence("outputs", problem.n_outputs, 2, ">=", "m >= 2", key=Check.OUTPUTS),
+        detail="outputs: 1; the method needs >= 2 (with one output all samples are parallel).",
+    )
     groups = parallel_groups(problem.Y, problem.rng)  # steps 1 and 2 of Algorithm 7
     lone = _fit_groups(search, groups)  # steps 3 and 4
-    refusal = _refuse_groups(search, lone)
-    if refusal is not None:
-        return refusal
+    _check_groups(search, lone)
     search.n_hidden = len(lone.W)
     need, condition = predict_lone_samples(lone.W / problem.scaling.x_scale, problem.rng)
-    search.evidence += [
+    run.note(
         Evidence(
             "samples on which the rarest unit is alone",
             int(lone.sizes.min()),
@@ -118,7 +105,7 @@ def recover_lone_units(
         ),
         Evidence("condition number of W", condition, key=Check.CONDITION_OF_W),
         Evidence("samples predicted to be needed for normal inputs", need, key=Check.PREDICTED_SAMPLES),
-    ]
+    )
     rivals = 0 if search.n_hidden <= search.Q.shape[1] else None
     search.X = problem.X[: len(search.Q)]
     return finish_search(search, lone.W, rivals=rivals)
@@ -183,51 +170,38 @@ def _fit_groups(search: ExactSearch, groups: list[IntArray]) -> _Lone:
     )
 
 
-def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
+def _check_groups(search: ExactSearch, lone: _Lone) -> None:
     """Refuse parallel columns and too few groups, by name."""
-    d, asked = search.problem.n_features, search.options["n_hidden"]
-    if lone.misfit_size:
-        text = PARALLEL_COLUMNS.format(size=lone.misfit_size, residual=lone.misfit)
-        search.evidence.append(
-            Evidence(
-                "residual of a group of parallel outputs",
-                lone.misfit,
-                LINEAR_TOL,
-                "<=",
-                "Algorithm 7",
-                key=Check.GROUP_RESIDUAL,
-            )
-        )
-        return give_up(search, text[0].upper() + text[1:] + ".", outcome=Outcome.ASSUMPTION_FAILED)
+    run, (n_samples, d, _) = search.run, search.problem.shape
+    text = PARALLEL_COLUMNS.format(size=lone.misfit_size, residual=lone.misfit)
+    name = "residual of a group of parallel outputs"
+    run.refuse_unless(
+        Evidence(name, lone.misfit, LINEAR_TOL, "<=", "Algorithm 7", key=Check.GROUP_RESIDUAL),
+        detail=f"{text[0].upper()}{text[1:]}.",
+    )
     opposite = _opposite(lone.directions)
     if opposite.any():
         i, j = (int(index) for index in np.argwhere(opposite)[0])
-        search.evidence.append(
-            Evidence(
-                "parallel columns of A",
-                int(opposite.sum()) // 2,
-                0,
-                "==",
-                "Algorithm 7",
-                key=Check.PARALLEL_OUTPUTS,
-            )
+        count = int(opposite.sum()) // 2
+        run.require(
+            Evidence("parallel columns of A", count, 0, "==", "Algorithm 7", key=Check.PARALLEL_OUTPUTS),
+            detail=f"Columns {i} and {j} of A are parallel with opposite signs: samples along them may have both units "
+            "active.",
         )
-        text = f"Columns {i} and {j} of A are parallel with opposite signs: samples along them may have both units active."
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
-    found, n_samples = len(lone.W), search.problem.n_samples
+    found, asked = len(lone.W), run.n_hidden
     wanted = asked if isinstance(asked, int) else max(search.Q.shape[1], 1)
     if not found and not len(lone.small) and n_samples >= (d + 2) * 2**wanted:
-        search.evidence.append(
-            Evidence("samples with parallel outputs", 0, d + 1, ">=", "Algorithm 7", key=Check.ALONE_SAMPLES)
+        run.require(
+            Evidence("samples with parallel outputs", 0, d + 1, ">=", "Algorithm 7", key=Check.ALONE_SAMPLES),
+            detail=f"No two of {n_samples} samples have parallel outputs, so no unit was ever alone: there is noise, an "
+            "offset, or a unit that is always on.",
         )
-        text = (
-            f"No two of {n_samples} samples have parallel outputs, so no unit was ever alone: there is noise, an "
-            "offset, or a unit that is always on."
-        )
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
     if found < wanted:
         need = _need_of_missing(search, lone, wanted)
-        search.evidence += [
+        run.refuse(
+            Outcome.TOO_FEW_SAMPLES,
+            f"{found} of {wanted} units were alone on more than {d} samples; there are {n_samples} samples, and "
+            f"about {need} are needed.",
             Evidence(
                 f"units alone on more than {d} samples",
                 found,
@@ -237,19 +211,12 @@ def _refuse_groups(search: ExactSearch, lone: _Lone) -> Recovery | None:
                 key=Check.UNITS_ALONE,
             ),
             Evidence("samples predicted to be needed", need, n_samples, "<=", key=Check.PREDICTED_SAMPLES),
-        ]
-        text = (
-            f"{found} of {wanted} units were alone on more than {d} samples; there are {n_samples} samples, and "
-            f"about {need} are needed."
         )
-        return give_up(search, text, outcome=Outcome.TOO_FEW_SAMPLES)
-    if isinstance(asked, int) and found > asked:
-        search.evidence.append(
-            Evidence("units seen alone", found, asked, "==", "k groups", key=Check.UNITS_ALONE)
+    if isinstance(asked, int):
+        run.refuse_unless(
+            Evidence("units seen alone", found, asked, "==", "k groups", key=Check.UNITS_ALONE),
+            detail=f"{found} units were seen alone; {asked} were asked for.",
         )
-        text = f"{found} units were seen alone; {asked} were asked for."
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
-    return None
 
 
 def _opposite(directions: Array) -> BoolArray:

@@ -23,40 +23,31 @@ References  [ATV21]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.certificates._few_outputs import weigh_rows, weights_in_memory
-from planted.certificates._missing_unit import lacks_a_unit
-from planted.certificates._resolution import fails_by_resolution_alone
-from planted.certificates.searches._run import SAME_SCORE, Run
-from planted.certificates.searches._verdict import finish_exactly, finish_noisily
+from planted.certificates.searches._kink_search import KinkSearch
+from planted.certificates.searches._restarts import search_with_restarts
 from planted.checks import Check
 from planted.fitting._losses import check_loss
-from planted.fitting._problem import Problem, prepare_problem, without_network
-from planted.fitting.multistart._attempts import Attempt, attempt_from, attempts, challenge, explain_bulk
-from planted.fitting.multistart._rows import EXACT_RMS, split_rows
-from planted.fitting.multistart._width_path import follow_widths
-from planted.methods.landscape import landscape_start
-from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
-from planted.rows import RowBlocks
+from planted.fitting._row_weights import weigh_rows, weights_in_memory
+from planted.fitting._run import MethodRun
+from planted.fitting.multistart._attempts import Attempt, attempt_from
+from planted.fitting.multistart._rows import SearchRows, split_rows
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery
 
-__all__ = ["recover_restarts", "search_from"]
+__all__ = ["recover"]
 
-PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
-CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 MIN_ROWS = 8
 STARTS = ("random", "landscape")
-MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
 
 
-def recover_restarts(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     n_restarts: int = 10,
@@ -65,15 +56,13 @@ def recover_restarts(
     offset: bool | str = "auto",
     loss: str = "squared",
     sample_weight: Any = None,
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network with any number of outputs by restarts of an expanded fit.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; chosen by held-out error if "auto".
     n_restarts : int
@@ -90,10 +79,6 @@ def recover_restarts(
     sample_weight : array_like of shape (n,), optional
         Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out. Omitted for
         rows that carry their weights, as `planted.open_blocks` reads them.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done, with the best residual so far.
 
     Returns
     -------
@@ -102,170 +87,37 @@ def recover_restarts(
     """
     check_loss(loss)
     check_choice("start", start, STARTS)
-    blocks, weights = weigh_rows(blocks, sample_weight)
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress)
-    problem, local = weights_in_memory(problem, weights)
-    options = {
-        "n_hidden": n_hidden,
-        "n_restarts": n_restarts,
-        "extra": extra,
-        "start": start,
-        "offset": offset,
-        "loss": loss,
-        "sample_weight": "given" if weights is not None else None,
-    }
-    refusal = _too_few_samples(problem, n_hidden, options)
-    if refusal is not None:
-        return refusal
-    search = split_rows(problem, loss=loss, omega=local)
-    run = Run(problem, search, n_hidden, offset, loss, weights, options, REQUIRES)
-    try:
-        return _widen(run, _recover(run, n_restarts, extra), n_restarts, extra)
-    except KeyboardInterrupt:
-        return run.interrupted()
+    blocks, weights = weigh_rows(run.data.blocks, sample_weight)
+    if blocks is not run.data.blocks:
+        run.data = run.data.of(blocks)
+    run.problem, local = weights_in_memory(run.problem, weights)
+    _require_samples(run, n_hidden)
+    rows = split_rows(run.problem, loss=loss, omega=local)
+    search = KinkSearch(run, rows, n_hidden, offset, loss, weights)
+    if start == "landscape":
+        search.start = partial(_attempt_from_landscape, run, rows)
+    return search_with_restarts(search, n_restarts=n_restarts, extra=extra)
 
 
-def search_from(run: Run, first: Attempt | None, *, n_restarts: int) -> Recovery:
-    """Judge an attempt that another method has made, then go on as this one does.
-
-    Returns the record, as of `recover_restarts`.
-    """
-    try:
-        return _widen(run, _recover(run, n_restarts, "auto", first), n_restarts, "auto")
-    except KeyboardInterrupt:
-        return run.interrupted()
-
-
-def _widen(run: Run, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
-    """Try more units while a width that was chosen by the path leaves room for another one."""
-    latest = answer
-    for _ in range(MAX_WIDENINGS):
-        if run.n_hidden != "auto" or latest.network is None or not lacks_a_unit(latest):
-            break
-        latest = _recover(run.widened(latest.network.n_hidden + 1), n_restarts, extra)
-        if latest.outcome is Outcome.RECOVERED:
-            return latest
-    return answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What would be returned if nothing better is found."""
-
-    recovery: Recovery
-    score: float
-    is_final: bool
-
-
-def _recover(run: Run, n_restarts: int, extra: int | str, first: Attempt | None = None) -> Recovery:
-    """Attempt until a certificate holds; else return the best with what speaks against it."""
-    k, run.waiting = _starting_width(run)
-    if first is None and run.options.get("start") == "landscape":
-        first = _attempt_from_landscape(run, k)
-    run.waiting += [] if first is None else [first]
-    if k == 0:
-        return run.record(None, _no_kink_verdict())
-    tries = attempts(run.problem, run.search, k, extra=extra, n_restarts=n_restarts)
-    answer, patience = None, PATIENCE
-    while (attempt := run.waiting.pop() if run.waiting else next(tries, None)) is not None:
-        is_repeated = run.note(attempt)
-        is_better = answer is None or attempt.score < (1 - SAME_SCORE) * answer.score
-        found = _finish(run, attempt, is_repeated) if is_better else None
-        if found is not None and found.is_final:
-            return found.recovery
-        if found is not None:
-            answer, patience = found, PATIENCE
-        elif answer is not None:
-            patience -= int(is_repeated or answer.recovery.outcome is Outcome.NOT_IDENTIFIABLE)
-        if not patience:
-            break
-    if answer is not None:
-        return answer.recovery
-    assert run.best is not None
-    recovery = finish_noisily(run, run.best)
-    return replace(recovery, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
-
-
-def _finish(run: Run, attempt: Attempt, is_repeated: bool) -> _Answer | None:
-    """Take an attempt to its verdict; None if it is neither exact nor down to the noise."""
-    exact = attempt if attempt.is_exact else explain_bulk(run.search, attempt.fit)
-    if exact is not None:
-        recovery, missed = finish_exactly(run, exact)
-        if missed and exact is not attempt:
-            run.waiting.append(challenge(run.problem, run.search, exact.fit)[0])
-        return _Answer(recovery, attempt.score, not missed and recovery.outcome is not Outcome.FITTED)
-    if not (attempt.is_settled or is_repeated):
-        return None
-    recovery = finish_noisily(run, attempt)
-    if recovery.outcome is not Outcome.RECOVERED and not fails_by_resolution_alone(recovery):
-        return _Answer(recovery, attempt.score, False)
-    rival, gain = challenge(run.problem, run.search, attempt.fit)
-    line = Evidence(
-        "fall of the held-out error when every unit is split in two",
-        gain,
-        CHALLENGE_GAIN,
-        "<=",
-        key=Check.LOCAL_MINIMUM,
-    )
-    recovery = replace(recovery, evidence=(*recovery.evidence, line))
-    if line.passed:
-        return _Answer(recovery, attempt.score, True)
-    run.waiting.append(rival)
-    text = f"Splitting its units lowers the held-out error by {gain:.0%}: it is a local minimum."
-    doubtful = replace(recovery, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
-    return _Answer(doubtful, attempt.score, False)
-
-
-def _starting_width(run: Run) -> tuple[int, list[Attempt]]:
-    """Return the number of units to look for and, if it was chosen by a path, the path's own fit as first attempt."""
-    rows = run.search.rows
-    linear = np.linalg.lstsq(rows, run.search.Y, rcond=None)[0]
-    if np.abs(run.search.Y - rows @ linear).max() <= EXACT_RMS:
-        return 0, []
-    if isinstance(run.n_hidden, int):
-        return run.n_hidden, []
-    run.path = path = follow_widths(run.problem, run.search, keep=run.keep)
-    run.best = None  # the expanded fits of the path are of other widths
-    run.trace.extend(path.records)
-    score, missed = run.search.judge(path.fit)
-    record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}
-    is_exact = run.loss == "squared" and path.is_exact
-    return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, score, record)]
-
-
-def _attempt_from_landscape(run: Run, n_hidden: int) -> Attempt | None:
-    """Make an attempt from a minimum of f′, where it is defined."""
-    network = landscape_start(run.problem, n_hidden) if n_hidden else None
-    if network is None:
-        return None
-    V = np.hstack([network.W, network.b[:, None]])
-    return attempt_from(run.problem, run.search, V, n_hidden=n_hidden, start="landscape")
-
-
-def _no_kink_verdict() -> Verdict:
-    text = "The outputs are a linear function of the inputs on all samples: no unit is seen both on and off."
-    reason = Unavailable("There is no network.")
-    return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (), text, reason)
-
-
-def _too_few_samples(problem: Problem, n_hidden: int | str, options: dict[str, Any]) -> Recovery | None:
+def _require_samples(run: MethodRun, n_hidden: int | str) -> None:
     """Refuse when there are fewer equations than unknowns, or hardly any rows."""
-    d, m = problem.n_features, problem.n_outputs
+    n, d, m = run.problem.shape
     k = n_hidden if isinstance(n_hidden, int) else 1
-    need = max((k * (d + m)) // m + 1, d + 2, MIN_ROWS)
-    if problem.n_samples > need:
-        return None
-    line = Evidence(
-        "samples", problem.n_samples, need + 1, ">=", "(k(d+1) + mk - k)/m and one more", key=Check.SAMPLES
-    )
-    text = f"{problem.n_samples} samples for {k} unit(s) of {d} inputs; at least {need + 1} are needed."
-    stats = problem.stats(restarts=0)
-    return without_network(
-        problem,
-        REQUIRES,
-        options,
+    need = max((k * (d + m)) // m + 1, d + 2, MIN_ROWS) + 1
+    run.refuse_unless(
+        Evidence("samples", n, need, ">=", "(k(d+1) + mk - k)/m and one more", key=Check.SAMPLES),
         outcome=Outcome.TOO_FEW_SAMPLES,
-        evidence=(line,),
-        detail=text,
-        stats=stats,
+        detail=f"{n} samples for {k} unit(s) of {d} inputs; at least {need} are needed.",
     )
+
+
+def _attempt_from_landscape(run: MethodRun, rows: SearchRows, n_hidden: int) -> Attempt | None:
+    """Make an attempt from a minimum of f′, where it is defined."""
+    problem = run.problem
+    answer = run.solve(
+        "landscape", problem.blocks, n_hidden, random_state=problem.rng, refined=False, n_restarts=1
+    )
+    if answer.network is None:
+        return None
+    V = np.hstack([answer.network.W, answer.network.b[:, None]])
+    return attempt_from(problem, rows, V, n_hidden=n_hidden, start="landscape")

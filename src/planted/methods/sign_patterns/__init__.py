@@ -28,19 +28,19 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search, give_up
+from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search
+from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
+from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
-from planted.fitting.units._warm_start import WarmStart, scores_of_start
 from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
 from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns, units_of_patterns
-from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements
-from planted.rows import RowBlocks
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery
 
-__all__ = ["recover_sign_patterns"]
+__all__ = ["recover"]
 
 VARIANTS = ("cone", "paper")
 MAX_PAPER_UNITS = 4
@@ -52,23 +52,21 @@ MILP_SECONDS = 10.0
 SAME_UNIT_COSINE = 1 - 1e-9
 
 
-def recover_sign_patterns(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "cone",
     warm_start: WarmStart | None = None,
     max_patterns: int = 100_000,
     activation: str = "relu",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network without biases from arbitrary inputs.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of the outputs if "auto".
     variant : {"cone", "paper"}
@@ -79,10 +77,6 @@ def recover_sign_patterns(
         The enumeration is refused when more patterns are predicted.
     activation : str
         ``"relu"``.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -90,23 +84,14 @@ def recover_sign_patterns(
         The network with its evidence.
     """
     check_choice("variant", variant, VARIANTS)
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "warm_start": warm_start is not None,
-        "max_patterns": max_patterns,
-        "activation": activation,
-    }
-    search = begin_search(blocks, REQUIRES, options, random_state=random_state, progress=progress)
-    if isinstance(search, Recovery):
-        return search
+    search = begin_search(run, activation)
     if variant == "paper":
         return _recover_by_enumeration(search, max_patterns)
     W = np.zeros((0, search.X.shape[1]))
     if warm_start is not None:
         scores = scores_of_start(search, warm_start)
         W = units_from_scores(search.X, search.Q, scores, search.activation).W
-        search.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
+        search.run.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
     W = _units_of_cone(search, W)
     W = _units_by_integer_programs(search, W)
     return finish_search(search, W)
@@ -116,7 +101,7 @@ def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
     """Enumerate, test every pattern, certify (Algorithm 2)."""
     n, k = search.Q.shape
     predicted = count_patterns(n, k)
-    search.evidence.append(
+    search.run.note(
         Evidence(
             "sign patterns predicted", predicted, max_patterns, "<=", "C(n, k)", key=Check.PREDICTED_PATTERNS
         )
@@ -126,11 +111,11 @@ def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
             f"{predicted:.3g} sign patterns are predicted for {n} samples and {k} units; the enumeration is limited to "
             f"{max_patterns} patterns and {MAX_PAPER_UNITS} units. Use variant='cone', or fewer samples."
         )
-        return give_up(search, text, outcome=Outcome.ASSUMPTION_FAILED)
+        search.run.refuse(Outcome.ASSUMPTION_FAILED, text)
     progress = search.problem.progress
     patterns = enumerate_patterns(search.Q, progress=progress)
     units = units_of_patterns(search.X, search.Q, patterns, progress=progress)
-    search.trace.append(
+    search.run.trace.append(
         {
             "search": "sign patterns",
             "patterns": len(patterns),
@@ -181,7 +166,7 @@ def _units_of_cone(search: ExactSearch, W: Array) -> Array:
         if sine < EXACT_SINE and _is_new(w, W):
             W = np.vstack([W, w])
         search.problem.progress(f"cone: {len(W)} of {k} units, {programs} programs", len(W) / k)
-    search.trace.append({"search": "cone", "programs": programs, "rays": rays, "units": len(W)})
+    search.run.trace.append({"search": "cone", "programs": programs, "rays": rays, "units": len(W)})
     return W
 
 
@@ -221,7 +206,7 @@ def _units_by_integer_programs(search: ExactSearch, W: Array) -> Array:
         if len(W) == before:
             break
     if solved:
-        search.trace.append({"search": "integer programs", "programs": solved, "units": len(W)})
+        search.run.trace.append({"search": "integer programs", "programs": solved, "units": len(W)})
     return W
 
 

@@ -15,22 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array, Progress, Seed
+from planted._typing import Array
 from planted.checks import Check
-from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
+from planted.fitting._run import MethodRun
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["recover_small_network"]
+__all__ = ["recover"]
 
 WIDTHS = (0, 1, 2, 3, 5, 8, 12, 16)
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3)  # per row of standardised data
@@ -49,32 +49,22 @@ class _Choice:
     error: float
 
 
-def recover_small_network(
-    blocks: RowBlocks,
-    n_hidden: int | str = "auto",
-    *,
-    random_state: Seed = None,
-    progress: Progress | None = None,
-) -> Recovery:
+def recover(run: MethodRun, n_hidden: int | str = "auto") -> Recovery:
     """Fit a small network; its outcome is FITTED.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Units beside the linear part; chosen by cross-validation if "auto".
-    random_state : int, Generator, SeedSequence or None
-        Seed that chooses the rows looked at when there are many; folds and starts are the same at every seed.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
     Recovery
         The network with its cross-validated error.
     """
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress, search_rows=MAX_ROWS)
+    problem = run.problem = run.problem.with_sample(MAX_ROWS)
     path = list(_cross_validate(problem, n_hidden))
     choice = min(path, key=lambda item: (item.error, item.width))
     network = _fit_path(problem.X, problem.Y, choice.width, choice.ridge, np.random.default_rng(0))[
@@ -83,7 +73,7 @@ def recover_small_network(
     ridge = choice.ridge * problem.n_samples
     fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
-    evidence = (
+    run.note(
         Evidence(
             "cross-validated squared error, relative to the outputs' variance",
             choice.error / level,
@@ -92,19 +82,14 @@ def recover_small_network(
         Evidence("units beside the linear part", choice.width, key=Check.WIDTH),
         Evidence("ridge per sample", choice.ridge, key=Check.RIDGE),
     )
-    held_out = choice.error * problem.scaling.y_scale**2
-    stats: dict[str, Any] = problem.stats(iterations=fit.iterations, held_out_mse=held_out)
+    run.trace += [{"k": item.width, "ridge": item.ridge, "score": item.error} for item in path]
     text = "The best small network by cross-validation; nothing shows that it is the planted one."
-    return Recovery(
-        network=problem.scaling.restore(fit.network).simplify(),
-        outcome=Outcome.FITTED,
-        guarantee=Guarantee.NONE,
-        evidence=evidence,
-        uncertainty=Unavailable("The fit is penalised and not claimed to be the planted network."),
-        stats=stats,
-        provenance=problem.provenance(REQUIRES, {"n_hidden": n_hidden}),
-        detail=text,
-        trace=tuple({"k": item.width, "ridge": item.ridge, "score": item.error} for item in path),
+    doubt = Unavailable("The fit is penalised and not claimed to be the planted network.")
+    return run.finish_restored(
+        problem.scaling.restore(fit.network).simplify(),
+        Verdict(Outcome.FITTED, Guarantee.NONE, (), text, doubt),
+        iterations=fit.iterations,
+        held_out_mse=choice.error * problem.scaling.y_scale**2,
     )
 
 

@@ -24,20 +24,17 @@ References  [GKLW19]_, [BJW18]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 
-from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.certificates._certificate import certify_noiseless, certify_noisy
+from planted.certificates._rivals import count_rivals, pursuit_rows, uniqueness_of
 from planted.checks import Check
-from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
-from planted.fitting.units._pursuit import pursue_units
+from planted.fitting._run import MethodRun
 from planted.linalg import column_space, numerical_rank
 from planted.methods.symmetric_inputs._few_rows import (
     KERNEL_ROWS,
@@ -52,34 +49,33 @@ from planted.methods.symmetric_inputs._theory import rank_evidence, symmetry_tes
 from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Requirements, Unavailable, Verdict
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["recover_symmetric_inputs"]
+__all__ = ["recover"]
 
 SYMMETRY_LEVEL = 1e-6  # p-value below which the inputs are called asymmetric
-EXACT_RESIDUAL = (
-    1e-9  # root mean square, in standard deviations of the outputs: candidates for the exact certificate
-)
-MAX_NULL_COLUMNS = 1000  # of the uniqueness theorem's linear system; beyond, it costs more than the rest
+# Root mean square, in standard deviations of the outputs: candidates for the exact certificate.
+EXACT_RESIDUAL = 1e-9
 BOOTSTRAP_STARTS = 2000
-RIVAL_STARTS = 128
 RESTART_ROWS = 4000
 
 
 @dataclass(slots=True)
 class _Search:
-    """What is known on the way: the data, the options and every candidate so far."""
+    """What is known on the way: the data, the options and the candidates so far."""
 
-    problem: Problem
+    run: MethodRun
     moments: SampleMoments
     n_hidden: int
     output_rank: int
-    options: dict[str, Any]
-    evidence: tuple[Evidence, ...]
     best: Refinement | None = None
     gap: float = float("nan")
-    trace: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def problem(self) -> Problem:
+        """The standardised problem, not centred."""
+        return self.run.problem
 
     @property
     def is_low_rank(self) -> bool:
@@ -90,7 +86,7 @@ class _Search:
         """Refine a candidate on all rows, keep it if it is the best; return whether it reproduces the samples."""
         self.problem.progress(f"refining the {name} candidate", float("nan"))
         fit = refine(self.problem.blocks, network, offset=False, biases=False)
-        self.trace.append({"start": name, "k": network.n_hidden, "cost": fit.cost, "passes": fit.passes})
+        self.run.trace.append({"start": name, "k": network.n_hidden, "cost": fit.cost, "passes": fit.passes})
         if self.best is None or fit.cost < self.best.cost:
             self.best = fit
         return self.is_exact
@@ -102,8 +98,8 @@ class _Search:
         return self.best is not None and self.best.cost <= EXACT_RESIDUAL**2 * size
 
 
-def recover_symmetric_inputs(
-    blocks: RowBlocks,
+def recover(
+    run: MethodRun,
     n_hidden: int | str = "auto",
     *,
     variant: str = "efficient",
@@ -111,15 +107,13 @@ def recover_symmetric_inputs(
     refined: bool | None = None,
     n_restarts: int = 6,
     precision: str = "double",
-    random_state: Seed = None,
-    progress: Progress | None = None,
 ) -> Recovery:
     """Recover a network without biases from symmetric inputs.
 
     Parameters
     ----------
-    blocks : RowBlocks
-        The data.
+    run : MethodRun
+        The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of A W if "auto".
     variant : {"efficient", "practical", "paper"}
@@ -133,10 +127,6 @@ def recover_symmetric_inputs(
         Random starts when the certificate fails.
     precision : {"double", "single"}
         Number format of the features that are summed; sums are double always.
-    random_state : int, Generator, SeedSequence or None
-        Seed of the solver.
-    progress : callable, optional
-        Told what is being done.
 
     Returns
     -------
@@ -146,84 +136,54 @@ def recover_symmetric_inputs(
     check_choice("variant", variant, VARIANTS)
     check_choice("noise", noise, ("auto", "none", "present"))
     check_choice("precision", precision, ("double", "single"))
-    options = {
-        "n_hidden": n_hidden,
-        "variant": variant,
-        "noise": noise,
-        "refined": refined,
-        "n_restarts": n_restarts,
-        "precision": precision,
-    }
-    problem = prepare_problem(blocks, random_state=random_state, progress=progress, centre=False)
-    moments = SampleMoments(problem.blocks, precision)
+    moments = SampleMoments(run.problem.blocks, precision)
     slope = controlled_slope(moments, n_hidden if isinstance(n_hidden, int) else None)
-    search = _begin(problem, moments, slope, n_hidden, options)
-    failed = [item for item in search.evidence if not item.passed]
-    if failed:
-        return _refusal(search, failed[0])
+    search = _begin(run, moments, slope)
     if variant == "efficient" and refined is not False:
-        return _recover_efficiently(search, slope)
-    if not (search.n_hidden <= search.output_rank and slope.is_of_rank(search.n_hidden)):
+        return _recover_efficiently(search, slope, noise, n_restarts)
+    k = search.n_hidden
+    if not (k <= search.output_rank and slope.is_of_rank(k)):
         rank = min(search.output_rank, slope.rank)
-        return _refusal(
-            search,
-            Evidence(
-                "rank of A W", rank, search.n_hidden, ">=", "A and W of full rank", key=Check.SIGNAL_RANK
-            ),
-        )
-    noisy = noise != "none"
-    spectral = recover_from_moments(moments, search.n_hidden, variant=variant, noisy=noisy, rng=problem.rng)
+        run.require(Evidence("rank of A W", rank, k, ">=", "A and W of full rank", key=Check.SIGNAL_RANK))
+    spectral = recover_from_moments(moments, k, variant=variant, noisy=noise != "none", rng=run.problem.rng)
     search.gap = spectral.gap
     if not refined:
-        return _unrefined_record(search, spectral)
+        return _unrefined(search, spectral)
     search.consider(variant, spectral.network)
-    return _certified_record(search)
+    return _certify(search, n_restarts)
 
 
-def _begin(
-    problem: Problem, moments: SampleMoments, slope: Slope, n_hidden: int | str, options: dict[str, Any]
-) -> _Search:
-    """Decide k and check the assumptions (steps 1 and 2)."""
+def _begin(run: MethodRun, moments: SampleMoments, slope: Slope) -> _Search:
+    """Decide k and require the assumptions (steps 1 and 2)."""
+    problem, (n, d, m) = run.problem, run.problem.shape
     rank = numerical_rank(column_space(problem.Y)[1])
     found = rank if rank < min(problem.Y.shape) else slope.rank
-    k = n_hidden if isinstance(n_hidden, int) else found
+    k = run.n_hidden if isinstance(run.n_hidden, int) else found
     test = symmetry_test(problem.blocks, distinct=len(np.unique(problem.X, axis=0)) / len(problem.X))
-    symmetry = Evidence(
-        "p-value of the test for symmetry of x",
-        test.p_value,
-        SYMMETRY_LEVEL,
-        ">=",
-        "Hotelling",
-        key=Check.SYMMETRIC_INPUTS,
-    )
+    name = "p-value of the test for symmetry of x"
+    symmetry = Evidence(name, test.p_value, SYMMETRY_LEVEL, ">=", "Hotelling", key=Check.SYMMETRIC_INPUTS)
     if np.isnan(test.p_value):
-        symmetry = Evidence(
-            "samples too few to test symmetry of x", problem.n_samples, key=Check.SYMMETRIC_INPUTS
-        )
-    evidence = (
-        Evidence(
-            "samples",
-            problem.n_samples,
-            problem.n_features + 1,
-            ">=",
-            "E[x x'] of full rank",
-            key=Check.SAMPLES,
-        ),
+        symmetry = Evidence("samples too few to test symmetry of x", n, key=Check.SYMMETRIC_INPUTS)
+    run.require(
+        Evidence("samples", n, d + 1, ">=", "E[x x'] of full rank", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+    )
+    run.require(
         symmetry,
         Evidence("hidden units", min(k, rank), 1, ">=", "rank of A W above noise", key=Check.UNITS),
-        Evidence("inputs", problem.n_features, k, ">=", "k <= d", key=Check.INPUTS),
-        Evidence("outputs", problem.n_outputs, k, ">=", "k <= m", key=Check.OUTPUTS),
+        Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS),
+        Evidence("outputs", m, k, ">=", "k <= m", key=Check.OUTPUTS),
     )
-    return _Search(problem, moments, k, rank, options, evidence)
+    return _Search(run, moments, k, rank)
 
 
-def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
+def _recover_efficiently(search: _Search, slope: Slope, noise: str, n_restarts: int) -> Recovery:
     """Find, refine and certify (steps 3 to 5)."""
-    problem, asked = search.problem, search.options["n_hidden"]
+    problem, asked = search.problem, search.run.n_hidden
     k = search.n_hidden = min(search.n_hidden, search.output_rank)
     few = problem.holds_all_rows and problem.n_features < len(problem.X) <= KERNEL_ROWS
     slope = kernel_slope(problem.X, problem.Y) if few else slope
-    if search.options["noise"] != "present" and few:
+    if noise != "present" and few:
         may_fill = asked == "auto" and not search.is_low_rank and problem.n_outputs <= problem.n_features
         _try_rows(search, slope, search.output_rank if may_fill else k)
     if not search.is_exact:
@@ -236,7 +196,7 @@ def _recover_efficiently(search: _Search, slope: Slope) -> Recovery:
         search.consider(name, start)
         if not search.is_exact and search.is_low_rank:
             _bootstrap(search, start)
-    return _certified_record(search)
+    return _certify(search, n_restarts)
 
 
 def _try_rows(search: _Search, slope: Slope, k: int) -> None:
@@ -252,7 +212,7 @@ def _try_rows(search: _Search, slope: Slope, k: int) -> None:
 
 def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
     problem = search.problem
-    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + network.n_hidden)))
+    rows = pursuit_rows(problem, network.n_hidden)
     problem.progress("bootstrapping exact units", float("nan"))
     exact = bootstrap_exactly(
         problem.X[:rows], problem.Y[:rows], network, rng=problem.rng, max_starts=BOOTSTRAP_STARTS
@@ -261,10 +221,10 @@ def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
         search.consider("bootstrap", exact)
 
 
-def _certified_record(search: _Search) -> Recovery:
+def _certify(search: _Search, n_restarts: int) -> Recovery:
     """Certify the best candidate; look for better ones at random while the certificate fails."""
     verdict = _judge(search)
-    for index in range(search.options["n_restarts"]):
+    for index in range(n_restarts):
         if verdict.outcome is not Outcome.FITTED:
             break
         assert search.best is not None
@@ -284,8 +244,8 @@ def _judge(search: _Search) -> Verdict:
             fit,
             offset=False,
             biases=False,
-            uniqueness=_uniqueness(problem, fit.network),
-            rivals=_count_rivals(problem, fit.network),
+            uniqueness=uniqueness_of(problem, fit.network),
+            rivals=count_rivals(problem, fit.network, np.maximum(problem.X @ fit.network.W.T, 0.0)),
         )
         if verdict.outcome is not Outcome.FITTED:
             return verdict
@@ -298,28 +258,6 @@ def _judge(search: _Search) -> Verdict:
     return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 
-def _uniqueness(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
-    """Return the lines of the uniqueness theorem of `complementarity` where its linear system is small enough."""
-    k, d = network.n_hidden, problem.n_features
-    q = k * (k + 1) // 2 + k * (d + 1)
-    if q > MAX_NULL_COLUMNS or len(problem.X) < q - k:
-        return ()
-    rows = min(len(problem.X), 2 * q + 50)
-    y = problem.Y[:rows] @ linalg.pinv(network.A).T
-    space = complementarity_null_space(problem.X[:rows], y)
-    return uniqueness_evidence(space, k) if space.dimension <= k else ()
-
-
-def _count_rivals(problem: Problem, network: TwoLayerNetwork) -> int:
-    """Search, with the found units known, for any further ReLU unit in the column space of the outputs."""
-    k = network.n_hidden
-    rows = min(len(problem.X), max(500, 12 * (problem.n_features + 1 + k)))
-    known = np.hstack([network.W, network.b[:, None]])
-    Q = linalg.orth(np.maximum(problem.X[:rows] @ network.W.T, 0.0))
-    found = pursue_units(problem.X[:rows], Q, k + 1, rng=problem.rng, max_starts=RIVAL_STARTS, known=known)
-    return max(len(found.V) - k, 0)
-
-
 def _random_start(search: _Search) -> TwoLayerNetwork:
     """Refine a random network on some rows."""
     problem, k = search.problem, search.n_hidden
@@ -330,10 +268,10 @@ def _random_start(search: _Search) -> TwoLayerNetwork:
 
 
 def _record(search: _Search, verdict: Verdict) -> Recovery:
-    problem, fit = search.problem, search.best
+    fit, asked = search.best, search.run.n_hidden
     assert fit is not None
     outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail
-    k, asked = fit.network.n_hidden, search.options["n_hidden"]
+    k = fit.network.n_hidden
     if outcome is Outcome.RECOVERED and not fit.converged:
         outcome, guarantee = Outcome.STOPPED_EARLY, Guarantee.NONE
         detail = "The refinement did not converge."
@@ -346,52 +284,18 @@ def _record(search: _Search, verdict: Verdict) -> Recovery:
             f"The outputs span exactly {search.output_rank} dimension(s), so they carry no noise, yet {k} unit(s) do "
             "not reproduce them: the columns of A are linearly dependent, or this is not such a network."
         )
-    theorem = theorem_evidence(problem, fit.network, gap=search.gap)
-    stats = problem.stats(starts=len(search.trace), iterations=fit.iterations)
-    return Recovery(
-        problem.scaling.restore(fit.network),
-        outcome,
-        guarantee,
-        (*search.evidence, *verdict.evidence, *theorem),
-        verdict.uncertainty,
-        stats,
-        problem.provenance(REQUIRES, search.options),
-        detail,
-        tuple(search.trace),
-    )
+    theorem = theorem_evidence(search.problem, fit.network, gap=search.gap)
+    evidence = (*verdict.evidence, *theorem)
+    verdict = Verdict(outcome, guarantee, evidence, detail, verdict.uncertainty)
+    return search.run.finish(fit.network, verdict, starts=len(search.run.trace), iterations=fit.iterations)
 
 
-def _unrefined_record(search: _Search, spectral: Spectral) -> Recovery:
-    problem = search.problem
-    theorem = theorem_evidence(problem, spectral.network, gap=spectral.gap)
+def _unrefined(search: _Search, spectral: Spectral) -> Recovery:
+    """Return the moments' own answer."""
+    theorem = theorem_evidence(search.problem, spectral.network, gap=spectral.gap)
     text = (
         "The moments' own answer, consistent as samples grow; it was not refined, so nothing was certified."
     )
-    return Recovery(
-        problem.scaling.restore(spectral.network),
-        Outcome.FITTED,
-        Guarantee.ASYMPTOTIC,
-        (*search.evidence, *theorem),
-        Unavailable("Standard errors belong to the refined answer."),
-        problem.stats(diagonalisation_residual=spectral.residual),
-        problem.provenance(REQUIRES, search.options),
-        text,
-    )
-
-
-def _refusal(search: _Search, failed: Evidence) -> Recovery:
-    text = (
-        f"{failed.name}: {failed.measured:.3g}; the method needs {failed.comparison} {failed.required:.3g} "
-        f"({failed.equation})."
-    )
-    too_few = search.problem.n_samples <= search.problem.n_features
-    return Recovery(
-        None,
-        Outcome.TOO_FEW_SAMPLES if too_few else Outcome.ASSUMPTION_FAILED,
-        Guarantee.NONE,
-        search.evidence if failed in search.evidence else (*search.evidence, failed),
-        Unavailable("There is no network."),
-        search.problem.stats(),
-        search.problem.provenance(REQUIRES, search.options),
-        text,
-    )
+    doubt = Unavailable("Standard errors belong to the refined answer.")
+    verdict = Verdict(Outcome.FITTED, Guarantee.ASYMPTOTIC, theorem, text, doubt)
+    return search.run.finish(spectral.network, verdict, diagonalisation_residual=spectral.residual)

@@ -15,7 +15,7 @@ from planted.certificates._few_outputs import (
     reproduced_rows,
 )
 from planted.certificates._robust import certify_with_loss
-from planted.certificates.searches._run import Run
+from planted.certificates.searches._kink_search import KinkSearch
 from planted.checks import Check
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._refine import Refinement, refine
@@ -35,15 +35,15 @@ FINE_RMS = 1e-13  # residual after which refining an exact fit changes nothing
 IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
 
 
-def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
+def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]:
     """Orient, refine and certify a fit that reproduces its rows.
 
     Returns recovery: the record; missed: rows that the network does not reproduce.
     """
-    problem = run.problem
-    fit = _without_idle_units(run.search, attempt)
+    problem = search.problem
+    fit = _without_idle_units(search.rows, attempt)
     oriented = orient_exactly(fit)
-    network, has_offset = _settle_offset(run, oriented.network)
+    network, has_offset = _settle_offset(search, oriented.network)
     network = problem.scaling.in_order(network)
     missed = count_missed_rows(problem, network)[0]
     # A missed row would be smeared over all units.
@@ -51,48 +51,48 @@ def finish_exactly(run: Run, attempt: Attempt) -> tuple[Recovery, int]:
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
     if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
         refined = refine(problem.blocks, network, offset=has_offset, weights=weights)
-    return _certify_exactly(run, refined, has_offset, n_kinks=fit.n_units, n_patterns=oriented.n_patterns)
+    return _certify_exactly(search, refined, has_offset, n_kinks=fit.n_units, n_patterns=oriented.n_patterns)
 
 
 def _certify_exactly(
-    run: Run, refined: Refinement, has_offset: bool, *, n_kinks: int, n_patterns: int
+    search: KinkSearch, refined: Refinement, has_offset: bool, *, n_kinks: int, n_patterns: int
 ) -> tuple[Recovery, int]:
     """Certify a network that seems to reproduce all rows; return how many it misses, too."""
-    problem = run.problem
+    problem = search.problem
     missed, active = count_missed_rows(problem, refined.network)
     further = few_outputs_evidence(problem, refined.network, active)
     verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
-    verdict = _with_orientations(verdict, n_patterns, len(run.search.held_out))
+    verdict = _with_orientations(verdict, n_patterns, len(search.rows.held_out))
     if not missed:
-        verdict = _against_request(run, verdict, refined.network, n_kinks)
+        verdict = _against_request(search, verdict, refined.network, n_kinks)
     elif missed <= SIDE_ROWS * (problem.n_features + 1):
-        text = _missed_text(run, n_kinks, missed)
+        text = _missed_text(search, n_kinks, missed)
         verdict = replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, detail=text)
-    return run.record(refined.network, verdict), missed
+    return search.record(refined.network, verdict), missed
 
 
-def _without_idle_units(search: SearchRows, attempt: Attempt) -> KinkFit:
+def _without_idle_units(rows: SearchRows, attempt: Attempt) -> KinkFit:
     """Polish an exact fit to the end and take away units that it does not need: dead, or coincident with another.
 
     Rows that the fit misses are left aside: they would be smeared over all units.
     """
-    fit, m = attempt.fit, search.Y.shape[1]
-    residual = np.abs(search.Y[search.pool] - fit(search.rows[search.pool])).max(axis=1)
-    rows = search.pool[residual <= ROUGHLY_EXACT]
+    fit, m = attempt.fit, rows.Y.shape[1]
+    residual = np.abs(rows.Y[rows.pool] - fit(rows.rows[rows.pool])).max(axis=1)
+    kept_rows = rows.pool[residual <= ROUGHLY_EXACT]
     if residual.max() > FINE_RMS:
-        fit = search.fit(rows, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
-    kept, losses = prune_units(fit, 1, tol=(IDLE * EXACT_RMS) ** 2 * len(rows) * m)
+        fit = rows.fit(kept_rows, fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    kept, losses = prune_units(fit, 1, tol=(IDLE * EXACT_RMS) ** 2 * len(kept_rows) * m)
     if not losses.size:
         return fit
-    thinner = search.fit(rows, fit.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
-    return thinner if thinner.cost <= EXACT_RMS**2 * len(rows) * m else fit
+    thinner = rows.fit(kept_rows, fit.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    return thinner if thinner.cost <= EXACT_RMS**2 * len(kept_rows) * m else fit
 
 
-def _settle_offset(run: Run, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork, bool]:
+def _settle_offset(search: KinkSearch, network: TwoLayerNetwork) -> tuple[TwoLayerNetwork, bool]:
     """Decide whether an exact network has an offset."""
-    if run.offset is True or run.problem.scaling.y_shift.any():
+    if search.offset is True or search.problem.scaling.y_shift.any():
         return network, True
-    if run.offset is False or np.abs(network.c).max() <= ZERO_OFFSET:
+    if search.offset is False or np.abs(network.c).max() <= ZERO_OFFSET:
         return TwoLayerNetwork(network.W, network.b, network.A, None), False
     return network, True
 
@@ -116,41 +116,43 @@ def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verd
     return replace(verdict, evidence=(*verdict.evidence, *lines), detail=detail)
 
 
-def _missed_text(run: Run, n_kinks: int, missed: int) -> str:
+def _missed_text(search: KinkSearch, n_kinks: int, missed: int) -> str:
     return (
-        f"{n_kinks} units reproduce all but {missed} of {run.problem.n_samples} samples; "
-        f"{SIDE_ROWS * (run.problem.n_features + 1)} are needed to place a further unit."
+        f"{n_kinks} units reproduce all but {missed} of {search.problem.n_samples} samples; "
+        f"{SIDE_ROWS * (search.problem.n_features + 1)} are needed to place a further unit."
     )
 
 
-def _against_request(run: Run, verdict: Verdict, network: TwoLayerNetwork, n_kinks: int) -> Verdict:
+def _against_request(search: KinkSearch, verdict: Verdict, network: TwoLayerNetwork, n_kinks: int) -> Verdict:
     """A network with another number of units than asked for is not the one that was asked for."""
-    if not isinstance(run.n_hidden, int) or network.n_hidden == run.n_hidden:
+    if not isinstance(search.n_hidden, int) or network.n_hidden == search.n_hidden:
         return verdict
     if verdict.outcome not in (Outcome.RECOVERED, Outcome.NOT_IDENTIFIABLE):
         return verdict
-    if network.n_hidden < run.n_hidden:
+    if network.n_hidden < search.n_hidden:
         text = (
-            f"{network.n_hidden} units reproduce all samples; {run.n_hidden} were asked for. "
+            f"{network.n_hidden} units reproduce all samples; {search.n_hidden} were asked for. "
             "A unit that is never on, or that coincides with another, leaves no trace."
         )
     else:
         text = (
-            f"{n_kinks} kinks and a linear part reproduce all samples, but no orientation of {run.n_hidden} units "
+            f"{n_kinks} kinks and a linear part reproduce all samples, but no orientation of {search.n_hidden} units "
             "gives that linear part: a unit that is on in nearly every sample cannot be told from it. "
             f"{verdict.detail if verdict.outcome is Outcome.NOT_IDENTIFIABLE else ''}"
         )
     return replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
 
 
-def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
+def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
     """Orient, refine and certify a fit to noisy rows."""
-    problem = run.problem
+    problem = search.problem
     oriented = orient_noisily(attempt.fit)
-    robust = refine_with_loss(problem, oriented.network, run.offset, loss=run.loss, weights=run.weights)
+    robust = refine_with_loss(
+        problem, oriented.network, search.offset, loss=search.loss, weights=search.weights
+    )
     fit, has_offset = robust.fit, robust.has_offset
     if robust.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
-        return _certify_exactly(run, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
+        return _certify_exactly(search, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
     active = count_missed_rows(problem, fit.network)[1]
     gap = Evidence(
         "rise of the cost when the least certain unit is turned round, in noise variances",
@@ -160,8 +162,8 @@ def finish_noisily(run: Run, attempt: Attempt) -> Recovery:
         key=Check.ORIENTATION,
     )
     further = (gap, *few_outputs_evidence(problem, fit.network, active))
-    verdict = certify_with_loss(problem, robust, further=further, asked=run.loss)
-    return run.record(fit.network, _cautious(verdict))
+    verdict = certify_with_loss(problem, robust, further=further, asked=search.loss)
+    return search.record(fit.network, _cautious(verdict))
 
 
 def _cautious(verdict: Verdict) -> Verdict:

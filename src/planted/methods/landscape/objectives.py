@@ -32,7 +32,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.fitting.objectives._designs import (
+from planted.methods.landscape._coefficients import ScalarActivation, hermite_coefficients, scalar_activation
+from planted.methods.landscape._designs import (
     ConstrainedDesign,
     GeneralDesign,
     Objective,
@@ -40,9 +41,8 @@ from planted.fitting.objectives._designs import (
     PairPotential,
     TensorFit,
 )
-from planted.fitting.objectives._hermite import ScalarActivation, hermite_coefficients, scalar_activation
-from planted.fitting.objectives._risk import PopulationRisk, SampleRisk
-from planted.fitting.objectives._targets import PopulationTarget, Target, sample_target
+from planted.methods.landscape._risk import PopulationRisk, SampleRisk
+from planted.methods.landscape._targets import PopulationTarget, Target, sample_target
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

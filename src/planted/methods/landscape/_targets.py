@@ -31,8 +31,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting.objectives._hermite import ScalarActivation
-from planted.fitting.objectives._low_degree import every_other, fit_low_degree, row_moments, rows_in_memory
+from planted.methods.landscape._coefficients import ScalarActivation
+from planted.methods.landscape._low_degree import every_other, fit_low_degree, row_moments, rows_in_memory
 from planted.rows import RowBlocks
 
 __all__ = [

@@ -21,7 +21,7 @@ from scipy import linalg, optimize
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.fitting.objectives._objectives import Objective
+from planted.methods.landscape.objectives import Objective
 
 __all__ = [
     "OPTIMISERS",

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from planted._typing import Array
-from planted.fitting.objectives._hermite import ScalarActivation, hermite_polynomials, quadrature_nodes
+from planted.methods.landscape._coefficients import ScalarActivation, hermite_polynomials, quadrature_nodes
 from planted.rows import RowBlocks
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]

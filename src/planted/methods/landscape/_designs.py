@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting.objectives._targets import Target
+from planted.methods.landscape._targets import Target
 
 __all__ = [
     "ConstrainedDesign",

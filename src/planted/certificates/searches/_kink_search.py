@@ -1,0 +1,96 @@
+"""A search for kinks in progress: its rows, the attempts so far, and the record made of a verdict on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from planted.checks import Check
+from planted.fitting._problem import Problem
+from planted.fitting._run import MethodRun
+from planted.fitting.multistart._absolute_form import KinkFit
+from planted.fitting.multistart._attempts import Attempt
+from planted.fitting.multistart._orient_units import orient_noisily
+from planted.fitting.multistart._rows import SearchRows
+from planted.fitting.multistart._width_path import WidthPath
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Unavailable, Verdict
+from planted.rows import RowWeights
+
+__all__ = ["SAME_SCORE", "KinkSearch"]
+
+SAME_SCORE = 1e-3  # relative difference of held-out scores at which two attempts ended at the same network
+
+
+@dataclass(slots=True)
+class KinkSearch:
+    """Attempts at the kinks of a network, and the best so far."""
+
+    run: MethodRun
+    rows: SearchRows  # the rows in memory, split
+    n_hidden: int | str  # what is looked for
+    offset: bool | str
+    loss: str = "squared"
+    weights: RowWeights | None = None  # weights of all rows, mean one
+    scores: list[float] = field(default_factory=list)  # held-out mean squares of the attempts
+    waiting: list[Attempt] = field(default_factory=list)  # attempts to be judged before new ones are made
+    best: Attempt | None = None  # the best attempt
+    path: WidthPath | None = None  # how the number of units was chosen
+    start: Callable[[int], Attempt | None] | None = None  # a first attempt at so many units, from elsewhere
+
+    @property
+    def problem(self) -> Problem:
+        """The standardised problem."""
+        return self.run.problem
+
+    def widened(self, n_hidden: int | str) -> KinkSearch:
+        """Return a new search on the same rows for a given number of units."""
+        return replace(self, n_hidden=n_hidden, scores=[], waiting=[], best=None)
+
+    def keep(self, fit: KinkFit, score: float) -> None:
+        """Remember a fit of the search for a width, in case there is no time for more."""
+        if self.best is None or score < self.best.score:
+            self.best = Attempt(fit, score, False, 0, False, score)
+
+    def note(self, attempt: Attempt) -> bool:
+        """Remember an attempt.
+
+        Returns whether an earlier one ended at the same held-out score.
+        """
+        is_repeated = any(abs(attempt.score - other) <= SAME_SCORE * attempt.score for other in self.scores)
+        self.run.trace.append(attempt.record)
+        self.scores.append(attempt.score)
+        if self.best is None or attempt.score < self.best.score:
+            self.best = attempt
+        return is_repeated
+
+    def record(self, network: TwoLayerNetwork | None, verdict: Verdict) -> Recovery:
+        """Make the record of a verdict."""
+        trace, scores = self.run.trace, {}
+        if self.path is not None:
+            scores = {str(k): float(np.sqrt(score)) for k, score in sorted(self.path.scores.items())}
+            chosen = Evidence("units at the plateau of held-out error", self.path.n_hidden, key=Check.WIDTH)
+            verdict = replace(verdict, evidence=(chosen, *verdict.evidence))
+        return self.run.finish(
+            network,
+            verdict,
+            restarts=sum(item["start"] in ("random", "warm") for item in trace),
+            iterations=sum(len(item["costs"]) for item in trace),
+            held_out_residual_by_width=scores,
+        )
+
+    def interrupted(self, reason: str) -> Recovery:
+        """Return the best so far; nothing more is read."""
+        doubt = Unavailable("The search was interrupted.")
+        if self.best is None:
+            text = f"{reason} No attempt had ended."
+            return self.record(None, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, doubt))
+        name, error = "held-out residual, in output standard deviations", float(np.sqrt(self.best.score))
+        level = Evidence(name, error, key=Check.HELD_OUT_ERROR)
+        tried = len(self.run.trace)
+        text = f"{reason} The best of {tried} attempt(s) misses held-out rows by {error:.2g} output standard deviations."
+        network = orient_noisily(self.best.fit).network
+        return self.record(network, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (level,), text, doubt))

@@ -1,0 +1,77 @@
+r"""Recover a network from noisy data when there are as many outputs as units.
+
+Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, the number of units included.
+Idea        The number of units is the number of output directions in which x explains more than noise would
+            (`rank_of_signal`), unless it is given. The best of several candidates is refined on all rows
+            (`fitting.multistart._candidates`) and certified, with outputs whitened where their noise is correlated
+            or unequal (`_output_covariance`). If x still shows in the residual, one more unit is tried while m
+            allows.
+Guarantee   None that the global minimum is found; the certificate decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planted.certificates._certificate import certify_noisy
+from planted.certificates._output_covariance import certify_whitened
+from planted.checks import Check
+from planted.fitting._refine import Refinement
+from planted.fitting._run import MethodRun
+from planted.fitting.multistart._candidates import best_candidate, refine_on_all_rows
+from planted.fitting.units._instruments import first_stage, rank_of_signal
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery, Verdict
+
+__all__ = ["MIN_ROWS", "recover_from_noise"]
+
+MIN_ROWS = 8
+
+
+def recover_from_noise(run: MethodRun, n_hidden: int | str, offset: bool | str, n_restarts: int) -> Recovery:
+    """Fit, choose and certify a network on noisy rows.
+
+    `offset`: whether c is free; "auto" keeps it when it lowers the residual significantly.
+    """
+    problem = run.problem
+    stage = first_stage(problem.X, problem.Y, problem.rng)
+    rank = rank_of_signal(stage)
+    k = n_hidden if isinstance(n_hidden, int) else max(rank, 1)
+    require_equations(run, k)
+    while True:
+        best = best_candidate(
+            problem, k, offset=offset is not False, n_restarts=n_restarts, stage=stage, trace=run.trace
+        )
+        fit, has_offset = refine_on_all_rows(problem, best, offset)
+        verdict = certify_noisy(problem, fit, offset=has_offset)
+        network, verdict = certify_whitened(problem, fit, verdict, offset=has_offset)
+        if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
+            break
+        k += 1
+    run.note(Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK))
+    return run.finish(
+        network,
+        _unless_unfinished(verdict, fit),
+        starts=len(run.trace),
+        iterations=fit.iterations,
+        signal_spectrum=[float(v) for v in stage.signal],
+    )
+
+
+def require_equations(run: MethodRun, k: int) -> None:
+    """Refuse when there are hardly more equations than k units have unknowns."""
+    n, d, m = run.problem.shape
+    if n < MIN_ROWS or n * m <= k * (d + 1):
+        need = k * (d + 1) // m + MIN_ROWS
+        run.require(
+            Evidence("samples", n, need, ">=", "k(d+1)/m and some", key=Check.SAMPLES),
+            outcome=Outcome.TOO_FEW_SAMPLES,
+            detail=f"{n} samples for {k} units of {d} inputs; at least {need} are needed.",
+        )
+
+
+def _unless_unfinished(verdict: Verdict, fit: Refinement) -> Verdict:
+    """An unfinished refinement is never called recovered."""
+    if fit.converged or verdict.outcome is not Outcome.RECOVERED:
+        return verdict
+    return replace(verdict, outcome=Outcome.STOPPED_EARLY)

@@ -1,0 +1,142 @@
+r"""Attempts at the kinks of a network, one after the other, until a certificate holds.
+
+Problem     Find the network behind the rows from attempts that may end in local minima, and know when to stop.
+Idea        Each attempt is an expanded fit of absolute values, pruned and polished (`fitting.multistart`). One that
+            reproduces its rows, or is down to the noise of the best, is oriented, refined on all rows and certified
+            (`_kink_verdict`). A network that is certified on noisy rows must also withstand a challenge: all its units
+            are split in two and fitted again; if the held-out error falls, it was a local minimum. Without a
+            certificate the search ends when further attempts keep ending at scores already known. A width that was
+            chosen by held-out error is raised while the residual has room for one more unit.
+Guarantee   None that the network is found; the certificate decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planted.certificates._missing_unit import lacks_a_unit
+from planted.certificates._resolution import fails_by_resolution_alone
+from planted.certificates.searches._kink_search import SAME_SCORE, KinkSearch
+from planted.certificates.searches._kink_verdict import finish_exactly, finish_noisily
+from planted.checks import Check
+from planted.fitting.multistart._attempts import Attempt, attempts, challenge, explain_bulk
+from planted.fitting.multistart._rows import EXACT_RMS
+from planted.fitting.multistart._width_path import follow_widths
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Verdict
+
+__all__ = ["search_with_restarts"]
+
+PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
+CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
+MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
+
+
+def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | str = "auto") -> Recovery:
+    """Attempt until a certificate holds, with more units where a chosen width leaves room for one.
+
+    `extra`: units beyond those looked for in the expanded fits; half as many again, at least four, if "auto".
+    """
+    search.run.on_stop = search.interrupted
+    return _widen(search, _recover(search, n_restarts, extra), n_restarts, extra)
+
+
+def _widen(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
+    """Try more units while a width that was chosen by the path leaves room for another one."""
+    latest = answer
+    for _ in range(MAX_WIDENINGS):
+        if search.n_hidden != "auto" or latest.network is None or not lacks_a_unit(latest):
+            break
+        latest = _recover(search.widened(latest.network.n_hidden + 1), n_restarts, extra)
+        if latest.outcome is Outcome.RECOVERED:
+            return latest
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What would be returned if nothing better is found."""
+
+    recovery: Recovery
+    score: float
+    is_final: bool
+
+
+def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
+    """Attempt until a certificate holds; else return the best with what speaks against it."""
+    k, search.waiting = _starting_width(search)
+    if k == 0:
+        text = (
+            "The outputs are a linear function of the inputs on all samples: no unit is seen both on and off."
+        )
+        return search.record(None, Verdict.refusal(Outcome.NOT_IDENTIFIABLE, text))
+    start = None if search.start is None else search.start(k)
+    search.waiting += [] if start is None else [start]
+    tries = attempts(search.problem, search.rows, k, extra=extra, n_restarts=n_restarts)
+    answer, patience = None, PATIENCE
+    while (attempt := search.waiting.pop() if search.waiting else next(tries, None)) is not None:
+        is_repeated = search.note(attempt)
+        is_better = answer is None or attempt.score < (1 - SAME_SCORE) * answer.score
+        found = _finish(search, attempt, is_repeated) if is_better else None
+        if found is not None and found.is_final:
+            return found.recovery
+        if found is not None:
+            answer, patience = found, PATIENCE
+        elif answer is not None:
+            patience -= int(is_repeated or answer.recovery.outcome is Outcome.NOT_IDENTIFIABLE)
+        if not patience:
+            break
+    if answer is not None:
+        return answer.recovery
+    assert search.best is not None
+    recovery = finish_noisily(search, search.best)
+    return replace(recovery, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
+
+
+def _finish(search: KinkSearch, attempt: Attempt, is_repeated: bool) -> _Answer | None:
+    """Take an attempt to its verdict; None if it is neither exact nor down to the noise."""
+    exact = attempt if attempt.is_exact else explain_bulk(search.rows, attempt.fit)
+    if exact is not None:
+        recovery, missed = finish_exactly(search, exact)
+        if missed and exact is not attempt:
+            search.waiting.append(challenge(search.problem, search.rows, exact.fit)[0])
+        return _Answer(recovery, attempt.score, not missed and recovery.outcome is not Outcome.FITTED)
+    if not (attempt.is_settled or is_repeated):
+        return None
+    recovery = finish_noisily(search, attempt)
+    if recovery.outcome is not Outcome.RECOVERED and not fails_by_resolution_alone(recovery):
+        return _Answer(recovery, attempt.score, False)
+    rival, gain = challenge(search.problem, search.rows, attempt.fit)
+    line = Evidence(
+        "fall of the held-out error when every unit is split in two",
+        gain,
+        CHALLENGE_GAIN,
+        "<=",
+        key=Check.LOCAL_MINIMUM,
+    )
+    recovery = replace(recovery, evidence=(*recovery.evidence, line))
+    if line.passed:
+        return _Answer(recovery, attempt.score, True)
+    search.waiting.append(rival)
+    text = f"Splitting its units lowers the held-out error by {gain:.0%}: it is a local minimum."
+    doubtful = replace(recovery, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
+    return _Answer(doubtful, attempt.score, False)
+
+
+def _starting_width(search: KinkSearch) -> tuple[int, list[Attempt]]:
+    """Return the number of units to look for and, if it was chosen by a path, the path's own fit as first attempt."""
+    rows = search.rows.rows
+    linear = np.linalg.lstsq(rows, search.rows.Y, rcond=None)[0]
+    if np.abs(search.rows.Y - rows @ linear).max() <= EXACT_RMS:
+        return 0, []
+    if isinstance(search.n_hidden, int):
+        return search.n_hidden, []
+    search.path = path = follow_widths(search.problem, search.rows, keep=search.keep)
+    search.best = None  # the expanded fits of the path are of other widths
+    search.run.trace.extend(path.records)
+    score, missed = search.rows.judge(path.fit)
+    record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}
+    is_exact = search.loss == "squared" and path.is_exact
+    return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, score, record)]

@@ -1,1 +1,0 @@
-"""Objectives whose landscapes can be compared, and descents on them."""

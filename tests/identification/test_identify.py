@@ -7,6 +7,7 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, identify, parameter_error, simulate
+from planted.checks import Check
 
 # Rounding of double precision, 1e-16, over steps of about a tenth of the inputs' size, and over output weights down to
 # a hundredth: 1e-12 would be typical, the weakest of many units costs two digits more.
@@ -88,7 +89,7 @@ def test_dead_and_duplicate_units_are_found_as_what_they_do() -> None:
     assert found.outcome is Outcome.RECOVERED and found.network is not None
     assert found.network.n_hidden == 5  # four hyperplanes, one of them with units on both sides
     assert found.network.is_equivalent(truth)
-    two_sided = next(item for item in found.evidence if "opposite ways" in item.name)
+    (two_sided,) = found.find(Check.DOUBLED_UNITS)
     assert two_sided.measured == 1
 
 
@@ -142,8 +143,8 @@ def test_single_precision_with_its_bound() -> None:
     found = identify(oracle, 20, random_state=0)
     assert found.outcome is Outcome.RECOVERED and found.network is not None
     error = parameter_error(found.network, truth)
-    bound = next(item for item in found.evidence if "bound on the error" in item.name).measured
-    assert error <= 1e-4 and error <= bound <= 0.1
+    (bound,) = found.find(Check.ERROR_BOUND)
+    assert error <= 1e-4 and error <= bound.measured <= 0.1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Are two networks, or two black boxes, the same function? If not, where do they differ?"""
+"""`planted.compare`: decide whether two networks or black boxes are the same function, and show where they differ."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from planted._clock import StopRequested, time_budget
 from planted._streams import solver_streams
 from planted._typing import Array, Seed
-from planted.identification._oracles import as_oracle
+from planted.identification._oracles import Oracle, as_oracle
 from planted.identification._session import QuerySession
 from planted.networks import TwoLayerNetwork
 from planted.networks._kinks import group_units, scale_units, sum_groups
@@ -22,24 +23,44 @@ __all__ = ["Comparison", "compare"]
 
 CONFIDENCE = 0.99
 NEAR = 0.1  # distance of two hyperplanes, normals and offsets together, up to which they are versions of one
+N_WITNESSES = 2000  # random inputs among which a witness is looked for, beside those at the hyperplanes
+BATCH_ROWS = 4096  # questions in one call of a black box
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The answer of `compare`."""
+    """The answer of `compare`.
 
-    is_equal: bool  # whether no difference was found; proved if ``is_exact``
-    is_exact: bool  # true if decided on the parameters, False if on answers to random questions
-    witness: Array | None  # (d,): an input on which the two differ
-    difference: float  # largest absolute difference of an output seen: at the witness
-    # Units that differ: (unit of the first or -1, unit of the second or -1), -1 where there is no counterpart; empty
-    # for black boxes.
+    Parameters
+    ----------
+    is_equal : bool
+        True if no difference was found in all that was to be compared. False if there is one, and also if the comparison
+        was stopped before the end without one: there is no witness then, and ``detail`` says that it is not decided.
+    is_exact : bool
+        True if decided on the parameters, False if on answers to random questions.
+    witness : ndarray of shape (d,) or None
+        An input on which the two differ.
+    difference : float
+        Largest absolute difference of an output that was seen; at the witness if there is one.
+    units : tuple of (int, int)
+        Units that differ: unit of the first and of the second, -1 where there is no counterpart; empty for black boxes.
+    fraction : float
+        Zero if decided on the parameters. If a difference was seen, the part of the random inputs that show it.
+        Otherwise the two differ on at most this part of random inputs, with the confidence given.
+    confidence : float
+        One if decided on the parameters or by a difference, zero if no question was answered.
+    detail : str
+        The answer in a sentence.
+    """
+
+    is_equal: bool
+    is_exact: bool
+    witness: Array | None
+    difference: float
     units: tuple[tuple[int, int], ...]
-    # Zero if decided on the parameters. Otherwise the two differ, if at all, on at most this fraction of random
-    # inputs, with the confidence given.
     fraction: float
-    confidence: float  # one if decided on the parameters
-    detail: str  # the answer in a sentence
+    confidence: float
+    detail: str
 
 
 def compare(
@@ -51,6 +72,7 @@ def compare(
     n_queries: int = 10_000,
     scale: Any = 1.0,
     random_state: Seed = None,
+    budget_seconds: float | None = None,
 ) -> Comparison:
     """Decide whether two networks or black boxes are the same function, and show where they are not.
 
@@ -70,11 +92,19 @@ def compare(
         Size of typical inputs.
     random_state : int, Generator, SeedSequence or None
         Seed of the questions.
+    budget_seconds : float, optional
+        Time limit for asking black boxes, looked at before every batch of questions. A difference found by then decides;
+        without one the answer says that nothing is decided. Two networks are always compared to the end.
 
     Returns
     -------
     Comparison
         Equal or not, with a witness and the units that differ.
+
+    Raises
+    ------
+    OracleError
+        If a black box raises, or answers with NaN or in the wrong shape.
 
     Examples
     --------
@@ -87,15 +117,20 @@ def compare(
     """
     if not tol >= 0:
         raise BadInputError(f"tol={tol}; expected a number that is not negative")
-    if isinstance(first, TwoLayerNetwork) and isinstance(second, TwoLayerNetwork):
-        return _compare_networks(first, second, tol=tol, scale=scale, random_state=random_state)
-    return _compare_answers(
-        (first, second), n_features, tol=tol, n_queries=n_queries, scale=scale, random_state=random_state
-    )
+    if n_queries < 1:
+        raise BadInputError(f"n_queries={n_queries}; expected a number of at least 1")
+    (rng,) = solver_streams(random_state, 1)
+    with time_budget(budget_seconds):
+        if isinstance(first, TwoLayerNetwork) and isinstance(second, TwoLayerNetwork):
+            return _compare_networks(first, second, tol=tol, scale=scale, rng=rng)
+        oracles = as_oracle(first), as_oracle(second)
+        d = _common_n_features(oracles, n_features)
+        rows = _typical_rows(d, n_queries, scale, rng) * 2.0 ** rng.uniform(-2, 2, (n_queries, 1))
+        return _compare_answers(oracles, rows, tol=tol)
 
 
 def _compare_networks(
-    first: TwoLayerNetwork, second: TwoLayerNetwork, *, tol: float, scale: Any, random_state: Seed
+    first: TwoLayerNetwork, second: TwoLayerNetwork, *, tol: float, scale: Any, rng: np.random.Generator
 ) -> Comparison:
     """Decide on the parameters; then look for a witness among random inputs and beside the hyperplanes."""
     shapes = [(net.n_features, net.n_outputs) for net in (first, second)]
@@ -105,8 +140,8 @@ def _compare_networks(
     if first.is_equivalent(second, tol=tol):
         detail = f"The same function everywhere, decided on the parameters (tolerance {tol:g})."
         return Comparison(True, True, None, 0.0, (), 0.0, 1.0, detail)
-    (rng,) = solver_streams(random_state, 1)
-    rows = np.concatenate([_typical_rows(first.n_features, 2000, scale, rng), _beside_kinks(first, second)])
+    typical = _typical_rows(first.n_features, N_WITNESSES, scale, rng)
+    rows = np.concatenate([typical, _beside_kinks(first, second)])
     gap = np.abs(first(rows) - second(rows)).max(axis=1)
     worst = int(np.argmax(gap))
     units = _differing_units(first, second, tol)
@@ -170,45 +205,59 @@ def _owners(net: TwoLayerNetwork, tol: float) -> tuple[Array, Array, Array]:
     )
 
 
-def _compare_answers(
-    sources: tuple[Any, Any],
-    n_features: int | None,
-    *,
-    tol: float,
-    n_queries: int,
-    scale: Any,
-    random_state: Seed,
-) -> Comparison:
-    """Ask both the same random questions."""
-    oracles = [as_oracle(source) for source in sources]
+def _common_n_features(oracles: tuple[Oracle, Oracle], n_features: int | None) -> int:
+    """Return the number of inputs that the caller and the two oracles agree on."""
     known = {oracle.n_features for oracle in oracles} | {n_features}
     known.discard(None)
     if len(known) != 1:
         told = "neither tells" if not known else f"they tell {sorted(str(number) for number in known)}"
         raise BadInputError(f"n_features: {told} how many inputs the two take; give one number for both")
-    d = int(next(number for number in known if number is not None))
-    (rng,) = solver_streams(random_state, 1)
-    rows = _typical_rows(d, n_queries, scale, rng) * 2.0 ** rng.uniform(-2, 2, (n_queries, 1))
+    return int(next(number for number in known if number is not None))
+
+
+def _compare_answers(oracles: tuple[Oracle, Oracle], rows: Array, *, tol: float) -> Comparison:
+    """Ask both the same questions, batch by batch, and compare what both have answered when the time is over."""
     for oracle in oracles:
         rows = oracle.snap(rows)
-    answers = [
-        QuerySession(oracle, d, budget=None, batch_rows=4096, log=None).ask(rows) for oracle in oracles
-    ]
-    if answers[0].shape != answers[1].shape:
-        detail = f"One gives {answers[0].shape[1]} outputs, the other {answers[1].shape[1]}."
-        return Comparison(False, False, rows[0], float("inf"), (), 1.0, 1.0, detail)
-    gap = np.abs(answers[0] - answers[1]).max(axis=1)
-    spread = float(answers[0].std(axis=0).max()) or 1.0
-    worst = int(np.argmax(gap))
-    fraction = log(1 / (1 - CONFIDENCE)) / n_queries
-    if gap[worst] <= tol * spread:
+    sessions = [QuerySession(oracle, rows.shape[1], batch_rows=BATCH_ROWS) for oracle in oracles]
+    parts: list[tuple[Array, Array]] = []
+    reason = ""
+    try:
+        for start in range(0, len(rows), BATCH_ROWS):
+            one, other = (session.ask(rows[start : start + BATCH_ROWS]) for session in sessions)
+            if one.shape != other.shape:
+                detail = f"One gives {one.shape[1]} outputs, the other {other.shape[1]}."
+                return Comparison(False, False, rows[0], float("inf"), (), 1.0, 1.0, detail)
+            parts.append((one, other))
+    except StopRequested as stop:
+        reason = str(stop)
+    if not parts:
         detail = (
-            f"No difference above {tol:g} of the outputs' spread in {n_queries} random questions: with {CONFIDENCE:.0%} "
-            f"confidence they differ on less than {fraction:.2g} of such inputs."
+            f"Not decided: stopped before the first {min(BATCH_ROWS, len(rows))} questions because {reason}."
         )
-        return Comparison(True, False, None, float(gap[worst]), (), fraction, CONFIDENCE, detail)
-    share = float((gap > tol * spread).mean())
+        return Comparison(False, False, None, 0.0, (), 1.0, 0.0, detail)
+    answers, others = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _judge_answers(rows[: len(answers)], answers, others, tol=tol, reason=reason)
+
+
+def _judge_answers(rows: Array, answers: Array, others: Array, *, tol: float, reason: str) -> Comparison:
+    """Look for a difference in the answers of two black boxes; ``reason`` says why there are no more of them."""
+    count = len(rows)
+    gap = np.abs(answers - others).max(axis=1)
+    spread = float(answers.std(axis=0).max()) or 1.0
+    worst = int(np.argmax(gap))
+    difference, is_off = float(gap[worst]), gap > tol * spread
+    if is_off.any():
+        share = float(is_off.mean())
+        detail = (
+            f"They differ on {share:.1%} of {count} random questions, by {difference:.3g} at the witness."
+        )
+        return Comparison(False, False, rows[worst], difference, (), share, 1.0, detail)
+    fraction = min(log(1 / (1 - CONFIDENCE)) / count, 1.0)
     detail = (
-        f"They differ on {share:.1%} of {n_queries} random questions, by {gap[worst]:.3g} at the witness."
+        f"No difference above {tol:g} of the outputs' spread in {count} random questions: with {CONFIDENCE:.0%} "
+        f"confidence they differ on less than {fraction:.2g} of such inputs."
     )
-    return Comparison(False, False, rows[worst], float(gap[worst]), (), share, 1.0, detail)
+    if reason:
+        detail = f"Not decided: stopped because {reason}. {detail}"
+    return Comparison(not reason, False, None, difference, (), fraction, CONFIDENCE, detail)

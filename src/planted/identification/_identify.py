@@ -264,8 +264,6 @@ def _refine(session: QuerySession, domain: _Domain, found: Identification) -> Tw
 
 def _identify_noisy(run: _Run) -> Recovery:
     """Ask in pairs (z, -z), each several times, and recover from the averaged answers."""
-    from planted.recovery import recover  # the sample methods are loaded only where they are needed
-
     session, domain, repeats = run.session, run.domain, run.repeats
     affordable = NOISY_SAMPLES if session.budget is None else session.budget // repeats
     pairs = affordable // 2
@@ -277,6 +275,8 @@ def _identify_noisy(run: _Run) -> Recovery:
     X = domain.rows(np.concatenate([draw, -draw]))
     try:
         Y = sum(session.ask(X, fresh=True) for _ in range(repeats)) / repeats
+        from planted.recovery import recover  # the sample methods are loaded only where they are needed
+
         answer = recover(X, Y, random_state=run.random_state, progress=run.progress)
     except StopRequested as stop:
         return run.stop(stop, None)

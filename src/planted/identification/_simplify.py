@@ -1,4 +1,4 @@
-"""Make a network as small as it can be, and say what happened to each unit."""
+"""Reduce a network to fewer units without changing its function, and say what became of each unit."""
 
 from __future__ import annotations
 
@@ -14,22 +14,43 @@ __all__ = ["Simplification", "simplify"]
 
 @dataclass(frozen=True, slots=True)
 class Simplification:
-    """The smallest equal network that was found, and the way there."""
+    """The smallest equal network that was found, and what became of the units.
 
-    network: TwoLayerNetwork  # the simplified network
-    # Units without effect: no output weight, or no input weight (a constant, folded into the offset).
+    Parameters
+    ----------
+    network : TwoLayerNetwork
+        The simplified network.
+    dropped : tuple of int
+        Units without effect: no output weight, or no input weight (a constant, which the offset takes).
+    merged : tuple of tuple of int
+        Units that share a hyperplane and are one or two units now.
+    cancelled : tuple of tuple of int
+        Units that share a hyperplane and leave no break there: nothing, or a linear part.
+    is_equal : bool
+        Whether the two networks were proved on their parameters to be the same function.
+    """
+
+    network: TwoLayerNetwork
     dropped: tuple[int, ...]
-    merged: tuple[tuple[int, ...], ...]  # units that share a hyperplane, and are one or two units now
-    # Units that share a hyperplane and leave no break there: nothing, or a linear part.
+    merged: tuple[tuple[int, ...], ...]
     cancelled: tuple[tuple[int, ...], ...]
-    is_equal: bool  # whether the two were proved to be the same function, on their parameters
+    is_equal: bool
 
 
 def simplify(net: TwoLayerNetwork, *, tol: float = 1e-10) -> Simplification:
     """Reduce a network to its smallest equal.
 
-    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. Returns the network, what
-    became of the units, and whether equality was proved.
+    Parameters
+    ----------
+    net : TwoLayerNetwork
+        The network.
+    tol : float, default=1e-10
+        Two hyperplanes whose unit normals and offsets differ by less are the same.
+
+    Returns
+    -------
+    Simplification
+        The smaller network, what became of the units, and whether equality was proved.
 
     Examples
     --------

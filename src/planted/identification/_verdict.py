@@ -18,6 +18,8 @@ __all__ = ["judge", "judge_stop"]
 CONFIDENCE = 0.99
 ERRORS = 4.0  # standard errors in a bound
 SHOWN = (Outcome.RECOVERED, Outcome.FITTED, Outcome.NOT_IDENTIFIABLE)  # outcomes that come with a network
+# Evidence that holds whether or not units are still missing; the rest is about the whole network.
+HOLDS_EARLY = (Check.FRESH_ANSWERS, Check.RESIDUAL, Check.CLOSE_BREAKS, Check.ROUNDING)
 
 Judgement = tuple[Verdict, TwoLayerNetwork | None]
 
@@ -42,7 +44,8 @@ def judge_stop(
 ) -> Judgement:
     """Return the verdict on a search that was stopped, from what was known after the last line.
 
-    A network is shown only if all fresh answers matched its prediction and only the last repeated questions are missing.
+    A network is shown only if all fresh answers matched its prediction: then only the repeated questions at the end are
+    missing.
     """
     if budget is None:
         asked = Evidence("questions asked", queries, key=Check.QUESTIONS)
@@ -51,8 +54,10 @@ def judge_stop(
     evidence: tuple[Evidence, ...] = (asked,)
     network = None
     if isinstance(latest, Identification):
-        evidence += _evidence(latest, queries)
-        is_shown = latest.misfits == 0 and _decide(latest, has_box=has_box)[0] in SHOWN
+        known, lines = latest.jumps.offsets.size, _evidence(latest, queries)
+        evidence += (Evidence("hyperplanes found on a line and again elsewhere", known, key=Check.UNITS),)
+        evidence += tuple(item for item in lines if latest.misfits == 0 or item.key in HOLDS_EARLY)
+        is_shown = _decide(latest, has_box=has_box)[0] in SHOWN
         network = latest.network.canonical() if is_shown else None
     detail = f"Stopped because {reason}; {queries} questions were asked. {_describe_progress(latest)}"
     return Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, evidence, detail, _no_noise(network)), network
@@ -71,13 +76,11 @@ def _describe_progress(latest: Identification | Refusal | None) -> str:
         return "No hyperplane is certain yet."
     unchecked = "That the oracle still answers as it did at the start was not checked."
     if isinstance(latest, Refusal):
-        return f"The search had ended without a network: {latest.reason} {unchecked}"
-    known = (
-        f"{latest.jumps.offsets.size} hyperplanes are certain: each was found on a line and again elsewhere"
-    )
+        return f"The search had ended without a network: {latest.reason.rstrip('.')}. {unchecked}"
+    known = f"Hyperplanes that are certain, each found on a line and again elsewhere: {latest.jumps.offsets.size}."
     if latest.misfits:
-        return f"{known}. {latest.misfits} of {N_CHECKS} fresh answers did not match the prediction: units are missing."
-    return f"{known}, and all {N_CHECKS} fresh answers matched the prediction. {unchecked}"
+        return f"{known} Units are missing: {latest.misfits} of {N_CHECKS} fresh answers did not match the prediction."
+    return f"{known} All {N_CHECKS} fresh answers matched the prediction. {unchecked}"
 
 
 def _decide(found: Identification, *, has_box: bool) -> tuple[Outcome, Guarantee, str]:

@@ -1,4 +1,4 @@
-"""`planted identify`, `export` and `simplify`: models as black boxes, and networks for other programs."""
+"""`planted identify`, `export` and `simplify`: read a model by asking it, and write networks for other programs."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def identify(
         int | None, typer.Option(metavar="N", help="Number of inputs, where the model does not tell.")
     ] = None,
     budget: Annotated[int | None, typer.Option(metavar="N", help="Most questions to ask.")] = None,
+    budget_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Time limit; what is certain by then is printed."),
+    ] = None,
     box: Annotated[
         tuple[float, float] | None,
         typer.Option(metavar="LOW HIGH", help="Bounds that every input must keep."),
@@ -78,6 +82,7 @@ def identify(
             log=log,
             random_state=seed,
             progress=progress,
+            budget_seconds=budget_seconds,
         )
     summary = summarise(record)
     if as_json:

@@ -37,7 +37,7 @@ def time_budget(seconds: float | None) -> Iterator[None]:
     ...         check_time()
     ...     except StopRequested as stop:
     ...         print(stop)
-    the time budget is used up
+    out of time, the budget is used up
     """
     if seconds is not None and not seconds >= 0:
         raise BadInputError(f"budget_seconds={seconds}; expected a number of seconds, zero or more, or None")
@@ -62,4 +62,4 @@ def without_deadline() -> Iterator[None]:
 def check_time() -> None:
     """Raise `StopRequested` if the deadline of the enclosing `time_budget` has passed."""
     if monotonic() >= _DEADLINE.get():
-        raise StopRequested("the time budget is used up")
+        raise StopRequested("out of time, the budget is used up")

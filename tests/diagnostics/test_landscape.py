@@ -10,10 +10,10 @@ import pytest
 
 import planted
 from planted.diagnostics import classify_point, landscape_slice
-from planted.fitting.objectives._descent import descend, random_rows, smallest_curvature, tangent_gradient
-from planted.fitting.objectives._hermite import scalar_activation
-from planted.fitting.objectives._objectives import population_objective
+from planted.methods.landscape._coefficients import scalar_activation
+from planted.methods.landscape._descent import descend, random_rows, smallest_curvature, tangent_gradient
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
+from planted.methods.landscape.objectives import population_objective
 from planted.outcomes import BadInputError
 from planted.reproduce import landscape as figures
 from planted.reproduce._study import StudyOptions

@@ -101,7 +101,7 @@ def test_outputs_are_shifted_only_when_their_mean_dwarfs_their_spread():
 def test_without_centring_nothing_is_shifted():
     data = data_of()
     X = data.X + 10
-    scaling = prepare_problem(RowBlocks.from_arrays(X, data.Y), random_state=0, centre=False).scaling
+    scaling = prepare_problem(RowBlocks.from_arrays(X, data.Y), random_state=0, form="uncentred").scaling
     assert (scaling.x_mean == 0).all()
     assert (scaling.y_shift == 0).all()
     np.testing.assert_allclose(scaling.x_scale, np.sqrt((X**2).mean(axis=0)), rtol=1e-13)

@@ -163,9 +163,15 @@ class Preparation:
     """
 
     def __init__(
-        self, blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None
+        self,
+        blocks: RowBlocks,
+        *,
+        random_state: Seed = None,
+        progress: Progress | None = None,
+        search_rows: int | None = None,
     ) -> None:
         self.blocks = blocks
+        self.search_rows = search_rows or SEARCH_ROWS
         self.progress = progress or _ignore
         self.seed = seed_entropy(random_state)
         self.root = seed_root(random_state)
@@ -174,7 +180,9 @@ class Preparation:
 
     def of(self, blocks: RowBlocks) -> Preparation:
         """Return the preparation of other rows with the same seed."""
-        other = Preparation(blocks, random_state=self.root, progress=self.progress)
+        other = Preparation(
+            blocks, random_state=self.root, progress=self.progress, search_rows=self.search_rows
+        )
         other.seed = self.seed
         return other
 
@@ -197,7 +205,7 @@ class Preparation:
                 "the rows could be read only once; `open` must return a fresh iterable every time"
             ) from error
         sampling = solver_streams(self.root, 2)[0]
-        return moments, *sample_rows(self.blocks, SEARCH_ROWS, sampling, n_rows=moments.count)
+        return moments, *sample_rows(self.blocks, self.search_rows, sampling, n_rows=moments.count)
 
     def _standardise(self, *, centre: bool) -> Problem:
         moments, X, Y = self._read
@@ -228,10 +236,16 @@ class Preparation:
 
 
 def prepare_problem(
-    blocks: RowBlocks, *, random_state: Seed = None, progress: Progress | None = None, form: str = "centred"
+    blocks: RowBlocks,
+    *,
+    random_state: Seed = None,
+    progress: Progress | None = None,
+    search_rows: int | None = None,
+    form: str = "centred",
 ) -> Problem:
     """Standardise data and sample rows for the search phases: one problem of a `Preparation`."""
-    return Preparation(blocks, random_state=random_state, progress=progress).problem(form)
+    data = Preparation(blocks, random_state=random_state, progress=progress, search_rows=search_rows)
+    return data.problem(form)
 
 
 def _scaling(mean: Array, spread: Array, d: int) -> Scaling:

@@ -69,7 +69,7 @@ class MethodRun:
         for line in lines:
             self.note(line)
             if not line.passed:
-                self.refuse(outcome, detail or f"{line.shortfall}.")
+                self.refuse(outcome, detail or _unmet(line))
 
     def refuse_unless(
         self, *lines: Evidence, outcome: Outcome = Outcome.ASSUMPTION_FAILED, detail: str = ""
@@ -133,9 +133,17 @@ class MethodRun:
         except _Refused as refused:
             return refused.recovery
         except StopRequested as stop:
-            reason = f"Stopped because {stop}."
+            reason = f"Stopped: {stop}."
             return self.interrupted(reason) if self.on_stop is None else self.on_stop(reason)
         except KeyboardInterrupt:
             if self.on_stop is None:
                 raise
             return self.on_stop("Interrupted.")
+
+
+def _unmet(line: Evidence) -> str:
+    """Say what the method needs and what the data have."""
+    source = f" ({line.equation})" if line.equation else ""
+    return (
+        f"{line.name}: {line.measured:.3g}; the method needs {line.comparison} {line.required:.3g}{source}."
+    )

@@ -1,13 +1,13 @@
 """Memorise by Adam on mini-batches, as the paper's experiments do.
 
-Problem     The loss of `memorize_weights`, for more rows than a full gradient can afford.
-Idea        Adam on batches of 128 rows, learning rate 0.003, multiplied by 0.3 every 15 epochs (appendix A.1 of
-            [GWZ20]_).
-Guarantee   None; judged by the loss. Kind: heuristic.
-Notation    As in `memorize_weights`: k units in the rows of W, signs a.
-Departures  Rows and labels are scaled to a root mean square of one; the paper does not state its start, ours is
-            Gaussian with standard deviation 1/√k.
-Cost        6nkq flops per epoch; needs PyTorch (``pip install 'planted[torch]'``).
+Problem     Minimise the loss of `planted.memorization._weights` for more rows than full gradients can afford.
+Idea        Run Adam on batches of 128 rows with a learning rate of 0.003 that is multiplied by 0.3 every 15 epochs
+            (appendix A.1 of [GWZ20]_).
+Guarantee   None; the result is judged by its loss. Kind: heuristic.
+Notation    As in `planted.memorization._weights`: k units in the rows of W, with signs a.
+Departures  Rows and labels are scaled to a root mean square of one. The paper does not state its start; ours is Gaussian
+            with standard deviation 1/√k.
+Cost        6nkq flops per epoch. It needs PyTorch (``pip install 'planted[torch]'``).
 References  [GWZ20]_
 """
 
@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._cg import merge_curves
-from planted.memorization._task import MemoryFit, MemoryTask
-from planted.memorization._weights import check_width, half_signs, stack_outputs
+from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
+from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_adam"]
@@ -40,10 +39,7 @@ def solve_adam(
     max_iter: int | None = None,
     precision: str = "float32",
 ) -> MemoryFit:
-    """Memorise by Adam.
-
-    Returns the units; the curve has the batch loss of every fifth step.
-    """
+    """Memorise by Adam; the curve has the batch loss of every fifth step."""
     torch = _import_torch()
     _check_options(learning_rate, batch_size, decay, decay_every, max_epochs, precision)
     a = half_signs(check_width(width, task.Z.shape[1]))
@@ -51,7 +47,7 @@ def solve_adam(
     rows = torch.as_tensor(np.ascontiguousarray(task.Z), dtype=dtype)
     weights, curves = [], []
     for y in task.Y.T:
-        trainer = _Trainer(torch, task, rows, torch.as_tensor(np.array(y), dtype=dtype), a)
+        trainer = _Trainer(torch, task, rows, y, a)
         W, losses = trainer.run(
             schedule=(learning_rate, decay, decay_every),
             batch_size=min(batch_size, len(y)),
@@ -63,7 +59,7 @@ def solve_adam(
     W, A = stack_outputs(weights, a)
     curve = tuple((RECORD_EVERY * step, loss) for step, loss in merge_curves(curves))
     notes = {"record_every": RECORD_EVERY, "precision": precision}
-    return MemoryFit(W, A, curve, {"width": float(len(a))}, notes)
+    return MemoryFit(W, A, curve, width=len(a), notes=notes)
 
 
 def _import_torch() -> Any:
@@ -96,9 +92,10 @@ def _check_options(
 class _Trainer:
     """One output's training: parameters, data and the random stream of its batches."""
 
-    def __init__(self, torch: Any, task: MemoryTask, rows: Any, labels: Any, a: Array) -> None:
-        self.torch, self.task, self.rows, self.labels = torch, task, rows, labels
+    def __init__(self, torch: Any, task: MemoryTask, rows: Any, y: Array, a: Array) -> None:
+        self.torch, self.task, self.rows, self.y, self.signs = torch, task, rows, y, a
         start = task.rng.standard_normal((len(a), rows.shape[1])) / np.sqrt(len(a))
+        self.labels = torch.as_tensor(np.array(y), dtype=rows.dtype)
         self.W = torch.tensor(start, dtype=rows.dtype, requires_grad=True)
         self.a = torch.as_tensor(a, dtype=rows.dtype)
         self.generator = torch.Generator().manual_seed(int(task.rng.integers(2**62)))
@@ -114,6 +111,7 @@ class _Trainer:
         losses: list[float] = []
         n_steps = 0
         with self.task.stoppable():
+            self.task.check()
             for epoch in range(n_epochs):
                 optimiser.param_groups[0]["lr"] = rate * decay ** (epoch // decay_every)
                 total = 0.0
@@ -129,9 +127,8 @@ class _Trainer:
                 self.task.progress(f"Adam, loss {total / len(self.rows):.1e}", (epoch + 1) / n_epochs)
                 if total / len(self.rows) <= goal:
                     break
-        if not losses:  # interrupted before the first step
-            raise KeyboardInterrupt
-        return self._weights(), losses
+        # Stopped before the first step, the start is the best so far.
+        return self._weights(), losses or [self._loss()]
 
     def _step(self, optimiser: Any, batch: Any) -> float:
         """Make one step on a batch and return its loss before the step."""
@@ -142,5 +139,10 @@ class _Trainer:
         optimiser.step()
         return float(loss.detach())
 
+    def _loss(self) -> float:
+        """Return the loss over all rows."""
+        return loss_and_gradient(self.task.Z, self.y, self._weights(), self.signs)[0]
+
     def _weights(self) -> Array:
+        """Return the weights as an array."""
         return np.asarray(self.W.detach().numpy(), dtype=np.float64)

@@ -1,42 +1,38 @@
-"""What Theorem 4 gives to perturbed gradient descent: step, thresholds and the number of iterations.
+"""What Theorem 4 gives to perturbed gradient descent, and the number of iterations it predicts.
 
-Problem     [GWZ20]_ proves that Algorithm 1 memorises, with constants that follow from the data. What do they amount
-            to?
+Problem     [GWZ20]_ proves that Algorithm 1 memorises when its input is made from the data in a certain way. What are
+            these numbers for given data?
 Idea        Theorem 4 turns B = max‖x‖, Y = max|y|, f(0), σ = σ_min([x_j⊗x_j]) and the wanted loss ε into the penalty
-            γ = √(σ²ε/(nd)), a bound ℓ of the gradient's Lipschitz constant, a bound ρ of the Hessian's, and from
-            these step, radius and thresholds.
-Guarantee   These are the paper's own statements with its own constants; O(1) factors it does not give are set to 1
-            and said so.
+            γ = √(σ²ε/(nd)), a bound ℓ of the gradient's Lipschitz constant and a bound ρ of the Hessian's. Line 1 of
+            Algorithm 1 makes step, radius and thresholds from these.
+Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set to 1,
+            and the docstring of the function says so.
 Notation    All in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
-Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1)));
-            the proof's is used, because the bound on the final loss needs it.
-Cost        None.
+Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1))). The
+            proof's is used, because the bound on the final loss needs it.
+Cost        A few operations on numbers.
 References  [GWZ20]_
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import e, log, sqrt
 
+from planted.memorization.printed import DescentConstants, DescentInput, descent_constants
 from planted.outcomes import BadInputError
 
-__all__ = ["DescentConstants", "predicted_iterations", "theorem_constants"]
+__all__ = ["TheoremConstants", "predicted_iterations", "theorem_constants", "theorem_input"]
 
 
 @dataclass(frozen=True, slots=True)
-class DescentConstants:
-    """The constants of perturbed gradient descent, Algorithm 1."""
+class TheoremConstants(DescentConstants):
+    """The constants of Algorithm 1 under Theorem 4, with the penalty of the function it runs on."""
 
-    penalty: float  # γ, the weight of ‖W‖²/2 in the objective
-    step: float  # η, the step size
-    radius: float  # r, of the ball from which a perturbation is drawn
-    gradient_threshold: float  # g_thres, below which a perturbation is due
-    decrease_threshold: float  # f_thres, the decrease that shows that a saddle was left
-    wait: float  # t_thres, the iterations given to leave it
+    penalty: float  # γ, the weight of ‖W‖²/2 in g
 
 
-def theorem_constants(
+def theorem_input(
     n: int,
     d: int,
     *,
@@ -47,17 +43,10 @@ def theorem_constants(
     epsilon: float,
     delta: float = 0.1,
     c: float = 1.0,
-) -> DescentConstants:
-    """Return the constants that Theorem 4 gives to Algorithm 1.
+) -> tuple[float, DescentInput]:
+    """Return the penalty γ of Theorem 4 and the input that it gives to Algorithm 1.
 
-    `c`: the theorem's absolute constant, at most an unknown c_max; 1 is the largest the proof allows.
-
-    Examples
-    --------
-    >>> constants = theorem_constants(300, 100, sigma=0.8, largest_norm=1.0, largest_label=1.0,
-    ...                               initial_loss=1 / 12, epsilon=1e-2)
-    >>> constants.step < 1e-4, constants.wait > 1e9
-    (True, True)
+    `c` is the theorem's absolute constant, at most an unknown c_max; 1 is the largest that the proof allows.
     """
     if not sigma > 0:
         raise BadInputError(
@@ -67,19 +56,29 @@ def theorem_constants(
     share = sigma**2 * epsilon / (n * d)
     bound = 6 * largest_norm**4 * sqrt(2 * (initial_loss + 1))
     penalty = sqrt(share)
-    rho = bound * share**-0.25
-    ell = _gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss)
-    stationarity = share**1.25 / bound  # ε' of the proof
-    gap = initial_loss + 1.0
-    chi = 3 * max(log(d * ell * gap / (c * stationarity**2 * delta)), 4.0)
-    return DescentConstants(
-        penalty=penalty,
-        step=c / ell,
-        radius=sqrt(c) / chi**2 * stationarity / ell,
-        gradient_threshold=sqrt(c) / chi**2 * stationarity,
-        decrease_threshold=c / chi**3 * sqrt(stationarity**3 / rho),
-        wait=chi / c**2 * ell / sqrt(rho * stationarity),
+    given = DescentInput(
+        ell=_gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss),
+        rho=bound * share**-0.25,
+        epsilon=share**1.25 / bound,  # ε' of the proof
+        c=c,
+        delta=delta,
+        gap=initial_loss + 1.0,
     )
+    return penalty, given
+
+
+def theorem_constants(n: int, d: int, **facts: float) -> TheoremConstants:
+    """Return the constants that Algorithm 1 uses under Theorem 4; the facts are those of `theorem_input`.
+
+    Examples
+    --------
+    >>> constants = theorem_constants(300, 100, sigma=0.8, largest_norm=1.0, largest_label=1.0,
+    ...                               initial_loss=1 / 12, epsilon=1e-2)
+    >>> constants.step < 1e-4, constants.wait > 1e9
+    (True, True)
+    """
+    penalty, given = theorem_input(n, d, **facts)
+    return TheoremConstants(**asdict(descent_constants(d, given)), penalty=penalty)
 
 
 def predicted_iterations(
@@ -93,9 +92,9 @@ def predicted_iterations(
     epsilon: float,
     delta: float = 0.1,
 ) -> float:
-    """Return Theorem 4's number of iterations with its hidden factor set to 1.
+    """Return Theorem 4's number of iterations, with its hidden factor set to 1.
 
-    The result: B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of the logarithm.
+    This is B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of a logarithm.
     """
     penalty = sqrt(sigma**2 * epsilon / (n * d))
     ell = _gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss)

@@ -1,16 +1,17 @@
-"""Memorise by one linear solve: the kernel's Cholesky factor, its eigenvectors where it has none, or a ridge.
+"""Memorise by one linear solve: with the kernel's Cholesky factor, its eigenvectors where it is singular, or a ridge.
 
-Problem     x_j'M x_j = y_j for j = 1, ..., n with M symmetric; of all solutions the one of least Frobenius norm.
-Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive
-            definite exactly when the x_j⊗x_j are linearly independent, the condition of Theorem 4 of [GWZ20]_: one
-            Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of the two Gram
-            matrices (K, or that of the monomials) is diagonalised, directions without substance are dropped, and
-            the answer is the least-squares one of least norm; it says so. The ridge adds a penalty μ to K; it does
-            not memorise but may predict better.
+Problem     Find a symmetric M with x_j'M x_j = y_j for j = 1, ..., n, and of all solutions the one of least Frobenius
+            norm.
+Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive definite
+            exactly when the x_j⊗x_j are linearly independent, which is the condition of Theorem 4 of [GWZ20]_: one
+            Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of two Gram matrices (K,
+            or that of the monomials) is diagonalised and directions whose eigenvalue is rounding are dropped. The answer
+            is then the least-squares solution of least norm, and the record says so. The ridge adds a penalty μ to the
+            diagonal of K; it does not memorise but may predict better.
 Guarantee   Exact up to rounding: the residual is corrected once in float64. Kind: exact.
 Notation    K, α as above;  Φ = monomials z_a z_b (√2 z_a z_b off the diagonal), n × q(q+1)/2, K = ΦΦ'.
-Departures  [GWZ20]_ trains by perturbed gradient descent and never uses that the problem is linear in M.
-Cost        O(n²q + n³/3) time and 8n² bytes; the fallback about ten times the time.
+Departures  [GWZ20]_ trains by perturbed gradient descent and does not use that the problem is linear in M.
+Cost        O(n²q + n³/3) time and 8n² bytes; the fallback takes about ten times as long.
 References  [GWZ20]_
 """
 
@@ -45,27 +46,23 @@ PENALTIES = tuple(10.0**power for power in range(-10, 3))
 
 @dataclass(frozen=True, slots=True)
 class _Solution:
-    """Coefficients of the kernel (n, m), or the matrices M themselves, and what the factorisation showed."""
+    """The matrices M of all outputs, and what the factorisation showed of the kernel."""
 
-    matrices: Array
+    matrices: Array  # (m, q, q)
     rank: int
-    smallest: float
-    note: str
+    smallest: float  # eigenvalue of the kernel
+    fallback: str  # why eigenvectors were used; empty for Cholesky
 
 
 def solve_direct(task: MemoryTask) -> MemoryFit:
-    """Memorise with one factorisation of the kernel.
-
-    Returns the units of the least-norm solution; ``notes["fallback"]`` tells when the kernel was singular.
-    """
-    n = len(task.Z)
-    solution = _solve_by_cholesky(task) if n <= task.capacity else None
+    """Memorise with one factorisation of the kernel; ``fallback`` tells when it was singular."""
+    solution = _solve_by_cholesky(task) if len(task.Z) <= task.capacity else None
     if solution is None:
         solution = _solve_by_eigenvectors(task)
     curve = ((0, _loss(task, np.zeros_like(solution.matrices))), (1, _loss(task, solution.matrices)))
     W, A = signed_units(solution.matrices)
-    facts = {"rank": float(solution.rank), "smallest_eigenvalue": solution.smallest}
-    return MemoryFit(W, A, curve, facts, {"fallback": solution.note} if solution.note else {})
+    spectrum = (solution.rank, solution.smallest)
+    return MemoryFit(W, A, curve, spectrum=spectrum, fallback=solution.fallback)
 
 
 def solve_ridge(
@@ -73,22 +70,17 @@ def solve_ridge(
 ) -> MemoryFit:
     """Fit with a penalty on the norm of M, chosen on rows held out.
 
-    `penalty`: added to the diagonal of the kernel, as a multiple of its mean diagonal; "validate" tries a grid.
-    `validation_fraction`: share of the rows held out to choose it; all rows are used afterwards. Returns the units;
-    ``notes["penalty"]`` is the penalty used.
+    `penalty` is added to the diagonal of the kernel, as a multiple of its mean diagonal; "validate" tries a grid of
+    them on a `validation_fraction` of the rows, and then uses all rows. The notes have the ``penalty`` used.
     """
-    if isinstance(penalty, str) and penalty != "validate":
-        raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
-    if not 0 < validation_fraction < 1:
-        raise BadInputError(f"validation_fraction={validation_fraction}; expected a number between 0 and 1")
+    _check_penalty(penalty, validation_fraction, len(task.Z))
+    task.check()
     K = form_kernel(task.Z)
     notes: dict[str, object] = {}
     if isinstance(penalty, str):
-        penalty, errors = _choose_penalty(task, K, validation_fraction)
-        notes["validation_errors"] = errors
-    elif not penalty >= 0:
-        raise BadInputError(f"penalty={penalty}; expected zero or more")
+        penalty, notes["validation_errors"] = _choose_penalty(task, K, validation_fraction)
     K[np.diag_indices(len(K))] += penalty * _mean_diagonal(K)
+    task.check()
     try:
         factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError as error:
@@ -99,7 +91,20 @@ def solve_ridge(
     matrices = _matrices_of(task.Z, coefficients)
     W, A = signed_units(matrices)
     curve = ((0, _loss(task, np.zeros_like(matrices))), (1, _loss(task, matrices)))
-    return MemoryFit(W, A, curve, {}, notes | {"penalty": penalty})
+    return MemoryFit(W, A, curve, notes=notes | {"penalty": penalty})
+
+
+def _check_penalty(penalty: float | str, validation_fraction: float, n: int) -> None:
+    """Refuse a penalty that is none, and rows that cannot be split to choose one."""
+    if isinstance(penalty, str) and penalty != "validate":
+        raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
+    if not 0 < validation_fraction < 1:
+        raise BadInputError(f"validation_fraction={validation_fraction}; expected a number between 0 and 1")
+    if isinstance(penalty, str):
+        if n < 2:
+            raise BadInputError(f"{n} row(s) cannot be split to choose a penalty; give penalty=...")
+    elif not penalty >= 0:
+        raise BadInputError(f"penalty={penalty}; expected zero or more")
 
 
 def form_kernel(Z: Array, other: Array | None = None) -> Array:
@@ -116,7 +121,7 @@ def form_kernel(Z: Array, other: Array | None = None) -> Array:
 def monomials(Z: Array) -> Array:
     """Return the products z_a z_b, off the diagonal times √2, whose inner products are the kernel.
 
-    Shapes: Z (n, q), result (n, q(q+1).
+    Shapes: Z (n, q), result (n, q(q+1)/2).
     """
     rows, columns = np.triu_indices(Z.shape[1])
     require_memory((len(Z), len(rows)), "the monomials", remedy="Use fewer columns.")
@@ -124,11 +129,13 @@ def monomials(Z: Array) -> Array:
 
 
 def _solve_by_cholesky(task: MemoryTask) -> _Solution | None:
-    """Solve Kα = y; None if K is singular to rounding, or the labels are not reached."""
+    """Solve Kα = y with one step of refinement; None if K is singular up to rounding."""
     n = len(task.Z)
+    task.check()
     K = form_kernel(task.Z)
     largest = float(np.abs(K).sum(axis=1).max())  # a bound of the largest eigenvalue (Gershgorin)
     task.progress(f"factorising a kernel of {n:,} rows", float("nan"))
+    task.check()
     try:
         factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
@@ -159,6 +166,7 @@ def _smallest_eigenvalue(factor: tuple[Array, bool], n: int, rng: np.random.Gene
 def _solve_by_eigenvectors(task: MemoryTask) -> _Solution:
     """Return the least-squares solution of least norm from the smaller Gram matrix."""
     n, q = task.Z.shape
+    task.check()
     if n <= task.capacity:
         task.progress(f"the kernel is singular: its {n:,} eigenvectors", float("nan"))
         invert, rank, smallest = _pseudo_inverse(form_kernel(task.Z))
@@ -221,8 +229,6 @@ def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float,
     n = len(K)
     order = task.rng.permutation(n)
     n_held = min(max(1, round(fraction * n)), n - 1)
-    if n_held < 1:
-        raise BadInputError(f"{n} row(s) cannot be split to choose a penalty; give penalty=...")
     held, used = order[:n_held], order[n_held:]
     values, vectors = linalg.eigh(K[np.ix_(used, used)])
     rotated, cross = vectors.T @ task.Y[used], K[np.ix_(held, used)] @ vectors

@@ -1,10 +1,10 @@
 """Memorise by L-BFGS on the weights.
 
-Problem     The loss of `memorize_weights`, all rows at once.
-Idea        A quasi-Newton method from a Gaussian start; a small start prefers matrices M of low rank.
-Guarantee   None; judged by the loss. Kind: heuristic.
-Notation    As in `memorize_weights`.
-Departures  [GWZ20]_ does not use it; it is a rival.
+Problem     Minimise the loss of `planted.memorization._weights` with all rows at once.
+Idea        Run a quasi-Newton method from a Gaussian start. A start with small weights prefers matrices M of low rank.
+Guarantee   None; the result is judged by its loss. Kind: heuristic.
+Notation    As in `planted.memorization._weights`.
+Departures  [GWZ20]_ does not use L-BFGS; it is here for comparison.
 Cost        2nq² + 2kq² flops per step.
 References  [GWZ20]_
 """
@@ -15,8 +15,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from planted._typing import Array
-from planted.memorization._cg import merge_curves
-from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
 from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
@@ -28,7 +27,7 @@ def solve_lbfgs(
 ) -> MemoryFit:
     """Memorise by L-BFGS on the weights.
 
-    `scale`: the start has entries of this standard deviation over √width; a small one prefers low rank.
+    The start has entries of standard deviation `scale` over √width; a small one prefers low rank.
     """
     if not scale > 0:
         raise BadInputError(
@@ -42,7 +41,7 @@ def solve_lbfgs(
         weights.append(W)
         curves.append(losses)
     W, A = stack_outputs(weights, a)
-    return MemoryFit(W, A, merge_curves(curves), {"width": float(len(a))})
+    return MemoryFit(W, A, merge_curves(curves), width=len(a))
 
 
 def _minimise_lbfgs(

@@ -1,17 +1,17 @@
-"""Memorise with as few units as possible, one added at a time from nothing.
+"""Memorise with as few units as possible, adding one unit at a time.
 
-Problem     Many matrices M satisfy x'Mx = y. The one of least norm is dense and predicts badly where the truth is a
-            small network; the one of lowest rank is that small network.
-Idea        Gradient descent from a vanishing start learns one direction after another: it stays near a critical
-            point of rank r until the most negative curvature, an extreme eigenvector of (1/n) Σ δ_j x_j x_j' (Lemma
-            3 of [GWZ20]_), has grown, and then settles at rank r + 1. This file takes the limit: add the extreme
-            eigenvector as a unit, fit all units by Levenberg-Marquardt steps, repeat until the labels are memorised
-            or, with rows held out, until those are predicted no better.
+Problem     Many matrices M satisfy x'Mx = y. The one of least norm is dense and predicts badly where a small network made
+            the labels; the one of lowest rank is that small network.
+Idea        Gradient descent from very small weights learns one direction after another: it stays near a critical point
+            of rank r until the most negative curvature, along an extreme eigenvector of (1/n) Σ δ_j x_j x_j' (Lemma 3 of
+            [GWZ20]_), has grown, and then settles at rank r + 1. This module takes the limit. It adds the extreme
+            eigenvector as a unit, fits all units by Levenberg-Marquardt steps, and repeats until the labels are memorised
+            or, where rows are held out, until these are predicted no better.
 Guarantee   None in general; with n well above rank × q and a low-rank truth the fit is exact. Kind: heuristic.
-Notation    U = units (r × q), a = signs, J = derivative of the outputs, ρ = residual;  step: (J'J + μ diag) s =
-            J'ρ.
-Departures  The limit of a small start replaces the small start itself: rank-3 teacher, d = 60, n = 1,500: relative test
-            error 1e-30, against 3e-4 for L-BFGS from weights of scale 0.01 (2026-11-15).
+Notation    U = units (r × q), a = signs, J = derivative of the outputs, ρ = residual;  a step s solves
+            (J'J + μI) s = J'ρ.
+Departures  The limit of a small start replaces the small start itself. For a rank-3 teacher with d = 60 and n = 1,500 the
+            relative test error is 1e-30, against 3e-4 for L-BFGS from weights of scale 0.01 (2026-11-15).
 Cost        O(n (rq)² + (rq)³) per step, some tens of steps per rank.
 References  [GWZ20]_
 """
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from planted._clock import check_time
 from planted._typing import Array
-from planted.memorization._cg import merge_curves
-from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
 from planted.memorization._theory import curvature_matrix
 from planted.outcomes import BadInputError
 
@@ -54,65 +54,71 @@ def solve_low_rank(
 ) -> MemoryFit:
     """Memorise with the fewest units, or predict best with few.
 
-    `rank`: number of units per output; "auto" adds units until the labels are memorised, or until rows held out are
-    predicted no better. `validation_fraction`: share of rows held out to choose the rank; 0 holds none out. Returns
-    the units; ``notes["ranks"]`` has their number for each output.
+    `rank` is the number of units per output; "auto" adds units until the labels are memorised or, with a
+    `validation_fraction` of the rows held out, until these are predicted no better. The notes have the ``ranks`` of
+    all outputs.
     """
     if not 0 <= validation_fraction < 1:
         raise BadInputError(f"validation_fraction={validation_fraction}; expected a number from 0 to below 1")
     if rank != "auto" and (isinstance(rank, str) or rank < 1):
         raise BadInputError(f"rank={rank!r}; expected 'auto' or a number of at least 1")
-    units, curves, ranks = [], [], []
+    units, curves = [], []
     for y in task.Y.T:
-        wanted = (
-            _choose_rank(task, y, validation_fraction) if validation_fraction and rank == "auto" else rank
-        )
-        found, losses = _grow(task, task.Z, y, wanted)
-        units.append(found)
+        wanted, on_part = rank, _nothing(y, task.Z.shape[1])
+        if validation_fraction and rank == "auto":
+            on_part = _fit_to_part(task, y, validation_fraction)
+            wanted = max(len(on_part.a), 1)
+        found, losses = _grow(task, y, wanted)
+        if task.interruptions and len(on_part.a) > len(found.a):
+            found = on_part  # stopped before the fit to all rows had as many units
+        units.append(found if len(found.a) else _Units(np.zeros((1, task.Z.shape[1])), np.ones(1), found.loss))
         curves.append(losses)
-        ranks.append(len(found.a))
     W = np.vstack([found.U for found in units])
     A = linalg.block_diag(*[found.a[None] for found in units])
-    return MemoryFit(W, A, merge_curves(curves), {}, {"ranks": ranks})
+    return MemoryFit(W, A, merge_curves(curves), notes={"ranks": [len(found.a) for found in units]})
 
 
-def _choose_rank(task: MemoryTask, y: Array, fraction: float) -> int:
-    """Return the rank that predicts rows held out best; growth ends when it stops helping."""
+def _fit_to_part(task: MemoryTask, y: Array, fraction: float) -> _Units:
+    """Fit to a part of the rows and return the units that predict the rest best; growth ends when it stops helping."""
     order = task.rng.permutation(len(y))
     n_held = min(max(1, round(fraction * len(y))), len(y) - 1)
     held, used = order[:n_held], order[n_held:]
     units = _nothing(y[used], task.Z.shape[1])
-    best, best_squares = 0, y[held] ** 2
-    while len(units.a) < best + PATIENCE and _can_grow(units):
-        units = _add_unit(task.Z[used], y[used], units, task.tol)
-        squares = (_predict(task.Z[held], units) - y[held]) ** 2
-        gain = best_squares - squares
-        if gain.mean() > gain.std() / np.sqrt(n_held):  # by more than its standard error
-            best, best_squares = len(units.a), squares
-        if units.loss <= task.tol:
-            break
-    return max(best, 1)
+    best, best_squares = units, y[held] ** 2
+    with task.stoppable():
+        while len(units.a) < len(best.a) + PATIENCE and _can_grow(units):
+            task.check()
+            units = _add_unit(task.Z[used], y[used], units, task.tol)
+            squares = (_predict(task.Z[held], units) - y[held]) ** 2
+            gain = best_squares - squares
+            if gain.mean() > gain.std() / np.sqrt(n_held):  # by more than its standard error
+                best, best_squares = units, squares
+            if units.loss <= task.tol:
+                break
+    return best
 
 
-def _grow(task: MemoryTask, Z: Array, y: Array, rank: int | str) -> tuple[_Units, list[float]]:
+def _grow(task: MemoryTask, y: Array, rank: int | str) -> tuple[_Units, list[float]]:
     """Add units until the rank is reached, or the labels are memorised, or the system is too large."""
-    units = _nothing(y, Z.shape[1])
+    units = _nothing(y, task.Z.shape[1])
     losses = [units.loss]
     goal = task.tol / task.Y.shape[1]
     with task.stoppable():
         while units.loss > goal and _can_grow(units) and (rank == "auto" or len(units.a) < int(rank)):
             task.check()
-            units = _add_unit(Z, y, units, goal)
+            units = _add_unit(task.Z, y, units, goal)
             losses.append(units.loss)
             task.progress(f"rank {len(units.a)}, loss {units.loss:.1e}", float("nan"))
-    return (units if len(units.a) else _Units(np.zeros((1, Z.shape[1])), np.ones(1), units.loss)), losses
+    return units, losses
 
 
 def _nothing(y: Array, q: int) -> _Units:
+    """Return no units, with the loss of predicting zero."""
     return _Units(np.zeros((0, q)), np.zeros(0), float(y @ y) / (4 * len(y)))
 
 
 def _can_grow(units: _Units) -> bool:
+    """Return whether one unit more is possible, by the rank of M and by the size of the system."""
     r, q = units.U.shape
     return bool(r < q and (r + 1) * q <= LARGEST_SYSTEM)
 
@@ -135,11 +141,12 @@ def _add_unit(Z: Array, y: Array, units: _Units, goal: float) -> _Units:
 
 
 def _fit(Z: Array, y: Array, U: Array, a: Array, goal: float) -> _Units:
-    """Levenberg-Marquardt steps on all units."""
+    """Fit all units by Levenberg-Marquardt steps."""
     residual = _predict(Z, _Units(U, a, 0.0)) - y
     loss, damping, slow_steps = float(residual @ residual), 1e-3, 0
     floor = 4 * len(y) * min(goal, 1e-28)
     for _ in range(STEPS_PER_RANK):
+        check_time()
         normal, gradient = _normal_equations(Z, residual, U, a)
         scale = damping * float(np.trace(normal)) / len(normal)
         try:
@@ -175,4 +182,5 @@ def _normal_equations(Z: Array, residual: Array, U: Array, a: Array) -> tuple[Ar
 
 
 def _predict(Z: Array, units: _Units) -> Array:
+    """Return the outputs of the units."""
     return np.asarray((Z @ units.U.T) ** 2 @ units.a)

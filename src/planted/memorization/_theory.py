@@ -1,23 +1,26 @@
 """The numbers of the theorems on memorising, computed for the data at hand.
 
-Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs. What do these
-            conditions amount to on given data, and what does the landscape look like where a solver ended?
-Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the
-            loss is at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)|
-            with M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Lemma 13 bounds σ_min for random features
-            of perturbed inputs from below.
-Guarantee   These are the paper's own statements with its own constants; O(1) factors it does not give are set to 1
-            and said so.
-Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K.
-            All in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
-Departures  The bound of Lemma 13 is used with its probability's hidden factor set to 1.
+Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs. How far are these
+            conditions met by given data, and what does the landscape look like where a solver ended?
+Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the loss is
+            at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)| with
+            M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Lemma 13 bounds σ_min for random features of
+            perturbed inputs from below.
+Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set to 1,
+            and the docstring of the function says so.
+Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K. All in
+            the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
+Departures  The bound of Lemma 13 is used with the hidden factor of its probability set to 1.
 Cost        One Hessian product is one kernel product, 2nq² flops; Lanczos needs some tens of them.
 References  [GWZ20]_
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from math import comb, factorial
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
@@ -27,6 +30,7 @@ from planted.memorization._task import quadratic_forms, weighted_gram
 
 __all__ = [
     "curvature_matrix",
+    "extreme_eigenvalue",
     "hessian_product",
     "landscape_bound",
     "smallest_hessian_eigenvalue",
@@ -37,8 +41,8 @@ __all__ = [
 def curvature_matrix(Z: Array, residual: Array) -> Array:
     """Return M = (1/n) Σ δ_j z_j z_j' of Lemmas 3 and 4.
 
-    The result: the matrix; its spectral norm is minus the smallest Hessian eigenvalue for 2q+2 or more units. Shapes:
-    Z (n, q), residual (n,), result (q, q).
+    With 2q+2 or more units its spectral norm is minus the smallest Hessian eigenvalue. Shapes: Z (n, q),
+    residual (n,), result (q, q).
     """
     return weighted_gram(Z, residual / len(Z))
 
@@ -49,9 +53,9 @@ def landscape_bound(n: int, d: int, *, curvature: float, sigma: float) -> float:
 
 
 def hessian_product(Z: Array, curvature: Array, *, W: Array, a: Array, direction: Array) -> Array:
-    """Return the Hessian of the loss at W times a direction.
+    """Return the Hessian of the loss at W times a direction V.
 
-    The result: ``a ∘ (V M_δ) + 2 a ∘ (W M_g)`` with g_j = z_j'(W'diag(a)V)z_j (appendix C). Shapes: Z (n, q),
+    This is ``a ∘ (V M_δ) + 2 a ∘ (W M_g)`` with g_j = z_j'(W'diag(a)V)z_j (appendix C). Shapes: Z (n, q),
     curvature (q, q), W (k, q), a (k,), direction (k, q), result (k, q).
     """
     mixed = W.T @ (a[:, None] * direction)
@@ -60,32 +64,58 @@ def hessian_product(Z: Array, curvature: Array, *, W: Array, a: Array, direction
 
 
 def smallest_hessian_eigenvalue(
-    Z: Array, y: Array, *, W: Array, a: Array, start: Array, max_restarts: int = 20
+    Z: Array,
+    y: Array,
+    *,
+    W: Array,
+    a: Array,
+    start: Array,
+    max_restarts: int = 20,
+    rng: np.random.Generator | None = None,
 ) -> float:
-    """Return the smallest Hessian eigenvalue by Lanczos iterations.
+    """Return the smallest Hessian eigenvalue by Lanczos iterations, or NaN if they do not converge.
 
-    `start`: first direction. Near a memorising network the eigenvalue is tiny beside the largest one, and only a
-    start that lives on zero units, which the Hessian maps to themselves, finds it. Shapes: Z (n, q), y (n,), W (k,
-    q), a (k,), start (k, q).
+    Near a memorising network the eigenvalue is tiny beside the largest one, and only a `start` that lives on zero
+    units, which the Hessian maps to themselves, finds it. Shapes: Z (n, q), y (n,), W (k, q), a (k,), start (k, q).
     """
     curvature = curvature_matrix(Z, quadratic_forms(Z, W.T @ (a[:, None] * W)) - y)
 
     def multiply(v: Array) -> Array:
         return hessian_product(Z, curvature, W=W, a=a, direction=v.reshape(W.shape)).ravel()
 
-    operator = LinearOperator((W.size, W.size), matvec=multiply, dtype=float)
     settings = {"ncv": min(W.size, 40), "maxiter": max_restarts, "tol": 1e-8}
     try:
-        (value,) = eigsh(operator, k=1, which="SA", v0=start.ravel(), return_eigenvectors=False, **settings)
+        return extreme_eigenvalue(multiply, start.ravel(), which="SA", rng=rng, **settings)
     except ArpackError:
         return float("nan")
+
+
+def extreme_eigenvalue(
+    multiply: Callable[[Array], Array],
+    start: Array,
+    *,
+    which: str,
+    rng: np.random.Generator | None,
+    **settings: Any,
+) -> float:
+    """Return the largest (`which` "LA") or smallest ("SA") eigenvalue of a symmetric operator.
+
+    The iterations are those of ARPACK. Where they find an invariant subspace they go on in a random direction, which
+    SciPy draws from `rng` since version 1.17 and from a fixed seed before.
+    """
+    operator = LinearOperator((start.size, start.size), matvec=multiply, dtype=float)
+    if "rng" in signature(eigsh).parameters:
+        settings["rng"] = rng
+    (value,) = eigsh(operator, k=1, which=which, v0=start, return_eigenvectors=False, **settings)
     return float(value)
 
 
 def smoothed_singular_value_bound(
     n: int, d: int, *, n_random: int, power: int, variance: float, delta: float = 0.1
 ) -> float:
-    """Return Lemma 13's lower bound on σ_min([z⊗z]) for features of perturbed inputs.
+    """Return Lemma 13's lower bound on σ_min([z⊗z]) for features of perturbed inputs, or 0 where it says nothing.
+
+    The factor that the paper hides in the probability is set to 1.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""The weights as unknowns: loss, gradient, signs and widths, shared by the solvers that train.
+"""Loss, gradient, signs and widths, for the solvers that train the weights.
 
-Problem     f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units and -1
-            for the rest.
-Idea        With δ = output - label the gradient is diag(a) W (1/n) Σ δ_j x_j x_j'; outputs with several columns have
-            units of their own.
-Notation    paper: r units, W is d × r;  here: k units, W is k × q, Z holds the rows.
+Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units
+            and a_i = -1 for the rest.
+Idea        With δ = output - label the gradient is diag(a) W (1/n) Σ δ_j x_j x_j'. Each output has units of its own, so
+            that several outputs are trained one after the other.
+Notation    paper: r units, W is d × r;  here: k units, W is k × q, and Z holds the rows.
 Cost        2nq² + 2kq² flops per gradient.
 References  [GWZ20]_
 """
@@ -21,9 +21,9 @@ __all__ = ["check_width", "half_signs", "loss_and_gradient", "stack_outputs"]
 
 
 def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
-    """Return f(W) and its gradient.
+    """Return f(W) = 1/(4n) Σ δ² and its gradient diag(a) W (1/n) Σ δ_j z_j z_j'.
 
-    Returns loss: 1/(4n) Σ δ²; gradient: diag(a) W (1/n) Σ δ_j z_j z_j'. Shapes: Z (n, q), y (n,), W (k, q), a (k,).
+    Shapes: Z (n, q), y (n,), W (k, q), a (k,).
     """
     residual = quadratic_forms(Z, W.T @ (a[:, None] * W)) - y
     gradient = a[:, None] * (W @ weighted_gram(Z, residual / len(Z)))
@@ -48,8 +48,8 @@ def half_signs(width: int) -> Array:
 
 
 def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
-    """Put the units of several outputs side by side.
+    """Put the units of several outputs below one another in W, and their signs into A.
 
-    Returns W: all units; A: signs, 0 where a unit belongs to another output. Shapes: weights (k, q), a (k,).
+    A is 0 where a unit belongs to another output. Shapes: each of weights (k, q), a (k,), W (mk, q), A (m, mk).
     """
     return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)

@@ -224,7 +224,7 @@ def _best_so_far(run: MethodRun, answers: list[Recovery]) -> Recovery | None:
 
 def _stopped_early(run: MethodRun, answers: list[Recovery], reason: str) -> Recovery:
     """Return what there is when time is up or the user has had enough."""
-    run.trace.append({"method": "auto", "outcome": "stopped", "detail": reason})
+    run.trace.append({"method": "auto", "outcome": Outcome.STOPPED_EARLY.name, "detail": reason})
     with without_deadline():
         best = _best_so_far(run, answers)
     if best is None:

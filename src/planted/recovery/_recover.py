@@ -7,7 +7,7 @@ from typing import Any
 
 from planted._clock import time_budget
 from planted._typing import Progress, Seed
-from planted._validation import check_choice, check_n_hidden
+from planted._validation import check_n_hidden
 from planted.fitting._problem import Preparation
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
@@ -77,7 +77,8 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
-    check_choice("missing_labels", missing_labels, ("refuse", "mask"))
+    if missing_labels not in ("refuse", "mask"):
+        raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     name = parse_activation(activation).name
     blocks, notices = _rows_of(X, Y, missing_labels)
     require_room(blocks, k)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from planted.diagnostics import augmented_matrix
-from planted.methods.symmetric_inputs import recover_symmetric_inputs
 from planted.networks import TwoLayerNetwork, gklw_error
+from planted.recovery import recover
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
-from planted.rows import RowBlocks
 from planted.simulate import (
     Conditioned,
     Dataset,
@@ -246,9 +245,11 @@ def _world(case: Row, seed: int) -> tuple[Dataset, Dataset]:
 
 
 def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwork | None:
-    return recover_symmetric_inputs(
-        RowBlocks.from_arrays(data.X, data.Y),
+    return recover(
+        data.X,
+        data.Y,
         case["size"],
+        method="symmetric-inputs",
         variant=variant,
         noise="present" if case.get("noise") else ("auto" if variant == "efficient" else "none"),
         random_state=SOLVER_SEED + seed,

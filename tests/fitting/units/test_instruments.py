@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from planted import simulate
-from planted._clock import OutOfTime, time_budget
+from planted._clock import StopRequested, time_budget
 from planted.fitting.units import _instruments
 from planted.fitting.units._null_units import complementarity_features
 
@@ -73,5 +73,5 @@ def test_start_points_at_the_units(planted_data):
 def test_start_looks_at_the_clock(planted_data):
     X, Y = planted_data.X, planted_data.Y
     stage = _instruments.first_stage(X, Y, np.random.default_rng(0))
-    with time_budget(0.0), pytest.raises(OutOfTime):
+    with time_budget(0.0), pytest.raises(StopRequested):
         _instruments.instrumental_start(X, Y, 3, stage=stage, rng=np.random.default_rng(1))

@@ -11,6 +11,7 @@ from scipy import stats
 import planted
 from planted import TwoLayerNetwork, simulate
 from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
+from planted.methods import hermite
 from planted.methods.hermite._bound import bound_error, unseen_error
 from planted.methods.hermite._matching import _normal_equations, match_moments, misfit
 from planted.methods.hermite._regression import _solve_in_ball, approximate_function, consolidate
@@ -282,7 +283,7 @@ def test_interrupted_work_returns_what_the_moments_show(
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("planted.methods.hermite.attempt_from", interrupt)
+    monkeypatch.setattr(hermite, "attempt_from", interrupt)
     data = simulate.dataset(
         20_000, n_features=4, n_hidden=k, bias=(-1, 1), outputs="magnitudes", random_state=25
     )

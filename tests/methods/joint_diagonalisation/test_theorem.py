@@ -7,12 +7,12 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.methods.joint_diagonalisation import (
+from planted.fitting.units._hermite_directions import (
     _contracted,
     directions_of_matrices,
     hermite_directions,
-    vanishing_coefficient,
 )
+from planted.methods.joint_diagonalisation import vanishing_coefficient
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import BadInputError, DataWarning, Guarantee, Outcome
 from planted.simulate import dataset

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from planted.fitting.objectives._descent import random_rows
-from planted.fitting.objectives._hermite import hermite_polynomials, quadrature_nodes, scalar_activation
-from planted.fitting.objectives._low_degree import fit_low_degree
-from planted.fitting.objectives._objectives import (
+from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes, scalar_activation
+from planted.methods.landscape._descent import random_rows
+from planted.methods.landscape._low_degree import fit_low_degree
+from planted.methods.landscape._targets import sample_target
+from planted.methods.landscape.objectives import (
     OBJECTIVES,
     ConstrainedDesign,
     hermite_coefficients,
@@ -19,7 +20,6 @@ from planted.fitting.objectives._objectives import (
     sample_objective,
     theorem_weights,
 )
-from planted.fitting.objectives._targets import sample_target
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

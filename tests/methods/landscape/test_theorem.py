@@ -8,9 +8,9 @@ import pytest
 import planted
 from planted import TwoLayerNetwork, simulate
 from planted.diagnostics import classify_point
-from planted.fitting.objectives._descent import descend, random_rows
-from planted.fitting.objectives._objectives import population_objective, sample_objective
+from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import invert_rows, read_outputs
+from planted.methods.landscape.objectives import population_objective, sample_objective
 from planted.outcomes import Outcome
 from planted.reproduce._landscape_theorem import theorem_study
 from planted.reproduce._study import StudyOptions

@@ -84,7 +84,8 @@ def is_releasable(findings: list[Finding], *, strict: bool) -> bool:
 def version_of(root: Path) -> str:
     """Return the version, from its one place."""
     text = (root / "src" / "planted" / "_version.py").read_text(encoding="utf-8")
-    return re.findall(r'^__version__ = "(.+)"$', text, flags=re.MULTILINE)[0]
+    (version,) = re.findall(r'^__version__ = "(.+)"$', text, flags=re.MULTILINE)
+    return str(version)
 
 
 def changelog_sections(root: Path) -> list[tuple[str, str, str]]:

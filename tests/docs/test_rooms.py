@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,16 @@ def test_no_folder_is_crowded(house: ModuleType) -> None:
 
 def test_methods_do_not_import_one_another(house: ModuleType) -> None:
     assert house.imports_between_methods() == []
+
+
+def test_an_import_of_another_method_is_seen(house: ModuleType) -> None:
+    graph = grimp.ImportGraph()
+    for name in ("a", "a._own", "b", "b.printed"):
+        graph.add_module(f"planted.methods.{name}")
+    graph.add_import(importer="planted.methods.a._own", imported="planted.methods.a")
+    assert house.imports_between_methods(graph) == []
+    graph.add_import(importer="planted.methods.a._own", imported="planted.methods.b.printed")
+    assert house.imports_between_methods(graph) == ["planted.methods.a._own -> planted.methods.b.printed"]
 
 
 def test_evidence_is_asked_for_by_key(house: ModuleType) -> None:
@@ -132,7 +143,10 @@ def test_folders_are_counted_apart(house: ModuleType, tmp_path: Path) -> None:
 
 
 def test_a_trace_tells_functions_from_imports(house: ModuleType) -> None:
-    script = "from planted._clock import check_time, time_budget\nwith time_budget(60.0):\n    check_time()\nraise SystemExit(3)\n"
+    script = (
+        "from planted._clock import check_time, time_budget\n"
+        "with time_budget(60.0):\n    check_time()\nraise SystemExit(3)\n"
+    )
     run = house.trace(script)
     assert run.exit_code == 3
     assert run.entered == (("planted._clock", "time_budget"),)

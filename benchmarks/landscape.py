@@ -19,13 +19,13 @@ from scipy.optimize import linear_sum_assignment
 
 import planted
 from planted import simulate
-from planted.fitting.objectives._descent import descend, random_rows
-from planted.fitting.objectives._objectives import (
+from planted.methods.landscape._descent import descend, random_rows
+from planted.methods.landscape._read import invert_rows
+from planted.methods.landscape.objectives import (
     hermite_coefficients,
     population_objective,
     sample_objective,
 )
-from planted.methods.landscape._read import invert_rows
 from planted.rows import RowBlocks
 
 HIT, EXACT = 1e-3, 1e-12

@@ -11,12 +11,12 @@ from planted.certificates._certificate import (
     certify_noiseless,
     certify_noisy,
     check_rows_against,
-    degrees_of_freedom,
 )
 from planted.certificates._lack_of_fit import lack_of_fit
 from planted.certificates._residual_sums import residual_sums
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
+from planted.fitting._standard_errors import degrees_of_freedom
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Unavailable

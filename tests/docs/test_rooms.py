@@ -44,6 +44,7 @@ def test_methods_do_not_import_one_another(house: ModuleType) -> None:
 
 def test_an_import_of_another_method_is_seen(house: ModuleType) -> None:
     graph = grimp.ImportGraph()
+    graph.add_module("planted.methods")
     for name in ("a", "a._own", "b", "b.printed"):
         graph.add_module(f"planted.methods.{name}")
     graph.add_import(importer="planted.methods.a._own", imported="planted.methods.a")

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import planted
-from planted.fitting._problem import Scaling, prepare_problem
+from planted.fitting._problem import Preparation, Scaling, prepare_problem
+from planted.fitting._run import MethodRun
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
-from planted.results import Requirements
+from planted.results import Requirements, Verdict
 from planted.rows import RowBlocks
 from planted.simulate import dataset, teacher
 
@@ -127,7 +128,12 @@ def test_a_fresh_seed_is_recorded_and_makes_the_result_again():
     np.testing.assert_array_equal(again.X, first.X)
     assert again.rng.random() == first.rng.random()
     card = Requirements("name", "", "any", "", ("relu",), True, "none", "", planted.Guarantee.NONE, "key")
-    record = first.provenance(card, {"option": 1})
+    data_again = Preparation(blocks, random_state=first.seed)
+    run = MethodRun(card, data_again, 3, {"option": 1}, planted.recover)
+    assert run.problem.seed == first.seed
+    answer = run.finish(None, Verdict.refusal(planted.Outcome.ASSUMPTION_FAILED, "no reason"))
+    record = answer.provenance
+    assert record.parameters == {"n_hidden": 3, "option": 1}
     assert (record.algorithm, record.reference, record.seed) == ("name", "key", first.seed)
     assert record.shape == (90, 4, 3)
 

@@ -25,7 +25,6 @@ from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import (
     RowChecks,
     check_rows_against,
-    degrees_of_freedom,
 )
 from planted.results import Verdict
 
@@ -36,5 +35,4 @@ __all__ = [
     "certify_noiseless",
     "certify_noisy",
     "check_rows_against",
-    "degrees_of_freedom",
 ]

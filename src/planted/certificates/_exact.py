@@ -12,7 +12,6 @@ from planted.certificates._parts import (
     RowChecks,
     both_sides,
     check_rows_against,
-    degrees_of_freedom,
     first_failure,
     model_uncertainty,
     named_failure,
@@ -20,7 +19,7 @@ from planted.certificates._parts import (
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
-from planted.fitting._standard_errors import Information, information
+from planted.fitting._standard_errors import Information, degrees_of_freedom, information
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome

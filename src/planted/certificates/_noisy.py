@@ -15,7 +15,6 @@ from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
     check_rows_against,
-    degrees_of_freedom,
     first_failure,
     model_uncertainty,
     named_failure,
@@ -26,7 +25,7 @@ from planted.certificates._split_units import SPLIT_NAME, split_unit_p_value
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
-from planted.fitting._standard_errors import Information, information
+from planted.fitting._standard_errors import Information, degrees_of_freedom, information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Verdict

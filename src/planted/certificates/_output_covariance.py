@@ -24,11 +24,11 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import certify_noisy, degrees_of_freedom
+from planted.certificates._certificate import certify_noisy
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting._standard_errors import information
+from planted.fitting._standard_errors import degrees_of_freedom, information
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty, Verdict

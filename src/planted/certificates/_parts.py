@@ -11,7 +11,7 @@ from planted._typing import Array, IntArray
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
-from planted.fitting._standard_errors import Information, information
+from planted.fitting._standard_errors import Information, degrees_of_freedom, information
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowBlocks, Sums, accumulate
@@ -21,7 +21,6 @@ __all__ = [
     "RowChecks",
     "both_sides",
     "check_rows_against",
-    "degrees_of_freedom",
     "first_failure",
     "model_uncertainty",
     "named_failure",
@@ -63,12 +62,6 @@ class _RowCheckSummand:
         t = self.network.preactivations(X)
         residual = Y - self.network.activation(t) @ self.network.A.T - self.network.c
         return RowChecks(float(np.abs(residual).max(initial=0.0)), (t > 0).sum(axis=0), len(X))
-
-
-def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:
-    """Return the number of unknowns of a network up to the scale of its units."""
-    known = (0 if offset else network.n_outputs) + (0 if biases else network.n_hidden)
-    return network.n_parameters - known
 
 
 def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:

@@ -21,10 +21,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.certificates._certificate import degrees_of_freedom
 from planted.fitting._problem import Problem, Scaling
 from planted.fitting._refine import Refinement, reduced_normal_matrix, refine
-from planted.fitting._standard_errors import hidden_changes, tangent_basis
+from planted.fitting._standard_errors import degrees_of_freedom, hidden_changes, tangent_basis
 from planted.moments import augment
 from planted.results import Unavailable, Uncertainty
 from planted.rows import RowBlocks, Sums, accumulate

@@ -31,6 +31,7 @@ from planted.networks import TwoLayerNetwork
 __all__ = [
     "HiddenChanges",
     "Information",
+    "degrees_of_freedom",
     "hidden_changes",
     "identity_scaling",
     "information",
@@ -181,3 +182,9 @@ def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> Hidde
 def identity_scaling(d: int, m: int) -> Scaling:
     """Return the scaling that changes nothing."""
     return Scaling(np.zeros(d), np.ones(d), np.zeros(m), 1.0)
+
+
+def degrees_of_freedom(network: TwoLayerNetwork, *, offset: bool, biases: bool = True) -> int:
+    """Return the number of unknowns of a network up to the scale of its units."""
+    known = (0 if offset else network.n_outputs) + (0 if biases else network.n_hidden)
+    return network.n_parameters - known

@@ -8,12 +8,11 @@ import numpy as np
 
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
-from planted.certificates._certificate import degrees_of_freedom
 from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._sandwich import bootstrap_errors, sandwich_errors
-from planted.fitting._standard_errors import information
+from planted.fitting._standard_errors import degrees_of_freedom, information
 from planted.networks import TwoLayerNetwork
 from planted.recovery._blocks import blocks_of
 from planted.results import Unavailable, Uncertainty

@@ -36,7 +36,7 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates._certificate import RESIDUAL_TOL, degrees_of_freedom
+from planted.certificates._certificate import RESIDUAL_TOL
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.checks import Check
 from planted.fitting._masked_labels import fill_unlisted, label_counts, masked_conditioning
@@ -44,6 +44,7 @@ from planted.fitting._outlier_table import OutlierTable, find_outliers
 from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
 from planted.fitting._run import MethodRun
+from planted.fitting._standard_errors import degrees_of_freedom
 from planted.linalg.low_rank_sparse import (
     LowRankSparse,
     alternating_projections,

@@ -1,9 +1,9 @@
-"""Symmetric matrices as vectors keep inner products."""
+"""Symmetric matrices as vectors keep inner products; unit rows and their lengths give the rows back."""
 
 import numpy as np
 import pytest
 
-from planted.linalg import smat, svec, svec_outer
+from planted.linalg import smat, svec, svec_outer, unit_rows
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 40])
@@ -30,3 +30,21 @@ def test_hand_numbers():
     np.testing.assert_allclose(svec(np.array([[1.0, 2.0], [2.0, 3.0]])), [1.0, 2 * root, 3.0], rtol=1e-15)
     np.testing.assert_allclose(svec_outer(np.array([[2.0, -1.0]])), [[4.0, -2 * root, 1.0]], rtol=1e-15)
     np.testing.assert_allclose(smat(np.array([1.0, root, 3.0])), [[1.0, 1.0], [1.0, 3.0]], rtol=1e-15)
+
+
+def test_unit_rows_are_the_quotients_to_the_bit_and_zero_rows_stay_zero():
+    rows = np.random.default_rng(0).standard_normal((40, 7)) * 10.0 ** np.arange(-20, 20)[:, None]
+    unit, lengths = unit_rows(rows)
+    np.testing.assert_array_equal(unit, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    np.testing.assert_array_equal(lengths, np.linalg.norm(rows, axis=1))
+    # Columns are rows of the transpose, in whichever order they lie in memory.
+    np.testing.assert_array_equal(unit_rows(rows.T)[0].T, rows / np.linalg.norm(rows, axis=0))
+    rows[3] = 0.0
+    unit, lengths = unit_rows(rows)
+    assert not unit[3].any() and lengths[3] == 1.0
+    np.testing.assert_allclose(unit * lengths[:, None], rows, rtol=1e-15)
+
+
+def test_unit_rows_of_no_rows():
+    unit, lengths = unit_rows(np.zeros((0, 3)))
+    assert unit.shape == (0, 3) and lengths.shape == (0,)

@@ -7,7 +7,7 @@ from planted.linalg.jennrich import RankOneTerms, decompose_shared_terms
 from planted.linalg.joint_diagonalisation import JointDiagonalisation, diagonalise_by_congruence
 from planted.linalg.khatri_rao import khatri_rao_values
 from planted.linalg.null_space import NullSpace, column_space, null_space, numerical_rank
-from planted.linalg.products import smat, svec, svec_outer
+from planted.linalg.products import smat, svec, svec_outer, unit_rows
 from planted.linalg.relu_programs import fit_units_exactly, unit_in_subspace
 from planted.linalg.symmetric_cp import SymmetricCP, decompose_symmetric
 
@@ -35,4 +35,5 @@ __all__ = [
     "svec",
     "svec_outer",
     "unit_in_subspace",
+    "unit_rows",
 ]

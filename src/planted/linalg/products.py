@@ -1,8 +1,9 @@
-r"""Symmetric matrices as vectors.
+r"""Symmetric matrices as vectors, and rows of unit length.
 
 ``svec`` stacks the upper triangle of a symmetric matrix with off-diagonal entries times √2, so that inner products are
 kept: :math:`\langle S, T\rangle = \mathrm{svec}(S)^\top \mathrm{svec}(T)`. ``svec_outer`` builds ``svec(y y')`` for all
-rows of a matrix at once, the feature map of every quadratic method in the package.
+rows of a matrix at once, the feature map of every quadratic method in the package. ``unit_rows`` divides the rows of a
+matrix by their lengths and returns both, so that the scale can be moved elsewhere.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 
-__all__ = ["smat", "svec", "svec_outer"]
+__all__ = ["smat", "svec", "svec_outer", "unit_rows"]
 
 
 def svec(S: Array) -> Array:
-    """Vectorise symmetric matrices.
+    """Vectorise symmetric matrices: their upper triangles, off-diagonal entries times √2.
 
-    Returns their upper triangles, off-diagonal entries times √2. Shapes: S (..., k, k), result (..., k(k+1).
+    Shapes: S (..., k, k), result (..., k(k+1)/2).
 
     Examples
     --------
@@ -31,7 +32,7 @@ def svec(S: Array) -> Array:
 def smat(vector: Array) -> Array:
     """Invert `svec`.
 
-    Shapes: vector (..., k(k+1), result (..., k, k).
+    Shapes: vector (..., k(k+1)/2), result (..., k, k).
     """
     k = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
     rows, columns = _upper(k)
@@ -43,10 +44,27 @@ def smat(vector: Array) -> Array:
 def svec_outer(Y: Array) -> Array:
     """Return ``svec(y y')`` for every row y.
 
-    Shapes: Y (n, k), result (n, k(k+1).
+    Shapes: Y (n, k), result (n, k(k+1)/2).
     """
     rows, columns = _upper(Y.shape[1])
     return np.asarray(Y[:, rows] * Y[:, columns] * _weights(rows, columns))
+
+
+def unit_rows(rows: Array) -> tuple[Array, Array]:
+    """Divide every row by its Euclidean length; return the unit rows and the lengths.
+
+    A row of zeros stays zero, and 1 is returned as its length: ``unit * lengths[:, None]`` gives the rows back.
+    Shapes: rows (r, p), results (r, p) and (r,).
+
+    Examples
+    --------
+    >>> unit, lengths = unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> unit.tolist(), lengths.tolist()
+    ([[0.6, 0.8], [0.0, 0.0]], [5.0, 1.0])
+    """
+    norms = np.linalg.norm(rows, axis=1)
+    lengths = np.where(norms > 0, norms, 1.0)
+    return rows / lengths[:, None], lengths
 
 
 def _weights(rows: IntArray, columns: IntArray) -> Array:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from numpy.linalg import LinAlgError
+
 from planted._clock import StopRequested
 from planted.fitting._problem import Preparation, Problem
 from planted.networks import TwoLayerNetwork
@@ -132,6 +134,9 @@ class MethodRun:
             return recover(self, self.n_hidden, **options)
         except _Refused as refused:
             return refused.recovery
+        except LinAlgError as error:
+            text = f"A decomposition broke down: {error}."
+            return self.finish(None, Verdict.refusal(Outcome.SOLVER_FAILED, text))
         except StopRequested as stop:
             reason = f"Stopped: {stop}."
             return self.interrupted(reason) if self.on_stop is None else self.on_stop(reason)

@@ -1,12 +1,21 @@
-"""The front door: look at the data, choose a method, return one answer with its evidence."""
+"""The front door: look at the data, choose a method, return one answer with its evidence.
 
-from planted.recovery._cost import Cost, predict_cost
-from planted.recovery._diagnose import Diagnosis, MethodCheck, diagnose
-from planted.recovery._intervals import standard_errors
-from planted.recovery._outliers import outliers
-from planted.recovery._recover import recover
-from planted.recovery._registry import Method, find_method, methods
-from planted.recovery._summaries import recover_from_sums
+Names are loaded when they are first used: a recovery does not load what computes standard errors or lists outliers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planted.recovery._cost import Cost, predict_cost
+    from planted.recovery._diagnose import Diagnosis, MethodCheck, diagnose
+    from planted.recovery._intervals import standard_errors
+    from planted.recovery._outliers import outliers
+    from planted.recovery._recover import recover
+    from planted.recovery._registry import Method, find_method, methods
+    from planted.recovery._summaries import recover_from_sums
 
 __all__ = [
     "Cost",
@@ -22,3 +31,24 @@ __all__ = [
     "recover_from_sums",
     "standard_errors",
 ]
+
+_HOMES = {
+    "Cost": "_cost",
+    "Diagnosis": "_diagnose",
+    "Method": "_registry",
+    "MethodCheck": "_diagnose",
+    "diagnose": "_diagnose",
+    "find_method": "_registry",
+    "methods": "_registry",
+    "outliers": "_outliers",
+    "predict_cost": "_cost",
+    "recover": "_recover",
+    "recover_from_sums": "_summaries",
+    "standard_errors": "_intervals",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -224,9 +224,8 @@ def _best_so_far(run: MethodRun, answers: list[Recovery]) -> Recovery | None:
 
 def _stopped_early(run: MethodRun, answers: list[Recovery], reason: str) -> Recovery:
     """Return what there is when time is up or the user has had enough."""
+    text, tried = f"{reason} {_what_was_tried(run)}".strip(), _methods_tried(run)
     run.trace.append({"method": "auto", "outcome": Outcome.STOPPED_EARLY.name, "detail": reason})
     with without_deadline():
         best = _best_so_far(run, answers)
-    if best is None:
-        return run.interrupted(f"{reason} {_what_was_tried(run)}", None, _methods_tried(run))
-    return _with_trace(run, best)
+    return run.interrupted(text, None, tried) if best is None else _with_trace(run, best)

@@ -14,7 +14,6 @@ from planted.outcomes import BadInputError
 from planted.recovery._auto import AUTO, recover_automatically
 from planted.recovery._blocks import blocks_and_notices
 from planted.recovery._cost import require_room
-from planted.recovery._missing import masked_blocks, recover_despite_missing
 from planted.recovery._registry import Method, find_method, weighing_method
 from planted.results import Recovery
 from planted.rows import RowBlocks
@@ -86,6 +85,8 @@ def recover(
     data = Preparation(blocks, random_state=random_state, progress=progress)
     with time_budget(budget_seconds):
         if missing_labels == "mask":
+            from planted.recovery._missing import recover_despite_missing  # only who masks labels needs it
+
             masked = Method(chosen.requires, recover_despite_missing)
             answer = masked.run(data, k, method=chosen, activation=name, options=options)
         else:
@@ -99,6 +100,8 @@ def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str,
         return blocks_and_notices(X, Y)
     if isinstance(X, RowBlocks) and X.is_weighted:
         raise BadInputError("rows that carry weights cannot have missing labels; leave out one or the other")
+    from planted.recovery._missing import masked_blocks
+
     return masked_blocks(X, Y), ()
 
 

@@ -72,7 +72,7 @@ def test_a_time_budget_ends_in_a_record(seconds: float, options: dict[str, Any])
     begun = monotonic()
     found = identify(slow, 5, budget_seconds=seconds, random_state=0, **options)
     check_stopped(found)
-    assert "the time budget is used up" in found.detail and found.network is None
+    assert "out of time" in found.detail and found.network is None
     assert found.provenance.parameters["budget_seconds"] == seconds
     assert (len(calls) == 0) == (seconds == 0)
     # No batch begins after the deadline; a loaded machine may pause between the check and the call.
@@ -96,7 +96,7 @@ def test_a_stop_at_any_call_is_a_record_without_a_wrong_network() -> None:
     for calls in range(total):
         found = identify(stopping_after(calls), 5, random_state=0)
         check_stopped(found)
-        assert found.detail.startswith("Stopped because the operator left; ")
+        assert found.detail.startswith("Stopped: the operator left; ")
         if calls < total - 1:
             assert found.network is None and "No hyperplane is certain yet." in found.detail
     # Only the last call, which repeats the first questions, is missing: all fresh answers matched the prediction.
@@ -189,13 +189,13 @@ def test_compare_says_that_it_did_not_decide(seconds: float) -> None:
 
     answer = compare(slow, NET, 5, budget_seconds=seconds, random_state=0)
     assert not answer.is_equal and not answer.is_exact and answer.witness is None
-    assert answer.detail.startswith("Not decided: ") and "the time budget is used up" in answer.detail
+    assert answer.detail.startswith("Not decided, stopped") and "out of time" in answer.detail
     assert (answer.fraction, answer.confidence, answer.difference) == (1.0, 0.0, 0.0)
 
 
 def test_compare_uses_the_answers_that_it_has() -> None:
     same = compare(stopping_after(1), NET, 5, random_state=0)
-    assert not same.is_equal and same.witness is None and same.detail.startswith("Not decided: ")
+    assert not same.is_equal and same.witness is None and same.detail.startswith("Not decided, stopped")
     # 99 % confidence with the 4096 answers of the first batch: log(100) / 4096.
     assert same.confidence == 0.99 and same.fraction == pytest.approx(np.log(100) / 4096)
     other = TwoLayerNetwork(NET.W, NET.b, 1.5 * NET.A, NET.c)
@@ -217,4 +217,4 @@ def test_the_command_takes_a_time_limit(tmp_path: Path) -> None:
     export_network(NET, model)
     result = CliRunner().invoke(app, ["identify", str(model), "--budget-seconds", "0", "--seed", "0"])
     assert result.exit_code == 1 and "STOPPED EARLY" in result.stdout
-    assert "the time budget is used up" in " ".join(result.stdout.split())
+    assert "out of time" in " ".join(result.stdout.split())

@@ -232,9 +232,7 @@ def _compare_answers(oracles: tuple[Oracle, Oracle], rows: Array, *, tol: float)
     except StopRequested as stop:
         reason = str(stop)
     if not parts:
-        detail = (
-            f"Not decided: stopped before the first {min(BATCH_ROWS, len(rows))} questions because {reason}."
-        )
+        detail = f"Not decided, stopped before both had answered a question: {reason}."
         return Comparison(False, False, None, 0.0, (), 1.0, 0.0, detail)
     answers, others = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _judge_answers(rows[: len(answers)], answers, others, tol=tol, reason=reason)
@@ -259,5 +257,5 @@ def _judge_answers(rows: Array, answers: Array, others: Array, *, tol: float, re
         f"confidence they differ on less than {fraction:.2g} of such inputs."
     )
     if reason:
-        detail = f"Not decided: stopped because {reason}. {detail}"
+        detail = f"Not decided, stopped: {reason}. {detail}"
     return Comparison(not reason, False, None, difference, (), fraction, CONFIDENCE, detail)

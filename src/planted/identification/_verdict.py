@@ -59,7 +59,7 @@ def judge_stop(
         evidence += tuple(item for item in lines if latest.misfits == 0 or item.key in HOLDS_EARLY)
         is_shown = _decide(latest, has_box=has_box)[0] in SHOWN
         network = latest.network.canonical() if is_shown else None
-    detail = f"Stopped because {reason}; {queries} questions were asked. {_describe_progress(latest)}"
+    detail = f"Stopped: {reason}; {queries} questions were asked. {_describe_progress(latest)}"
     return Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, evidence, detail, _no_noise(network)), network
 
 

@@ -1,0 +1,88 @@
+"""What the small network does promise: its prediction error, the same answer at every seed, and no claim."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import planted
+from planted.checks import Check
+from planted.methods.small_network import LINEAR_RIDGE, _add_units, _linear_network
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import Guarantee, Outcome
+
+recover = partial(planted.recover, method="small-network")
+
+
+def table(n=400, seed=0, noise=0.3):
+    """Return inputs and outputs of a function that is no network."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 3))
+    return X, np.sin(X[:, 0]) + 0.5 * X[:, 1] ** 2 + noise * rng.standard_normal(n)
+
+
+def test_no_claim_and_every_number_in_the_evidence():
+    X, y = table()
+    answer = recover(X, y, random_state=0)
+    assert answer.outcome is Outcome.FITTED and answer.guarantee is Guarantee.NONE
+    assert answer.uncertainty.reason
+    (error,) = answer.find(Check.HELD_OUT_ERROR)
+    assert error.measured == pytest.approx(answer.held_out_mse / y.var(), rel=1e-9)
+    assert len(answer.find(Check.WIDTH)) == len(answer.find(Check.RIDGE)) == 1
+
+
+def test_the_cross_validated_error_is_that_on_fresh_rows():
+    X, y = table(2000)
+    answer = recover(X, y, random_state=0)
+    fresh, labels = table(20_000, seed=1)
+    squares = (labels - answer.network(fresh)[:, 0]) ** 2
+    # Four standard errors of a mean of 2,000 squares; folds train on a fifth less, which only makes them pessimistic.
+    four = 4 * squares.std() / np.sqrt(len(X))
+    assert abs(answer.held_out_mse - squares.mean()) < four
+    assert squares.mean() < 0.3**2 * 1.15  # near the noise: the function was learnt
+
+
+def test_a_choice_is_the_best_of_its_trace():
+    answer = recover(*table(200), random_state=0)
+    best = min(answer.trace, key=lambda line: (line["score"], line["k"]))
+    assert answer.find(Check.WIDTH)[0].measured == best["k"]
+    assert {line["k"] for line in answer.trace} >= {0, 1, 2}
+
+
+def test_the_seed_changes_nothing():
+    X, y = table(200)
+    one, two = (recover(X, y, random_state=seed).network for seed in (0, 1))
+    np.testing.assert_array_equal(one.W, two.W)
+    np.testing.assert_array_equal(one.A, two.A)
+
+
+def test_the_number_of_units_can_be_given():
+    X, y = table(200)
+    answer = recover(X, y, 2, random_state=0)
+    assert answer.find(Check.WIDTH)[0].measured == 2
+    assert {line["k"] for line in answer.trace} == {2}
+
+
+def test_hardly_any_rows_still_have_an_answer():
+    X, y = table(6)
+    answer = recover(X, y, random_state=0)
+    assert answer.outcome is Outcome.FITTED and answer.find(Check.WIDTH)[0].measured == 0
+
+
+def test_the_linear_part_is_a_regression_in_pairs_of_units():
+    X = np.random.default_rng(0).standard_normal((500, 4))
+    X = np.sqrt(len(X)) * np.linalg.qr(X - X.mean(axis=0))[0]  # as if standardised: X'X = n I
+    slope = np.array([[1.0, -2.0, 0.0, 3.0]])
+    network = _linear_network(X, X @ slope.T + 7.0)
+    assert network.n_hidden == 2
+    np.testing.assert_allclose(network(X), X @ slope.T / (1 + LINEAR_RIDGE) + 7.0, rtol=1e-10)
+
+
+def test_the_unit_that_explains_most_is_added_first():
+    X = np.random.default_rng(0).standard_normal((500, 2))
+    Y = np.maximum(X[:, :1] - 0.3, 0.0)
+    start = TwoLayerNetwork(np.ones((1, 2)), None, np.zeros((1, 1)))
+    wider = _add_units(start, X, Y, 1, np.random.default_rng(0))
+    assert wider.n_hidden == 2 and wider.A[0, 1] == 0.0
+    direction = wider.W[1] / np.linalg.norm(wider.W[1])
+    assert abs(direction[0]) > 0.95  # the closest of two hundred random directions in the plane

@@ -1,4 +1,4 @@
-"""Query access: read a network back by asking it, compare black boxes, reduce networks."""
+"""Black boxes: read a network back by asking it, compare two functions, and reduce a network to fewer units."""
 
 from planted.identification._compare import Comparison, compare
 from planted.identification._identify import identify

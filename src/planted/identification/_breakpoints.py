@@ -1,21 +1,20 @@
 r"""Find every breakpoint of a continuous piecewise-linear function of one variable by asking for its values.
 
-Problem     A function t -> y in R^m is linear between unknown breakpoints. It can be evaluated anywhere on an
-            interval, with a known rounding error. Find the breakpoints and the linear pieces between them with few
-            evaluations.
-Idea        Keep the answered points sorted. Read them from left to right and take up as many as lie on one line:
-            three or more in a row are a *piece*. Two neighbouring pieces with nothing between them predict where they
-            meet,
+Problem     A function t -> y in R^m is linear between unknown breakpoints. It can be evaluated anywhere on an interval,
+            with a known rounding error. Find the breakpoints and the linear pieces between them with few evaluations.
+Idea        Keep the answered points sorted. Read them from left to right, and collect as many in a row as lie on one
+            line: three or more of them form a *piece*. Two neighbouring pieces with no point between them predict where
+            they meet,
 
             .. math:: t^* = -\frac{\langle \Delta s, \Delta y_0 \rangle}{\langle \Delta s, \Delta s \rangle},     \quad (1)
 
-            with Δs the difference of slopes and Δy₀ that of intercepts. Two values close to t* are asked, one on each
-            side: if each lies on its line, the breakpoint is found to rounding. If not there are several, and the gap
-            is split. All gaps are treated in one batch per round.
-Guarantee   Exact up to rounding when no two breakpoints are closer than rounding can resolve and no three answered
-            points on different pieces happen to lie on a line (probability zero for random lines). Gaps that cannot
-            be resolved, and jumps of a discontinuous function, are reported as such. Kind: exact.
-Cost        About ten evaluations for a breakpoint, plus two for each halving that separates it from its neighbours.
+            where Δs is the difference of their slopes and Δy₀ that of their intercepts. Two values close to t* are
+            asked, one on each side. If each lies on the line of its side, the breakpoint is known to rounding. If not,
+            there are several breakpoints, and the gap is split. All gaps are treated in one batch per round.
+Guarantee   Exact up to rounding if no two breakpoints are closer than rounding can resolve, and if no three answered
+            points on different pieces happen to lie on one line (for random lines the probability of that is zero).
+            Gaps that cannot be resolved and jumps of a discontinuous function are reported as such. Kind: exact.
+Cost        About ten evaluations per breakpoint, and two for each halving that separates it from its neighbours.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from planted._typing import Array, BoolArray
 
 __all__ = ["LineScan", "Piece", "find_breakpoints"]
 
-SPLIT = 0.45  # not the middle: symmetric functions would meet their own reflection
+SPLIT = 0.45  # not the middle: the points asked of a symmetric function would mirror each other
 MAX_ROUNDS = 80  # halvings of a gap; 2**-52 is rounding
 RESOLUTION = 64.0  # a step of this many rounding errors across a gap that cannot be split is a jump
 STEEP = 1e4  # times the slopes around: a continuous network would need weights of that size in one unit
@@ -49,19 +48,16 @@ class Piece:
     slope: Array
 
     def at(self, t: float) -> Array:
-        """Evaluate the line.
-
-        Shapes: result (m,).
-        """
+        """Evaluate the line, shape (m,)."""
         return np.asarray(self.value + self.slope * (t - self.centre))
 
 
 @dataclass(frozen=True, slots=True)
 class LineScan:
-    """What was found along a line."""
+    """The pieces, breakpoints and jumps along a line."""
 
     pieces: tuple[Piece, ...]  # the linear pieces from left to right
-    # (len(pieces): where each piece meets the next; NaN where the gap holds several breakpoints that could not be
+    # (len(pieces) - 1,): where each piece meets the next; NaN where the gap holds several breakpoints that could not be
     # separated.
     breakpoints: Array
     jumps: tuple[float, ...]  # places where the function is discontinuous
@@ -120,7 +116,7 @@ class _Points:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A piece with the range of points, both ends included, that it takes up."""
+    """A piece with the range of its points, both ends included."""
 
     first: int
     last: int
@@ -128,12 +124,12 @@ class _Run:
 
 
 def _read_pieces(points: _Points) -> list[_Run]:
-    """Take up as many points as lie on one line, from left to right; three or more are a piece."""
+    """Collect, from left to right, as many points as lie on one line; three or more are a piece."""
     runs: list[_Run] = []
     first, count = 0, points.t.size
     while first <= count - 3:
         last = _farthest_on_line(points, first)
-        # A point just before a breakpoint may lie on the next line for a short way: the longer way is the piece.
+        # A point just before a breakpoint may lie on the next line to rounding: prefer the start that reaches farther.
         later = _farthest_on_line(points, first + 1) if runs and first <= count - 4 else None
         if later is not None and (last is None or later > last):
             first, last = first + 1, later
@@ -166,9 +162,8 @@ def _is_straight(points: _Points, first: int, last: int) -> bool:
     t, y, noise = (array[first : last + 1] for array in (points.t, points.y, points.noise))
     share = ((t - t[0]) / (t[-1] - t[0]))[:, None]
     slope = (y[-1] - y[0]) / (t[-1] - t[0])
-    anchor = (
-        0 if noise[0].max() <= noise[-1].max() else -1
-    )  # from the far end the chord itself would be rounded
+    # Measured from the end with the larger rounding error, the chord itself would be off.
+    anchor = 0 if noise[0].max() <= noise[-1].max() else -1
     gap = np.abs(y - y[anchor] - slope * (t - t[anchor])[:, None])
     return bool((gap <= noise + (1 - share) * noise[0] + share * noise[-1]).all())
 
@@ -233,10 +228,10 @@ def _is_jump(points: _Points, before: _Run, after: _Run) -> bool:
 
 
 def _witnesses(points: _Points, before: _Run, after: _Run, place: tuple[float, float]) -> list[float] | None:
-    """Return what to ask beside a supposed breakpoint; nothing if both lines are seen right up to it.
+    """Return the points to ask beside a supposed breakpoint; none if both lines were seen right up to it.
 
-    The value at the meeting point itself proves nothing: it lies on both lines as soon as it lies on one. None if
-    a witness contradicts.
+    The value at the meeting point itself proves nothing: it lies on both lines as soon as it lies on one. The result is
+    None if an answered point close to the place does not lie on its line.
     """
     meeting, spread = place
     reach = max(NEARNESS * spread, 64 * np.finfo(float).eps * abs(meeting))
@@ -271,12 +266,14 @@ def _is_tiny(points: _Points, i: int) -> bool:
 
 
 def _split(points: _Points, i: int) -> float:
+    """Return a point within the interval after point i."""
     return float(points.t[i] + SPLIT * (points.t[i + 1] - points.t[i]))
 
 
 def _report(
     points: _Points, runs: list[_Run], settled: list[tuple[float, bool]], *, is_complete: bool
 ) -> LineScan:
+    """Write down the pieces and what was settled between them."""
     places = np.array([place for place, _ in settled], dtype=np.float64)
     is_jump: BoolArray = np.array([jump for _, jump in settled], dtype=np.bool_)
     return LineScan(

@@ -1,19 +1,21 @@
 r"""Read the units of a ReLU network off the jumps of its gradient.
 
-Problem     A black box is piecewise linear. Points on its breaks are known, found along lines. For each break find the
-            hyperplane n'x + o = 0 and the strength α (one number per output) of the unit a σ(±(n'x + o)) behind it.
-Idea        On one side of a break the function is g₊x + e₊, on the other g₋x + e₋. Their difference is the unit itself,
+Problem     A black box is piecewise linear, and points on its breaks are known because they were found along lines. For
+            each break find the hyperplane n'x + o = 0 and the strength α (one number per output) of the unit
+            a σ(±(n'x + o)) behind it.
+Idea        On one side of a break the function is g₊x + e₊, on the other g₋x + e₋. The difference is the unit itself,
 
             .. math:: J(x) = (g_+ - g_-)\,x + (e_+ - e_-) = \alpha\,(n^\top x + o),                         \quad (1)
 
-            a matrix of rank one: its singular vectors are α and (n, o). Gradients are central differences; on a linear
-            piece they are exact for *any* step, so the step is taken as long as the region allows and only rounding
-            is left, ε / step. The mean of a pair of answers must be the same for every coordinate: this checks,
-            without a further question, that no other break was crossed.
-            First pass (`rough_units`): gradients in the regions along a line, each used by both its neighbours; steps
-            are shortened where a pair disagrees. Second pass (`measure_units`): all hyperplanes are known by now, so
-            for each a place is chosen on it that is far from all others, and the jump is measured there with long
-            steps. A break that is not there any more, or has another jump, does not belong to a two-layer network.
+            a matrix of rank one whose singular vectors are α and (n, o). The gradients are central differences. On a
+            linear piece these are exact for *any* step, so the step is made as long as the region allows, and the only
+            error left is that of rounding, ε / step. The two answers of a pair must have the same mean for every
+            coordinate; this shows, without a further question, that no other break was crossed.
+            The first pass (`rough_units`) measures gradients in the regions along a line. Each gradient serves both
+            neighbouring breaks, and a step is shortened where its pair disagrees. The second pass (`measure_units`)
+            knows all hyperplanes. It chooses on each of them a place that is far from all others, and measures the jump
+            there with long steps. A break that is missing there, or has another jump, does not belong to a two-layer
+            network.
 Guarantee   Exact up to rounding; the error of each unit is returned with it. Kind: exact.
 Cost        (2d + 1) questions per region in the first pass, 4d per unit in the second.
 References  [Carlini2020]_
@@ -35,7 +37,7 @@ __all__ = ["measure_units", "rough_units"]
 
 MAX_SHORTENINGS = 14  # of a step, by four each time: down to 4e-9 of a region's width
 N_CANDIDATES = 400  # places on a hyperplane among which the best is chosen
-N_FINALISTS = 12
+N_FINALISTS = 12  # of them whose steps are worked out
 MARGIN = 0.9  # of the distance to the next hyperplane
 VAGUE = 0.2  # error of a normal above which a jump is not a unit: two breaks too close to be told apart
 
@@ -83,8 +85,8 @@ def measure_units(
 ) -> Measurement:
     """Measure units again where their hyperplanes are far from all others.
 
-    `reach`: part of the way between where a unit was seen and a random place that may be gone. `snap`: rounds rows to
-    numbers that the black box takes as they are. Shapes: which (s,), reach (s,).
+    `reach`: how far from where it was seen a unit may be measured, as a part of the way to a random place. `snap`: rounds
+    rows to numbers that the black box takes as they are. Shapes: which (s,), reach (s,).
     """
     s = which.size
     plans = [
@@ -113,7 +115,7 @@ def measure_units(
 
 
 def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Array, Array]:
-    """Ends of regions on the line; outermost ones and very wide ones are cut to a moderate width."""
+    """Return the ends of regions on the line; the outermost and very wide ones are cut to a moderate width."""
     pieces = [scan.pieces[i] for i in regions]
     edges = np.concatenate([[-np.inf], scan.breakpoints, [np.inf]])
     low = np.array(
@@ -266,7 +268,7 @@ def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:
 
 
 def _turn(jumps: Jumps, signs: Array) -> Jumps:
-    """Turn normals round and keep J."""
+    """Reverse the normals whose sign is -1; the function J stays the same."""
     return replace(
         jumps,
         normals=jumps.normals * signs[:, None],

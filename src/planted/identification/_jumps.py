@@ -1,6 +1,7 @@
-"""Jumps of a gradient: the records that the search for units passes on.
+"""Records of the breaks of a piecewise-linear function, passed between the steps of the search.
 
-A break of a piecewise-linear function is a hyperplane n'x + o = 0 across which the function gains ``α (n'x + o)``.
+A break is a hyperplane n'x + o = 0, with |n| = 1. Across it the function gains α (n'x + o), where α has one number per
+output.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """Units up to orientation: ``strengths (normals x + offsets)`` is what the function gains across each break."""
+    """Units up to orientation: the function gains ``strengths (normals x + offsets)`` across each break."""
 
     normals: Array  # (k, d): unit normals
     offsets: Array  # (k,): offsets
@@ -95,7 +96,7 @@ class Jumps:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The second pass: better units, and what else was seen at the places where they were measured."""
+    """The second pass: units with smaller errors, and the answers at the places where they were measured."""
 
     jumps: Jumps  # the units
     is_confirmed: BoolArray  # (k,): whether the jump was found again, at another place of the same hyperplane

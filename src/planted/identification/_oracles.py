@@ -1,7 +1,7 @@
-"""What can be asked: functions, PyTorch modules, ONNX files, scikit-learn models, commands.
+"""Make an `Oracle` of functions, PyTorch modules, ONNX files, scikit-learn models and commands.
 
-Each becomes an `Oracle`: a function from rows to answers, with the precision in which it takes its inputs. Nothing is read
-from the object but its answers; weights that happen to be accessible are not looked at.
+An oracle is a function from rows to answers, with the precision in which it takes its inputs. Only the answers are used;
+weights that happen to be accessible are not read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle"]
 
-COMMAND_SECONDS = 600.0
+COMMAND_SECONDS = 600.0  # for one batch of questions
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """A black box."""
+    """A black box that can be asked."""
 
     # Takes rows of shape (n, d), float64, and returns answers of shape (n, m) or (n,).
     call: Callable[[Array], Any]
@@ -37,17 +37,23 @@ class Oracle:
     name: str  # what it is, for the record
 
     def snap(self, X: Array) -> Array:
-        """Round numbers to those that the black box takes as they are.
-
-        Returns the same, or rounded to single precision.
-        """
+        """Round numbers to single precision if the black box does."""
         return X.astype(np.float32).astype(np.float64) if self.is_single else X
 
 
 def as_oracle(source: Any) -> Oracle:
     """Make an oracle of something that can be asked.
 
-    `source`: a list is a command that reads rows as CSV without header and writes answers in the same form.
+    Parameters
+    ----------
+    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor, or list of str
+        What is to be asked. A list of str is a command that reads rows as CSV without header and writes answers in the
+        same form.
+
+    Returns
+    -------
+    Oracle
+        A function from rows of shape (n, d) to answers, and what is known about it.
 
     Examples
     --------
@@ -76,6 +82,7 @@ def as_oracle(source: Any) -> Oracle:
 
 
 def _is_torch_module(source: Any) -> bool:
+    """Whether this is a PyTorch module; PyTorch itself is not imported."""
     return any(base.__module__ == "torch.nn.modules.module" for base in type(source).__mro__)
 
 
@@ -105,26 +112,10 @@ def _torch_oracle(module: Any) -> Oracle:
 
 def _onnx_oracle(path: str | PathLike[str]) -> Oracle:
     """Ask a model in an ONNX file with onnxruntime."""
-    import onnxruntime
-
-    from planted.io.networks._onnx_models import read_onnx_model  # lazy door: io stands above this room
-
-    model = read_onnx_model(path)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as error:  # onnxruntime has one class for each of its error codes and no common base
-        raise FileFormatError(f"{os.fspath(path)}: onnxruntime cannot load it: {error}") from error
+    session = _open_onnx(path)
     inputs, outputs = session.get_inputs(), session.get_outputs()
-    if (
-        len(inputs) != 1
-        or len(inputs[0].shape) != 2
-        or inputs[0].type not in ("tensor(float)", "tensor(double)")
-    ):
+    kinds = ("tensor(float)", "tensor(double)")
+    if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].type not in kinds:
         given = ", ".join(f"{item.type} {item.shape}" for item in inputs)
         raise FileFormatError(
             f"{os.fspath(path)}: its inputs are {given or 'none'}; expected one of shape (rows, features), float or double"
@@ -145,6 +136,24 @@ def _onnx_oracle(path: str | PathLike[str]) -> Oracle:
         return np.concatenate(parts)[: len(X)]
 
     return Oracle(call, features if isinstance(features, int) else None, is_single, Path(path).name)
+
+
+def _open_onnx(path: str | PathLike[str]) -> Any:
+    """Load a model into onnxruntime, on one thread."""
+    import onnxruntime
+
+    from planted.io.networks._onnx_models import read_onnx_model  # lazy door: io stands above this room
+
+    model = read_onnx_model(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime has one class for each of its error codes and no common base
+        raise FileFormatError(f"{os.fspath(path)}: onnxruntime cannot load it: {error}") from error
 
 
 def _command_oracle(words: Sequence[Any]) -> Oracle:
@@ -170,7 +179,7 @@ def _command_oracle(words: Sequence[Any]) -> Oracle:
 
 
 def _parse_answers(text: str) -> Array:
-    """Read rows of numbers; a first line that is none is a header."""
+    """Read rows of numbers; a first line of other cells is a header."""
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     if rows and not _are_numbers(rows[0]):
         rows = rows[1:]
@@ -183,6 +192,7 @@ def _parse_answers(text: str) -> Array:
 
 
 def _are_numbers(cells: list[str]) -> bool:
+    """Whether every cell is a number."""
     try:
         [float(cell) for cell in cells]
     except ValueError:

@@ -1,22 +1,23 @@
-r"""Which way does each unit look? The linear rest of the function decides.
+r"""Decide on which side of its hyperplane each unit is active, from the linear rest of the function.
 
-Problem     The breaks of a function give hyperplanes n_i'x + o_i = 0 and strengths α_i, but a σ(t) and a σ(-t) break
-            alike. Find the orientations.
-Idea        The two differ by the linear function a t. Let z_i = 1 if unit i looks along n_i and 0 if it looks against
-            it. At a place x the gradient of the function is the sum of α_i n_i' over z_i minus the same over the
-            units on whose negative side x lies, so
+Problem     The breaks of a function give hyperplanes n_i'x + o_i = 0 and strengths α_i. They do not show the
+            orientation of a unit, because α σ(t) and α σ(-t) have the same break. Find the orientations.
+Idea        The two possibilities differ by the linear function α t. Let z_i = 1 if unit i is active where n_i'x + o_i
+            is positive, and z_i = 0 if it is active on the other side. The gradient g(x) of the function at a place x
+            is the sum of z_i α_i n_i' over all units, less the sum of α_i n_i' over the units for which n_i'x + o_i is
+            negative. Therefore
 
             .. math:: \sum_i z_i\, \alpha_i n_i^\top = R = g(x) + \sum_{i: n_i^\top x + o_i < 0} \alpha_i n_i^\top \quad (1)
 
-            which is m·d linear equations for the k unknowns. If the columns are independent, z follows by least
-            squares: 0 or 1 for a ReLU unit, anything else for two units that share a hyperplane and look opposite
-            ways (z and 1 - z are their shares). If there are more units than equations, z is searched among the
-            corners of the cube: the linear relaxation has a single point once m·d exceeds about k/2
-            [Mangasarian2011]_; below that, branch and bound gets a limited number of nodes.
-Guarantee   Independent columns: unique. Otherwise the solution found satisfies (1) to the stated tolerance; another
-            corner of the cube does so by accident with probability about 2^k tol^(m d), which is returned. Kind: exact.
+            at every x, which is a system of m·d linear equations for k unknowns. `planted.linalg.signs` solves it: by
+            least squares if the columns are independent, otherwise by a search among the corners of the cube. A least
+            squares solution other than 0 or 1 belongs to two units that share a hyperplane and look opposite ways; z
+            and 1 - z are their shares of the strength.
+Guarantee   With independent columns the solution is unique. Otherwise the solution satisfies (1) to the stated
+            tolerance, and another corner of the cube does so by accident with a probability of about 2^k tol^(m d),
+            which is returned. Kind: exact.
 Cost        One least-squares problem, or a mixed-integer program with k binary unknowns.
-References  [Mangasarian2011]_, [ATV21]_ Claim 4.8
+References  [ATV21]_ Claim 4.8
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from planted.networks import TwoLayerNetwork
 __all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]
 
 LARGEST_CHANCE = -6.0  # log10 of the probability of an accidental second solution, at most
-ERRORS = 10.0  # by which the sum in (1) may be off
-ROUNDING = 1e-13  # relative to the terms of (1)
+ERRORS = 10.0  # standard errors by which the sum in (1) may be off
+ROUNDING = 1e-13  # of the sum in (1), relative to its terms
 
 
 @dataclass(frozen=True, slots=True)
 class Orientation:
-    """How the units look."""
+    """The orientation of every unit, and how certain it is."""
 
-    # (k,): 1 for a unit that looks along its normal, 0 against it, other numbers for two units on one hyperplane;
-    # None if no answer was found.
+    # (k,): 1 for a unit that is active on the side of its normal, 0 for the other side, other numbers for two units on
+    # one hyperplane; None if no answer was found.
     shares: Array | None
     is_unique: bool  # whether the equations have no other solution
     residual: float  # what is left of (1), relative to its terms: a linear part that no unit explains
@@ -77,9 +78,9 @@ def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
 
 
 def orient_units(jumps: Jumps, rest: Array, *, error: float) -> Orientation:
-    """Solve (1) for the orientations.
+    """Solve (1) for the orientations; `error` is the standard error of an entry of the rest, infinite if unknown.
 
-    Returns the shares, and how sure they are. Shapes: rest (m, d).
+    Shapes: rest (m, d).
     """
     k = jumps.offsets.size
     if not np.isfinite(error):

@@ -1,17 +1,18 @@
-r"""Refine a network on the answers of a black box, without forming a matrix.
+r"""Refine a network on the answers of a black box by least squares, without forming a matrix.
 
-Problem     A network is known well enough that its pattern of active units is right on almost every row. Its answers carry
-            rounding errors of known, unequal sizes. Minimise the weighted sum of squares over all parameters at once.
-Idea        With the pattern M fixed, the network is linear in each layer, and a Gauss–Newton step solves
+Problem     A network is known well enough that its units are active on the right rows, with few exceptions. The answers
+            carry rounding errors of known, unequal sizes. Minimise the weighted sum of squares over all parameters at
+            once.
+Idea        While the pattern M of active units is fixed, the network is linear in each layer. A Gauss–Newton step solves
 
             .. math:: \min \sum_s \omega_s^2 \| r_s - A (M_s \circ (\delta W x_s + \delta b)) - \delta A h_s - \delta c \|^2
                       \quad (1)
 
-            by LSMR, which needs only products with the Jacobian and its transpose: both are passes through the network.
-            The scale of each unit is a free direction; LSMR takes the shortest step and so leaves it alone.
+            by LSMR, which needs only products with the Jacobian and its transpose. Both are passes through the network.
+            The scale of each unit is not determined by (1); LSMR takes the shortest step and so leaves it unchanged.
 Guarantee   The sum of squares never rises: a step that does not lower it is not taken. Kind: local.
-Departures  `refine` solves the normal equations exactly and is the polish of every sample method; it needs memory
-            (k (d + 1))², which the networks read from black boxes exceed.
+Departures  `planted.fitting._refine` solves the normal equations exactly and refines the networks of all sample methods.
+            It needs memory (k (d + 1))², which is too much for the networks read from black boxes.
 Cost        O(n k (d + m)) for an iteration, `ITERATIONS` of them in each of `STEPS` steps.
 """
 
@@ -30,9 +31,9 @@ ITERATIONS = 80
 
 
 def refine_on_answers(X: Array, Y: Array, network: TwoLayerNetwork, *, errors: Array) -> TwoLayerNetwork:
-    """Refine a ReLU network on rows whose errors differ.
+    """Refine a ReLU network on rows whose errors differ; the weighted sum of squares does not rise.
 
-    Returns a network whose weighted sum of squares is not larger. Shapes: X (n, d), Y (n, m), errors (n, m).
+    Shapes: X (n, d), Y (n, m), errors (n, m).
 
     Examples
     --------
@@ -56,6 +57,7 @@ def refine_on_answers(X: Array, Y: Array, network: TwoLayerNetwork, *, errors: A
 
 
 def _cost(X: Array, Y: Array, network: TwoLayerNetwork, weights: Array) -> float:
+    """The weighted sum of squares."""
     return float(((weights * (Y - network(X))) ** 2).sum())
 
 

@@ -1,19 +1,20 @@
-r"""How exactly does a black box answer, and is it piecewise linear at all?
+r"""Measure the rounding error of a black box, and test whether it is piecewise linear.
 
-Problem     Everything that is read off a black box rests on differences of its answers. Before the first one is taken, the
-            size of their rounding error must be known: 1e-16 of the answer in double precision, 1e-7 in single, more for
-            a noisy instrument.
-Idea        Within one linear region, six points on a short segment lie on a line; what they leave over is rounding. The
-            error grows with the input, so it is modelled as
+Problem     Everything that is read off a black box rests on differences of its answers. The size of their rounding error
+            must therefore be known first: about 1e-16 of the answer in double precision, 1e-7 in single precision, more
+            for a noisy instrument.
+Idea        Within one linear region, six points on a short segment lie on a line, and the residuals of a straight fit are
+            rounding errors. The error grows with the input, so it is modelled as
 
             .. math:: \varepsilon(x) = \ell\,(1 + |x| / r)                                          \quad (1)
 
-            with r the radius of typical inputs and ℓ the larger of what is seen near r and far out. The same is asked on
-            segments a quarter as long: rounding stays as it is, curvature falls by sixteen. So a smooth function is told
-            from a piecewise-linear one with a few dozen questions.
-Guarantee   The level is an estimate; a breakpoint within one of the segments only affects that segment, and the middle of
-            three decides. Kind: heuristic.
-Cost        `N_SEGMENTS` (six questions each) times two, and two segments far out.
+            where r is the radius of typical inputs and ℓ the larger of the errors seen near r and far out. The same
+            number of points is asked on segments a quarter as long: there rounding errors stay the same, while the effect
+            of curvature falls by a factor of sixteen. A few dozen questions thus tell a smooth function from a
+            piecewise-linear one.
+Guarantee   The level is an estimate. A breakpoint within a segment affects that segment only, and the median of three
+            segments decides. Kind: heuristic.
+Cost        `N_SEGMENTS` segments of six questions each, twice, and two segments far out.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ __all__ = ["Rounding", "calibrate_rounding"]
 
 N_SEGMENTS = 3
 SEGMENT = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])  # points of a segment, in steps
-STEP = 2.0**-14  # of the radius: hundreds of hyperplanes leave a segment uncut
-SAFETY = 4.0  # largest error against the largest of a few residuals
-CURVED_RATIO = 8.0  # between no change (rounding) and sixteen (curvature)
+STEP = 2.0**-14  # of the radius: so short that hundreds of hyperplanes are unlikely to cut a segment
+SAFETY = 4.0  # ratio of the largest error to the largest of a few residuals
+CURVED_RATIO = 8.0  # of the residuals on long and short segments: one for rounding, sixteen for curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class Rounding:
         return np.asarray((1.0 + norms / self.radius)[:, None] * self.level)
 
     def seen(self, X: Array, Y: Array) -> Rounding:
-        """Return the model raised to what the sizes of further answers imply.
+        """Return the model with its level raised where further answers are larger; the relative error stays the same.
 
-        The result: the same relative error, of larger answers where there are some. Shapes: X (n, d), Y (n, m).
+        Shapes: X (n, d), Y (n, m).
         """
         growth = 1.0 + np.linalg.norm(X, axis=1, keepdims=True) / self.radius
         sizes = (np.abs(Y) / growth).max(axis=0)
@@ -86,7 +87,7 @@ def calibrate_rounding(
         level = np.maximum(np.median(short, axis=0), (apart / growth).max(axis=0))
     else:
         level = np.median(short, axis=0)
-    # An output that happens to be zero on every segment shows no error there; it has that of the others.
+    # An output that happens to be zero on every segment shows no error there: give it the relative error of the others.
     seen = sizes > 0
     share = float(np.median(short[seen] / sizes[seen])) if seen.any() else 0.0
     share = max(share, 2 * np.finfo(float).eps)

@@ -1,23 +1,26 @@
-r"""Read a two-layer ReLU network back from a black box by choosing what to ask.
+r"""Read a two-layer ReLU network back from a black box by choosing the questions.
 
-Problem     A function x -> y can be evaluated anywhere (or within a box). It is a two-layer ReLU network with an
-            unknown number of units. Find all its parameters with few questions.
-Idea        1. `rounding`: how exactly does it answer, and is it piecewise linear?
-            2. `breakpoints`: along a random line every hyperplane is met once; find where.
-            3. `gradient_jumps`: the jump of the gradient at a breakpoint is a_i w_i. Measure roughly beside the line,
-               then again, with long steps, where the hyperplane is far from all others.
-            4. `orientation`: the linear rest decides which side of each hyperplane is on.
-            5. Ask fresh random questions. Where the network is wrong a further line is drawn through that place, and
-               only breakpoints that are not yet known are measured. Repeat until all answers are foretold.
-Guarantee   If the black box is a two-layer ReLU network, a random line without end meets every hyperplane with
-            probability one; step 5 is a test that does not rely on it: if N fresh random inputs are all foretold,
-            then with confidence 1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such
-            inputs. A function of another kind is refused: curvature (step 1), jumps (step 2), breaks that are not
-            hyperplanes (step 3), a linear part that the units do not explain (step 4). Kind: exact.
-Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, whose
-            neighbours limit the step; and they estimate slopes along the line by small differences. Here slopes come
-            from chords, a region's gradient serves both its neighbours, and the final measurement is made where steps
-            can be long.
+Problem     A function x -> y can be evaluated anywhere, or within a box. It is a two-layer ReLU network with an unknown
+            number of units. Find all its parameters with few questions.
+Idea        1. Measure the rounding error of the answers, and test whether the function is piecewise linear
+               (`_rounding`).
+            2. Search along a random line. It meets every hyperplane once; find where (`_breakpoints`).
+            3. The gradient jumps by a_i w_i at the breakpoint of unit i. Measure each jump roughly beside the line, and
+               again with long steps where the hyperplane is far from all others (`_gradient_jumps`).
+            4. The linear rest of the function decides on which side of its hyperplane each unit is active
+               (`_orientation`).
+            5. Ask fresh random questions and compare the answers with the prediction of the network. If some do not
+               match, draw a further line through the worst of these places and measure only the breakpoints that are
+               not yet known. Repeat until all answers match.
+Guarantee   If the black box is a two-layer ReLU network, a random line of infinite length meets every hyperplane with
+            probability one. Step 5 is a test that does not rely on this: if N fresh random inputs all match, then with
+            confidence 1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such inputs. A
+            function of another kind is refused because of curvature (step 1), discontinuities (step 2), breaks that are
+            not hyperplanes (step 3), or a linear part that the units do not explain (step 4). Kind: exact.
+Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, where the
+            neighbouring breakpoints limit the step, and estimate slopes along the line by small differences. Here slopes
+            come from chords, the gradient of a region serves both its neighbours, and the final measurement is made
+            where steps can be long.
 Cost        About 8 questions per breakpoint, 3d per region and 4d per unit; a matrix of size (m d) × k for step 4.
 References  [Carlini2020]_, [ATV21]_
 """
@@ -40,22 +43,22 @@ from planted.networks import TwoLayerNetwork
 __all__ = ["BlackBox", "Identification", "Refusal", "search_lines"]
 
 FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
-NEAREST = -3
-BOX_POINTS = 33
+NEAREST = -3  # and begin with steps of 2**-3 radii
+BOX_POINTS = 33  # first questions on a line within a box
 MAX_POINTS = 16_000  # on one line; a network of 1000 units needs about half
 MAX_LINES = 12
 MAX_BOX_LINES = 60
 MEASUREMENTS = 3  # of a unit, at most, after the rough one
-FINE = 1e-6  # and while it exceeds this
-NARROWING = 8.0
-ENOUGH = 2e4  # a unit is measured again while its error exceeds this many relative rounding errors
+# A unit is measured again while its error exceeds `ENOUGH` relative rounding errors or `FINE`, whichever is smaller.
+ENOUGH = 2e4
+FINE = 1e-6
+NARROWING = 8.0  # a unit that was not found is looked for this many times closer to where it was seen
 COARSE = 1e-10  # relative rounding error above which answers are not in double precision
 TOO_COARSE = 1e-4  # relative error above which answers say too little
-FARTHEST_OFF = (
-    1e-3  # spreads of the outputs: an answer that is off by more is not foretold, whatever the rounding
-)
-FORETOLD = 16.0  # errors that a foretold answer may be off
-N_CHECKS = 96
+PREDICTED = 16.0  # rounding errors by which an answer may be off and still match the prediction
+# Spreads of the outputs: an answer that is off by more does not match, whatever the rounding error.
+FARTHEST_OFF = 1e-3
+N_CHECKS = 96  # fresh questions after each line
 DEEPER = (
     "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
 )
@@ -63,7 +66,7 @@ DEEPER = (
 
 @dataclass(frozen=True, slots=True)
 class BlackBox:
-    """What the search needs to know about the function."""
+    """The function in the units of the search."""
 
     ask: Callable[[Array], Array]  # rows of shape (n, d) in, answers of shape (n, m) out
     n_features: int  # number of inputs, d
@@ -76,9 +79,9 @@ class BlackBox:
         return 1.0 if self.has_box else float("inf")
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
-        """Draw typical inputs.
+        """Draw typical inputs: standard normal rows, or uniform ones in the box.
 
-        Returns standard normal rows, or uniform ones in the box. Shapes: result (count, d).
+        Shapes: result (count, d).
         """
         shape = (count, self.n_features)
         return rng.uniform(-1.0, 1.0, shape) if self.has_box else rng.standard_normal(shape)
@@ -93,16 +96,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What was found."""
+    """A network, how it was found, and how well it predicts fresh answers."""
 
     network: TwoLayerNetwork  # the network
-    orientation: Orientation  # how its units look
+    orientation: Orientation  # on which sides its units are active
     jumps: Jumps  # its units up to orientation
     rounding: Rounding  # how exactly the black box answers
     n_lines: int  # lines that were searched
     unresolved: int  # gaps between breakpoints on the last line that were too narrow
-    misfits: int  # fresh questions that were not foretold, of `N_CHECKS`
-    largest_misfit: float  # largest error of a fresh question, relative to the outputs' spread
+    misfits: int  # fresh answers that did not match the prediction, of `N_CHECKS`
+    largest_misfit: float  # largest error of a fresh answer, relative to the outputs' spread
 
 
 def search_lines(
@@ -150,6 +153,8 @@ def search_lines(
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
+    """Fresh answers against the prediction: how many do not match, and where the worst and the best are."""
+
     misfits: int
     largest: float
     worst: Array
@@ -157,13 +162,14 @@ class _Checks:
 
 
 def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
+    """Measure the rounding error at typical inputs and, without a box, far from them."""
     centres = box.draw(N_SEGMENTS, rng) * (0.5 if box.has_box else 1.0)
     far = np.zeros((0, box.n_features)) if box.has_box else box.draw(2, rng) * 2.0**FARTHEST
     return calibrate_rounding(box.ask, centres, far=far, rng=rng)
 
 
 def _draw_line(box: BlackBox, through: Array, towards: Array | None, rng: np.random.Generator) -> Line:
-    """Draw a random line through a place; from a place that was not foretold to one that was, if there is one."""
+    """Draw a line through a place: towards another place if one is given, otherwise in a random direction."""
     direction = rng.standard_normal(box.n_features) if towards is None else towards - through
     return Line(through, direction / np.linalg.norm(direction))
 
@@ -193,6 +199,7 @@ def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> tuple[LineScan,
 
 
 def _refuse_rounding(rounding: Rounding) -> Refusal | None:
+    """Refuse a function that is curved, or whose answers are too coarse."""
     if rounding.is_curved:
         return Refusal(
             "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
@@ -205,6 +212,7 @@ def _refuse_rounding(rounding: Rounding) -> Refusal | None:
 
 
 def _refuse_scan(scan: LineScan) -> Refusal | None:
+    """Refuse a function that is discontinuous, or has pieces without end."""
     if scan.jumps:
         return Refusal(
             f"it jumps: {len(scan.jumps)} discontinuities on one line, as of a tree or a forest; a network is continuous"
@@ -229,9 +237,9 @@ def _compare_with_known(scan: LineScan, line: Line, known: Jumps) -> tuple[IntAr
     distance = np.abs(places @ known.normals.T + known.offsets)
     near = distance <= 3 * known.doubts(places) + 1e-6 * np.abs(along) * (1 + np.abs(expected))
     bends = np.stack([scan.pieces[i + 1].slope - scan.pieces[i].slope for i in usable])
-    foretold = (known.strengths * np.abs(along)).T
-    misfit = np.linalg.norm(bends[:, None, :] - foretold[None], axis=2)
-    is_known = near & (misfit <= 0.05 * np.linalg.norm(foretold, axis=1))
+    predicted = (known.strengths * np.abs(along)).T
+    misfit = np.linalg.norm(bends[:, None, :] - predicted[None], axis=2)
+    is_known = near & (misfit <= 0.05 * np.linalg.norm(predicted, axis=1))
     is_on_line = (expected > scan.pieces[0].centre) & (expected < scan.pieces[-1].centre)
     is_hidden = np.isnan(scan.breakpoints).any()
     absent = 0 if is_hidden else int((is_on_line & ~near.any(axis=0)).sum())
@@ -239,6 +247,7 @@ def _compare_with_known(scan: LineScan, line: Line, known: Jumps) -> tuple[IntAr
 
 
 def _refuse_absent(absent: int, known: Jumps) -> Refusal | None:
+    """Refuse a function whose breaks are missing where their hyperplanes cross a further line."""
     if absent > max(1, known.offsets.size / 4):
         return Refusal(
             f"{absent} of {known.offsets.size} hyperplanes were not met by a further line that crosses them: its breaks "
@@ -248,6 +257,7 @@ def _refuse_absent(absent: int, known: Jumps) -> Refusal | None:
 
 
 def _refuse_measurement(measured: Measurement) -> Refusal | None:
+    """Refuse a function whose breaks are missing elsewhere on their hyperplanes."""
     missed = int((measured.is_missed & ~measured.is_confirmed).sum())
     if missed > max(2, measured.is_missed.size / 2):
         return Refusal(
@@ -257,7 +267,7 @@ def _refuse_measurement(measured: Measurement) -> Refusal | None:
 
 
 def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator) -> Measurement:
-    """Measure units, those with large errors a few times; a unit is confirmed if it was found again once."""
+    """Measure units, those with large errors several times; a unit is confirmed once it was found again elsewhere."""
     if jumps.offsets.size == 0:
         return _measure_nothing(box, jumps, rounding, rng)
     confirmed, missed = np.zeros((2, jumps.offsets.size), dtype=np.bool_)
@@ -266,7 +276,8 @@ def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Gen
         which = np.flatnonzero(~confirmed | (jumps.errors > min(ENOUGH * rounding.relative, FINE)))
         if which.size == 0:
             break
-        # A hyperplane that is not known yet may be in the way: a unit that is missed far off is looked for closer by.
+        # A hyperplane that is not known yet may have disturbed the measurement of a unit that was not found: look for it
+        # closer to where it was seen.
         reach = np.where(confirmed[which], 1.0, NARROWING**-attempt)
         part = measure_units(
             box.ask, jumps, which, rounding=rounding, rng=rng, room=box.room, reach=reach, snap=box.snap
@@ -288,7 +299,7 @@ def _measure(box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Gen
 def _measure_nothing(
     box: BlackBox, jumps: Jumps, rounding: Rounding, rng: np.random.Generator
 ) -> Measurement:
-    """No break was seen: the gradient at one place is all there is."""
+    """Measure the gradient at one place; where no break was seen there is nothing else to measure."""
     base = box.snap(box.draw(1, rng) / 2)
     steps = np.eye(box.n_features) * rounding.radius / 4
     ahead, behind = box.ask(base + steps), box.ask(base - steps)
@@ -323,7 +334,7 @@ def _check(box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.
     spread = truth.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
-    allowed = FORETOLD * rounding.at(rows) + 1e-9 * scale * growth
+    allowed = PREDICTED * rounding.at(rows) + 1e-9 * scale * growth
     if rounding.relative > COARSE:
         allowed = allowed * 16
     over = (gap / np.minimum(allowed, FARTHEST_OFF * scale * growth)).max(axis=1)

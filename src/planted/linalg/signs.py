@@ -195,6 +195,7 @@ def nearest_sign_sums(columns: Array, target: Array, *, count: int) -> list[Bool
 
 
 def _with_block(choice: BoolArray, block: IntArray, answer: BoolArray) -> BoolArray:
+    """Return a choice with the answer of one block filled in."""
     extended = choice.copy()
     extended[block] = answer
     return extended
@@ -239,6 +240,7 @@ def _unsearched(columns: Array, target: Array, *, tol: float) -> list[BoolArray]
 def _solve_block(
     columns: Array, target: Array, *, preferred: BoolArray, tol: float, limit: int
 ) -> list[BoolArray]:
+    """List the solutions of (1) within one block."""
     if columns.shape[1] == 1 and columns.any():
         share = float(columns[:, 0] @ target / (columns[:, 0] @ columns[:, 0]))
         # Rounding errors of other, larger units may blur the share; the whole sum is checked at the end.

@@ -59,16 +59,10 @@ class QueryLog:
         with self.path.open("ab") as stream:
             if self._n_outputs is None:
                 self._n_outputs = Y.shape[1]
-                record = {
-                    "format": FORMAT,
-                    "schema": SCHEMA,
-                    "n_features": self.n_features,
-                    "n_outputs": Y.shape[1],
-                }
-                stream.write(json.dumps(record).encode() + b"\n")
-            stream.write(
-                len(X).to_bytes(COUNT_BYTES, "little") + body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
-            )
+                shapes = {"n_features": self.n_features, "n_outputs": Y.shape[1]}
+                stream.write(json.dumps({"format": FORMAT, "schema": SCHEMA, **shapes}).encode() + b"\n")
+            count, crc = len(X), zlib.crc32(body)
+            stream.write(count.to_bytes(COUNT_BYTES, "little") + body + crc.to_bytes(CRC_BYTES, "little"))
             stream.flush()
             os.fsync(stream.fileno())
         self._remember(X, Y)
@@ -90,6 +84,7 @@ class QueryLog:
                 self._remember(*batch)
 
     def _read_header(self, stream: BinaryIO) -> None:
+        """Read the first line; raise if this is no log of queries, or one with another number of inputs."""
         line = stream.readline(LONGEST_HEADER)
         try:
             record = json.loads(line)

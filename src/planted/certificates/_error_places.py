@@ -21,7 +21,7 @@ from scipy import linalg, stats
 
 from planted._typing import Array, BoolArray
 from planted.checks import Check
-from planted.linalg import svec_outer
+from planted.linalg import svec_outer, unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
@@ -92,7 +92,7 @@ def _features(X: Array, network: TwoLayerNetwork) -> Array:
         0
     )  # features of a fixed test: the verdict on given labels does not depend on a seed
     W = rng.standard_normal((N_HALF_SPACES, d))
-    half_spaces = rng.uniform(-1, 1, N_HALF_SPACES) < X @ (W / np.linalg.norm(W, axis=1, keepdims=True)).T
+    half_spaces = rng.uniform(-1, 1, N_HALF_SPACES) < X @ unit_rows(W)[0].T
     products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2
     patterns = network.preactivations(X) > 0
     columns = np.hstack([augment(X)[:, ::-1], patterns, half_spaces, products])

@@ -21,6 +21,7 @@ from planted._typing import Array
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
+from planted.linalg.products import unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
@@ -86,8 +87,7 @@ def _promising_half_spaces(
     X: Array, Y: Array, network: TwoLayerNetwork, rng: np.random.Generator, biases: bool
 ) -> list[tuple[Array, float]]:
     """Return the half-spaces whose activations explain most of the residual beyond the network's own functions."""
-    W = rng.standard_normal((HALF_SPACES, X.shape[1]))
-    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    W = unit_rows(rng.standard_normal((HALF_SPACES, X.shape[1])))[0]
     t = X @ W.T
     shares = rng.uniform(0.05, 0.95, HALF_SPACES)
     cuts = (

@@ -9,6 +9,7 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.fitting._problem import Problem
+from planted.linalg.products import unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowWeights, Sums, accumulate
@@ -52,8 +53,7 @@ def residual_sums(
     hidden = k * (d + int(biases))
     unknowns = hidden - k + m * (k + int(offset))
     budget = max(int((problem.n_samples - unknowns / m) / 2), 0)
-    directions = problem.rng.standard_normal((N_RANDOM_FEATURES, d))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = unit_rows(problem.rng.standard_normal((N_RANDOM_FEATURES, d)))[0]
     thresholds = problem.rng.standard_normal(N_RANDOM_FEATURES)
     own = hidden + k + int(offset)
     probes = np.hstack([directions, thresholds[:, None]])

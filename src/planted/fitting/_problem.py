@@ -23,6 +23,7 @@ import numpy as np
 from planted._streams import copy_stream, seed_entropy, seed_root, solver_streams
 from planted._typing import Array, Progress, Seed
 from planted.fitting._clipping import clip_outputs
+from planted.linalg.products import unit_rows
 from planted.moments import RowMoments, joint_moments
 from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import BadInputError
@@ -55,10 +56,7 @@ class Scaling:
 
         Returns the same function of the user's inputs, rows of W of unit norm.
         """
-        W = network.W / self.x_scale
-        norms = np.linalg.norm(W, axis=1)
-        norms = np.where(norms > 0, norms, 1.0)
-        W = W / norms[:, None]
+        W, norms = unit_rows(network.W / self.x_scale)
         degree = network.activation.degree
         return TwoLayerNetwork(
             W,

@@ -29,6 +29,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
+from planted.linalg.products import unit_rows
 from planted.moments import NormalSums, accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -193,10 +194,9 @@ def _move(state: _State, step: Array, offset: bool, ridge: float) -> TwoLayerNet
 
 
 def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:
-    norms = np.linalg.norm(network.W, axis=1)
-    norms = np.where(norms > 0, norms, 1.0)
+    W, norms = unit_rows(network.W)
     return TwoLayerNetwork(
-        network.W / norms[:, None],
+        W,
         network.b / norms,
         network.A * norms**network.activation.degree,
         network.c,

@@ -25,6 +25,7 @@ from scipy import linalg
 from planted._typing import Array
 from planted.fitting._problem import Scaling
 from planted.fitting._refine import reduced_normal_matrix
+from planted.linalg.products import unit_rows
 from planted.moments import NormalSums
 from planted.networks import TwoLayerNetwork
 
@@ -169,9 +170,8 @@ def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> Hidde
 
     Shapes: dV (k, d + 1, r).
     """
-    scaled = network.W / units.x_scale
-    rho = np.linalg.norm(scaled, axis=1)  # rows of W are rescaled by 1/rho, columns of A by rho**degree
-    W = scaled / rho[:, None]
+    # Rows of W are rescaled by 1/rho, columns of A by rho**degree.
+    W, rho = unit_rows(network.W / units.x_scale)
     d_scaled = dV[:, :-1] / units.x_scale[:, None]
     d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
     dW = (d_scaled - W[:, :, None] * d_rho[:, None, :]) / rho[:, None, None]

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, as_array
+from planted.linalg.products import unit_rows
 
 __all__ = ["JointDiagonalisation", "diagonalise_by_congruence"]
 
@@ -68,8 +69,8 @@ def diagonalise_by_congruence(
         V, sweeps = _uwedge(matrices, _jennrich_start(matrices, rng), max_sweeps)
         residual = _off_diagonal_energy(matrices, V)
         if best is None or residual < best.residual:
-            Z = np.linalg.inv(V)
-            best = JointDiagonalisation(Z / np.linalg.norm(Z, axis=0), residual, sweeps, attempt)
+            Z = unit_rows(as_array(np.linalg.inv(V)).T)[0].T
+            best = JointDiagonalisation(Z, residual, sweeps, attempt)
         if residual <= tol:
             break
     assert best is not None
@@ -82,23 +83,19 @@ def _jennrich_start(matrices: Array, rng: np.random.Generator) -> Array:
     values, vectors = np.linalg.eig(P @ np.linalg.pinv(Q))
     second_of_pair = values.imag < 0
     Z = np.where(second_of_pair, vectors.imag, vectors.real)
-    if np.linalg.cond(Z) > 1 / np.sqrt(
-        np.finfo(float).eps
-    ):  # a defective pencil has no basis of eigenvectors
+    # A defective pencil has no basis of eigenvectors.
+    if np.linalg.cond(Z) > 1 / np.sqrt(np.finfo(float).eps):
         Z = rng.standard_normal(Z.shape)
     return np.asarray(np.linalg.inv(Z))
 
 
 def _uwedge(matrices: Array, V: Array, max_sweeps: int) -> tuple[Array, int]:
     """Sweep until V stops moving or its energy stops falling (step 2); returns V and the number of sweeps."""
-    V = V / np.linalg.norm(V, axis=1, keepdims=True)
+    V = unit_rows(V)[0]
     energy = _off_diagonal_energy(matrices, V)
     sweep = 0
     for sweep in range(1, max_sweeps + 1):
-        candidate: Array = np.asarray(
-            np.linalg.solve(_mixing_of_residual(V @ matrices @ V.T), V), dtype=np.float64
-        )
-        candidate = candidate / np.linalg.norm(candidate, axis=1, keepdims=True)
+        candidate = unit_rows(as_array(np.linalg.solve(_mixing_of_residual(V @ matrices @ V.T), V)))[0]
         new_energy = _off_diagonal_energy(matrices, candidate)
         if not np.isfinite(new_energy) or (new_energy >= energy and sweep > 3):
             return V, sweep
@@ -117,9 +114,8 @@ def _mixing_of_residual(P: Array) -> Array:
     squares = np.diag(beta)
     determinant = np.outer(squares, squares) - beta**2
     numerator = c * squares[:, None] - beta * c.T
-    safe = determinant > 1e-14 * np.outer(
-        squares, squares
-    )  # equal columns of D: the pair cannot be separated
+    # Where the columns of D are equal the pair cannot be separated.
+    safe = determinant > 1e-14 * np.outer(squares, squares)
     E = np.divide(numerator, determinant, out=np.zeros_like(c), where=safe)
     np.fill_diagonal(E, 1.0)
     return np.asarray(E)

@@ -24,6 +24,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg.products import unit_rows
 
 __all__ = ["SymmetricCP", "decompose_symmetric"]
 
@@ -134,8 +135,7 @@ def _solve_mode(products: Array, left: Array, right: Array) -> Array:
 
 
 def _unit_columns(factor: Array) -> Array:
-    norms = np.linalg.norm(factor, axis=0)
-    return np.asarray(factor / np.where(norms > 0, norms, 1.0))
+    return unit_rows(factor.T)[0].T
 
 
 def _common_factor(U: Array, V: Array) -> Array:

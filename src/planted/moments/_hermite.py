@@ -23,6 +23,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg.products import unit_rows
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
 from planted.moments._hermite_tensors import (
@@ -59,7 +60,7 @@ class Draws:
     def random(cls, count: int, d: int, m: int, *, rng: np.random.Generator) -> Draws:
         """Draw directions uniformly."""
         drawn = [rng.standard_normal((count, size)) for size in (d, d, m)]
-        theta, eta, outputs = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn)
+        theta, eta, outputs = (unit_rows(rows)[0] for rows in drawn)
         return cls(theta, eta, outputs if m > 1 else np.ones((count, 1)))
 
     @property

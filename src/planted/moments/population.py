@@ -21,9 +21,10 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg.products import svec, unit_rows
 from planted.moments._gram import RowMoments
 from planted.moments._pair_moments import ControlledSlope, PairMoments, second_moments
-from planted.moments._paired import PairedSums, PairMaps, triangle_weights
+from planted.moments._paired import PairedSums, PairMaps
 from planted.networks import TwoLayerNetwork
 
 __all__ = [
@@ -96,10 +97,10 @@ def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:
     By Lemma 7 of the paper E[t_i t_j xx' 1{t_i t_j <= 0}] = E[t_i t_j xx'] - 2 E[σ(t_i) σ(t_j) xx'].
 
     The result: columns svec(N_ij), i < j; svec keeps the singular values of the paper's d² rows. Shapes: W (k, d),
-    covariance (d, d), result (d(d+1).
+    covariance (d, d), result (d(d+1)/2, k(k-1)/2).
     """
     opposite = fourth_moments(W, W, covariance) - 2 * relu_products_with_inputs(W, covariance)
-    return _svec(opposite[np.triu_indices(len(W), 1)]).T
+    return svec(opposite[np.triu_indices(len(W), 1)]).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +144,15 @@ class GaussianMoments:
         noise = maps.P @ self.noise @ maps.P.T
         outputs += noise[:, :, None, None] * S
         both = cross + cross.transpose(1, 0, 2, 3) - outputs
-        gh = _svec(_svec(np.einsum("ar,ijab,bs->ijrs", V, both, V)).transpose(2, 0, 1))
+        gh = svec(svec(np.einsum("ar,ijab,bs->ijrs", V, both, V)).transpose(2, 0, 1))
         plain = A @ W @ S @ maps.Q.T / 2
-        h = _svec(plain + plain.T - A @ relu_products(W, W, S) @ A.T - noise)
+        h = svec(plain + plain.T - A @ relu_products(W, W, S) @ A.T - noise)
         inner = V.T @ S @ V
         gg = np.zeros((0, 0))
         if spread:
             identity = np.eye(len(inner))
-            gg = _svec(_svec(fourth_moments(identity, identity, inner)).transpose(2, 0, 1))
-        return PairedSums(1.0, _svec(inner), h, gg, gh)
+            gg = svec(svec(fourth_moments(identity, identity, inner)).transpose(2, 0, 1))
+        return PairedSums(1.0, svec(inner), h, gg, gh)
 
     def hidden_gradient(self, W: Array, A: Array) -> Array:
         """Return the gradient in W of half the expected squared residual, by (2).
@@ -175,18 +176,7 @@ def _sizes_and_angles(W: Array, U: Array, covariance: Array) -> tuple[Array, Arr
     """Return |u_i||u_j| and the angles, accurate for nearly parallel rows too."""
     sizes = np.outer(_norms(W, covariance), _norms(U, covariance))
     root = linalg.cholesky(covariance, lower=True)
-    left, right = _unit(W @ root), _unit(U @ root)
+    left, right = unit_rows(W @ root)[0], unit_rows(U @ root)[0]
     difference = np.linalg.norm(left[:, None] - right[None], axis=2)
     total = np.linalg.norm(left[:, None] + right[None], axis=2)
     return sizes, 2 * np.arctan2(difference, total)
-
-
-def _unit(rows: Array) -> Array:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(norms > 0, norms, 1.0))
-
-
-def _svec(S: Array) -> Array:
-    """Vectorise symmetric matrices as `planted.linalg.svec` does, which this layer may not import."""
-    rows, columns = np.triu_indices(S.shape[-1])
-    return np.asarray(S[..., rows, columns] * triangle_weights(S.shape[-1]))

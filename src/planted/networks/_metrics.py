@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planted._typing import Array
+from planted.linalg.products import unit_rows
 from planted.networks._network import TwoLayerNetwork
 from planted.outcomes import BadInputError
 
@@ -44,8 +44,8 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
 
     if net.W.shape != truth.W.shape or net.A.shape != truth.A.shape:
         return GklwError(W=float("inf"), A=float("inf"))
-    of_rows = cdist(_unit_rows(truth.W), _unit_rows(net.W), "sqeuclidean")
-    of_columns = cdist(_unit_rows(truth.A.T), _unit_rows(net.A.T), "sqeuclidean")
+    of_rows = cdist(unit_rows(truth.W)[0], unit_rows(net.W)[0], "sqeuclidean")
+    of_columns = cdist(unit_rows(truth.A.T)[0], unit_rows(net.A.T)[0], "sqeuclidean")
     pairs = linear_sum_assignment(of_rows + of_columns)
     return GklwError(W=float(of_rows[pairs].sum()), A=float(of_columns[pairs].sum()))
 
@@ -76,7 +76,7 @@ def glm_error(B: Any, B_true: Any) -> float:
         raise BadInputError(
             f"B_true has rank {rank} but {true.shape[0]} rows; the metric needs full row rank"
         )
-    alignment = np.abs(_unit_rows(estimate @ np.linalg.pinv(true)))
+    alignment = np.abs(unit_rows(estimate @ np.linalg.pinv(true))[0])
     return float(min(1 - alignment.max(axis=1).min(), 1 - alignment.max(axis=0).min()))
 
 
@@ -103,9 +103,3 @@ def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> 
     if total == 0:
         return 0.0 if residual == 0 else float("inf")
     return residual / total
-
-
-def _unit_rows(rows: Array) -> Array:
-    """Rows of unit norm; a zero row stays zero."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(norms > 0, norms, 1.0))

@@ -33,6 +33,7 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, IntArray
 from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
+from planted.linalg.products import unit_rows
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
@@ -81,8 +82,7 @@ def random_hyperplanes(count: int, n_features: int, rng: np.random.Generator) ->
 
     Returns rows (w, b) with w of unit norm. Shapes: result (count, n_features + 1).
     """
-    W = rng.standard_normal((count, n_features))
-    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    W = unit_rows(rng.standard_normal((count, n_features)))[0]
     return np.hstack([W, BIAS_SPREAD * rng.standard_normal((count, 1))])
 
 
@@ -218,15 +218,13 @@ def _move(state: _State, step: Array) -> tuple[Array, Array]:
     effect = np.einsum("gjp,jp->gj", sums.GZ.reshape(-1, k, p), moved) @ coefficients[:, :k].T
     predicted = coefficients - solve_symmetric(sums.GG, effect).T
     V = state.V + moved
-    norms = np.linalg.norm(V[:, :-1], axis=1)
-    norms = np.where(norms > 0, norms, 1.0)
+    norms = unit_rows(V[:, :-1])[1]
     predicted[:, :k] *= norms
     return V / norms[:, None], predicted
 
 
 def _unit_normals(V: Array) -> Array:
-    norms = np.linalg.norm(V[:, :-1], axis=1, keepdims=True)
-    return np.asarray(V / np.where(norms > 0, norms, 1.0))
+    return np.asarray(V / unit_rows(V[:, :-1])[1][:, None])
 
 
 def _removal_costs(GG: Array, target: Array, used: IntArray, n_units: int) -> Array:

@@ -23,6 +23,7 @@ from planted._typing import Array
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting.units._instruments import FirstStage, instrumental_start
+from planted.linalg.products import unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -87,8 +88,7 @@ def _starts(problem: Problem, k: int, n_restarts: int, stage: FirstStage) -> Ite
     if k <= problem.n_outputs and len(problem.X) > 4 * q:
         yield "instruments", instrumental_start(problem.X, problem.Y, k, stage=stage, rng=problem.rng)
     for index in range(n_restarts):
-        W = problem.rng.standard_normal((k, problem.n_features))
-        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        W = unit_rows(problem.rng.standard_normal((k, problem.n_features)))[0]
         t = problem.X[:CANDIDATE_ROWS] @ W.T
         cuts = np.array([np.quantile(t[:, j], u) for j, u in enumerate(problem.rng.uniform(0.25, 0.75, k))])
         yield f"random {index}", np.hstack([W, -cuts[:, None]])

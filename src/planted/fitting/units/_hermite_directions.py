@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.linalg import diagonalise_by_congruence, smat, svec_outer
+from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
 from planted.moments import augment
 
 __all__ = ["directions_of_matrices", "hermite_directions"]
@@ -39,7 +39,7 @@ def hermite_directions(
     )
     white_rows = directions_of_matrices(matrices, n_hidden, rng)
     W = linalg.solve_triangular(root, white_rows.T, lower=True, trans=1, check_finite=False).T
-    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+    return unit_rows(W)[0]
 
 
 def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Generator) -> Array:

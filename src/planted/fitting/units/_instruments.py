@@ -33,7 +33,7 @@ from planted._clock import check_time
 from planted._typing import Array
 from planted.fitting._damping import solve_symmetric
 from planted.fitting.units._null_units import complementarity_features
-from planted.linalg import diagonalise_by_congruence, smat, svec_outer
+from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
 from planted.moments import augment
 
 __all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
@@ -60,8 +60,7 @@ def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
     Returns the regression and the spectrum of what it explains. Shapes: X (n, d), Y (n, m).
     """
     n, d = X.shape
-    angles = rng.standard_normal((N_RANDOM_FEATURES, d))
-    angles /= np.linalg.norm(angles, axis=1, keepdims=True)
+    angles = unit_rows(rng.standard_normal((N_RANDOM_FEATURES, d)))[0]
     random = np.maximum(X @ angles.T + rng.standard_normal(N_RANDOM_FEATURES), 0.0)
     products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2
     budget = max(n // 4, d + 1)
@@ -99,8 +98,7 @@ def instrumental_start(
     h = y @ Z
     h = h * np.where((h**3).sum(axis=0) < 0, -1.0, 1.0)
     V = linalg.lstsq(augment(X), h, check_finite=False)[0].T
-    norms = np.linalg.norm(V[:, :-1], axis=1, keepdims=True)
-    return np.asarray(V / np.where(norms > 0, norms, 1.0))
+    return np.asarray(V / unit_rows(V[:, :-1])[1][:, None])
 
 
 def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:

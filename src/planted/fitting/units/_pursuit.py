@@ -33,6 +33,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
+from planted.linalg.products import unit_rows
 from planted.moments import augment
 
 __all__ = ["Pursuit", "pursue_units"]
@@ -144,7 +145,7 @@ def _start_patterns(space: _Space, columns: Array, rng: np.random.Generator) -> 
 def _run_batch(space: _Space, patterns: BoolArray) -> list[BoolArray]:
     """Iterate (2) from every pattern; return the patterns on which a unit lies in the column space."""
     n, p = space.rows.shape
-    V = _normalised((patterns - patterns.mean(axis=1, keepdims=True)) @ space.rows)
+    V = unit_rows((patterns - patterns.mean(axis=1, keepdims=True)) @ space.rows)[0]
     previous = np.zeros_like(patterns)
     repeats = np.zeros(len(patterns), dtype=int)
     found: list[BoolArray] = []
@@ -190,7 +191,7 @@ def _next_directions(G: Array, K: Array, GV: Array, rho: Array, *, stuck: BoolAr
         regular = G[index] + ridge[index] * np.eye(p)
         V[index] = linalg.eigh(K[index], regular, subset_by_index=[0, 0], check_finite=False)[1][:, 0]
     side = np.where(np.einsum("si,si->s", V, GV) < 0, -1.0, 1.0)
-    return _normalised(V * side[:, None])
+    return unit_rows(V * side[:, None])[0]
 
 
 def _polished_column(space: _Space, pattern: BoolArray) -> Array | None:
@@ -217,8 +218,3 @@ def _read_units(space: _Space, columns: Array) -> Array:
         active = h > 0
         units.append(linalg.lstsq(space.rows[active], h[active], check_finite=False)[0] @ space.back)
     return np.array(units).reshape(len(units), space.back.shape[1])
-
-
-def _normalised(V: Array) -> Array:
-    norms = np.linalg.norm(V, axis=1, keepdims=True)
-    return np.asarray(V / np.where(norms > 0, norms, 1.0))

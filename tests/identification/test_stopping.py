@@ -146,6 +146,25 @@ def test_progress_may_ask_for_a_stop() -> None:
     check_stopped(identify(NET, 5, progress=progress, random_state=0))
 
 
+def test_a_stop_of_the_sample_methods_is_a_record_too() -> None:
+    """With noisy answers all questions come first; what is stopped then is the recovery from their averages."""
+    noise = np.random.default_rng(1)
+
+    def progress(what: str, fraction: float) -> None:
+        raise StopRequested("the operator left")
+
+    found = identify(
+        lambda X: NET(X) + 0.01 * noise.standard_normal((len(X), 2)),
+        5,
+        repeats=2,
+        budget=800,
+        progress=progress,
+        random_state=0,
+    )
+    assert found.outcome is Outcome.STOPPED_EARLY and found.stats["queries"] == 800
+    assert "the operator left" in found.detail and "800 questions were asked" in found.detail
+
+
 def test_ctrl_c_stays_an_interrupt() -> None:
     def oracle(X: np.ndarray) -> np.ndarray:
         raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from planted.identification._search import COARSE, BlackBox, Identification, Ref
 from planted.identification._session import QuerySession
 from planted.identification._verdict import judge, judge_stop
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError
+from planted.outcomes import BadInputError, Outcome
 from planted.results import Provenance, Recovery, Verdict
 
 __all__ = ["identify"]
@@ -280,7 +280,10 @@ def _identify_noisy(run: _Run) -> Recovery:
         answer = recover(X, Y, random_state=run.random_state, progress=run.progress)
     except StopRequested as stop:
         return run.stop(stop, None)
-    return replace(answer, stats={**answer.stats, **run.counts()})
+    detail = answer.detail
+    if answer.outcome is Outcome.STOPPED_EARLY:
+        detail += f" {session.queries} questions were asked."
+    return replace(answer, stats={**answer.stats, **run.counts()}, detail=detail)
 
 
 def _ignore(what: str, fraction: float) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._streams import solver_streams
+from planted._threads import one_thread_inside
 from planted._typing import Array, IntArray, Json, Seed
 from planted._validation import check_n_hidden
 from planted.checks import Check
@@ -140,6 +141,7 @@ class Diagnosis:
         }
 
 
+@one_thread_inside
 def diagnose(
     X: Any,
     Y: Any = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
 from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
@@ -23,6 +24,7 @@ __all__ = ["standard_errors"]
 KINDS = ("model", "sandwich", "bootstrap")
 
 
+@one_thread_inside
 def standard_errors(
     network: TwoLayerNetwork,
     X: Any,

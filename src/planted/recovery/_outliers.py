@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Seed
 from planted.certificates._certificate import RESIDUAL_TOL
 from planted.fitting._losses import check_loss, choose_loss, output_scales
@@ -18,6 +19,7 @@ from planted.recovery._missing import masked_blocks
 __all__ = ["outliers"]
 
 
+@one_thread_inside
 def outliers(
     network: TwoLayerNetwork,
     X: Any,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from planted._clock import time_budget
+from planted._threads import one_thread_inside
 from planted._typing import Progress, Seed
 from planted._validation import check_n_hidden
 from planted.fitting._problem import Preparation
@@ -21,6 +22,7 @@ from planted.rows import RowBlocks
 __all__ = ["recover"]
 
 
+@one_thread_inside
 def recover(
     X: Any,
     Y: Any = None,

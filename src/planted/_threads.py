@@ -1,0 +1,93 @@
+"""Threads of the linear algebra libraries inside planted's entries.
+
+The matrices of a recovery are small: a few hundred columns. On them two BLAS threads spend their time waiting for each
+other, and beside another busy process they wait twenty times longer than one thread works. Results also depend on the
+number of threads in their last bits. Every public entry therefore runs its algebra on one thread (`one_thread`), and
+gives back what was there before when it ends.
+
+The limit belongs to the process, not to the thread that sets it: entries that run at the same time, in threads or nested,
+share one limit, which the first sets and the last lifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar
+
+__all__ = ["one_thread", "one_thread_inside"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_lock = Lock()
+_entries = 0
+_lift: Callable[[], None] | None = None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run what is inside with one BLAS thread; nests, and may be entered by several threads at once."""
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def one_thread_inside(entry: Callable[P, R]) -> Callable[P, R]:
+    """Return a public entry whose algebra runs on one thread."""
+
+    @wraps(entry)
+    def limited(*args: P.args, **options: P.kwargs) -> R:
+        with one_thread():
+            return entry(*args, **options)
+
+    return limited
+
+
+def _enter() -> None:
+    global _entries, _lift
+    with _lock:
+        if _entries == 0:
+            _lift = _limit()
+        _entries += 1
+
+
+def _leave() -> None:
+    global _entries, _lift
+    with _lock:
+        _entries -= 1
+        if _entries == 0 and _lift is not None:
+            _lift()
+            _lift = None
+
+
+def _limit() -> Callable[[], None]:
+    """Set the limit in every BLAS library that is loaded, and return what lifts it, from whichever thread.
+
+    threadpoolctl lets the thread that sets a limit alone change it; ours is given up at once, so that the last entry can lift
+    it. A limit that a caller holds in another thread stays as it is.
+    """
+    from scipy import linalg  # noqa: F401  # SciPy has a BLAS of its own, which must be loaded to be limited
+    from threadpoolctl import threadpool_limits
+
+    limits: Any = threadpool_limits(limits=1, user_api="blas")
+    _give_up_control()
+
+    def lift() -> None:
+        limits.restore_original_limits()
+        _give_up_control()
+
+    return lift
+
+
+def _give_up_control() -> None:
+    """Let any thread set the next limit; versions of threadpoolctl before 3.7 know no such thing."""
+    import threadpoolctl
+
+    release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if release is not None:
+        release()

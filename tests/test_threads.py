@@ -1,0 +1,118 @@
+"""One BLAS thread inside every entry, whatever was set outside, and the old number afterwards."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import threadpoolctl
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import planted
+from planted._threads import one_thread, one_thread_inside
+
+DATA = planted.simulate.dataset(400, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, random_state=0)
+
+
+def blas_threads() -> set[int]:
+    return {item["num_threads"] for item in threadpool_info() if item["user_api"] == "blas"}
+
+
+@contextmanager
+def two_threads() -> Iterator[None]:
+    """Set two threads without keeping the right to change them, as if the process had begun with two."""
+    with threadpool_limits(limits=2, user_api="blas"):
+        release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda: None)
+        release()
+        yield
+
+
+def test_one_inside_and_the_old_number_after() -> None:
+    with two_threads():
+        before = blas_threads()
+        with one_thread():
+            assert blas_threads() == {1}
+            with one_thread():
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+def test_an_error_gives_the_threads_back() -> None:
+    @one_thread_inside
+    def fail() -> None:
+        assert blas_threads() == {1}
+        raise ValueError("on purpose")
+
+    with two_threads():
+        before = blas_threads()
+        with pytest.raises(ValueError, match="on purpose"):
+            fail()
+        assert blas_threads() == before
+
+
+def test_entries_in_several_threads_share_the_limit() -> None:
+    """The entry that ends first does not take the limit from those that still run."""
+    first_ended, seen = threading.Event(), []
+
+    def short(barrier: threading.Barrier) -> None:
+        with one_thread():
+            barrier.wait(10)
+        first_ended.set()
+
+    def long(barrier: threading.Barrier) -> None:
+        with one_thread():
+            barrier.wait(10)
+            assert first_ended.wait(10)
+            seen.append(blas_threads())
+
+    with two_threads():
+        before = blas_threads()
+        barrier = threading.Barrier(2)
+        with ThreadPoolExecutor(2) as pool:
+            for job in [pool.submit(short, barrier), pool.submit(long, barrier)]:
+                job.result(20)
+        assert seen == [{1}]
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["recover", "diagnose", "identify", "compare", "memorize", "standard_errors", "outliers"]
+)
+def test_entries_keep_their_signatures(name: str) -> None:
+    entry = getattr(planted, name)
+    assert inspect.isfunction(entry)
+    assert hasattr(entry, "__wrapped__"), f"planted.{name} does not limit its threads"
+    assert inspect.signature(entry) == inspect.signature(entry.__wrapped__)
+
+
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    answers = []
+    for limit in (1, 2, None):
+        with threadpool_limits(limits=limit, user_api="blas"):
+            answers.append(planted.recover(DATA.X, DATA.Y, random_state=0))
+    first, *others = (np.concatenate([a.network.W.ravel(), a.network.A.ravel()]) for a in answers)
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+def test_estimators_limit_their_threads() -> None:
+    class Spy(planted.TwoLayerRegressor):
+        """A model that looks at the threads while it is fitted."""
+
+    seen = []
+
+    def look(what: str, fraction: float) -> None:
+        seen.append(blas_threads())
+
+    with two_threads():
+        planted.recover(DATA.X, DATA.Y, random_state=0, progress=look)
+        planted.memorize(DATA.X, DATA.Y[:, 0], random_state=0)
+        Spy(random_state=0).fit(DATA.X, DATA.Y)
+        assert blas_threads() != {1}
+    assert seen and all(item == {1} for item in seen)

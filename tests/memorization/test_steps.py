@@ -11,13 +11,14 @@ import planted
 from planted._clock import time_budget
 from planted._streams import data_streams
 from planted._validation import check_rows
-from planted.memorization._cg import _smoothed, merge_curves, pair_preconditioner, solve_cg
+from planted.memorization._cg import _smoothed, pair_preconditioner, solve_cg
 from planted.memorization._evidence import find_contradiction
 from planted.memorization._kernel import form_kernel, solve_ridge
 from planted.memorization._memorize import SOLVERS
 from planted.memorization._task import (
     MemoryTask,
     kernel_product,
+    merge_curves,
     quadratic_forms,
     signed_units,
     weighted_gram,

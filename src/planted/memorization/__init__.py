@@ -1,1 +1,1 @@
-"""Memorise any labels with few units."""
+"""Memorise any labels with few units: `planted.memorize` and its solvers."""

@@ -1,22 +1,21 @@
-"""Whether labels were memorised, and which of the theorem's conditions the data meet.
+"""Whether labels were memorised, and which of the theorems' conditions the data meet.
 
-Problem     After a solver has ended: say what it reached, in the user's units, and compare the data with what the
-            theorems need.
-Idea        The loss is measured on the returned network and the user's rows, not on the solver's own account.
-            Conditions that cost more than the fit (singular values of a large kernel, Lanczos on many rows) are
-            left out and say so by NaN.
+Problem     When a solver has ended, say in the user's units what it reached, and compare the data with what the theorems
+            need.
+Idea        The loss is measured on the returned network and the user's rows; the solver's own account is not used.
+            Conditions that cost more than the fit (singular values of a large kernel, Lanczos iterations on many rows)
+            are left out, and so is every costly one once the time budget is used up; a number left out is NaN.
 Guarantee   ``MEMORISED`` is said only of the measured loss.
-Notation    As in `memorize_theory`; singular values and constants are in the solver's units (rows and labels of
-            root mean square 1).
-Departures  Where the Hessian is too large for Lanczos, its smallest eigenvalue is Lemma 3's identity instead.
-Cost        One evaluation of the network; up to 2,000 rows an eigenvalue decomposition of the kernel.
+Notation    As in `planted.memorization._theory`; singular values and constants are in the solver's units (rows and
+            labels of root mean square 1).
+Departures  Where the Hessian is too large for Lanczos iterations, Lemma 3's identity gives its smallest eigenvalue.
+Cost        One evaluation of the network, and up to 2,000 rows an eigenvalue decomposition of the kernel.
 References  [GWZ20]_
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from planted.memorization._theory import (
     smallest_hessian_eigenvalue,
     smoothed_singular_value_bound,
 )
+from planted.memorization._units import FeatureFacts
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence
 
@@ -41,6 +41,7 @@ __all__ = ["find_contradiction", "gather_conditions", "gather_evidence", "judge"
 KERNEL_ROWS = 2000
 LANCZOS_WORK = 3e7  # flops of one Hessian product above which Lanczos is left out
 EPSILON = 1e-2  # the loss for which Theorem 4's iterations are predicted
+FITTING = ("ridge", "low-rank")  # solvers that fit a smaller network on purpose
 NAN = float("nan")
 
 
@@ -64,7 +65,7 @@ def gather_conditions(
         "units": float(network.n_hidden),
         "rank": rank,
         "sigma_min": float(np.sqrt(smallest)),
-        "sigma_bound": float(np.sqrt(max(fit.facts.get("eigenvalue_bound", NAN), 0.0))),
+        "sigma_bound": float(np.sqrt(max(fit.eigenvalue_bound, 0.0))),
         "largest_norm": float(np.sqrt(squares.max())),
         "largest_label": float(np.abs(task.Y).max()),
         "initial_loss": float(np.sum(task.Y**2)) / (4 * n),
@@ -80,98 +81,63 @@ def gather_evidence(
     conditions: Mapping[str, float],
     *,
     tol: float,
-    features: Mapping[str, Any] | None,
+    features: FeatureFacts | None,
     rng: np.random.Generator,
 ) -> tuple[Evidence, ...]:
-    """Compare the data with what the theorems need.
-
-    `features`: with three layers: ``inputs``, ``power`` and ``smoothing`` of the random features.
-    """
-    n, q = task.Z.shape
+    """Compare the data with what the theorems need; `features` describes the random features of three layers."""
     sigma = conditions["sigma_min"]
-    lines = [
-        Evidence(
-            "loss over mean square of the labels", conditions["relative_loss"], tol, "<=", key=Check.LOSS
-        ),
-        Evidence("largest |output - label|", conditions["largest_error"], key=Check.RESIDUAL),
-        Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4", key=Check.SAMPLES),
-        Evidence("hidden units", conditions["units"], key=Check.UNITS),
-    ]
-    if "width" in fit.facts:  # a solver that trains
-        lines.append(
-            Evidence("units per output", fit.facts["width"], 2 * q + 2, ">=", "Theorem 4", key=Check.UNITS)
-        )
-    if np.isfinite(sigma):
-        rounding = float(np.sqrt(RANK_TOL * n))
-        lines.append(
-            Evidence(
-                "smallest singular value of [x⊗x]",
-                sigma,
-                rounding,
-                ">",
-                "Theorem 4",
-                key=Check.INDEPENDENT_SAMPLES,
-            )
-        )
-    elif np.isfinite(conditions["sigma_bound"]):
-        lines.append(
-            Evidence(
-                "smallest singular value of [x⊗x], at most",
-                conditions["sigma_bound"],
-                key=Check.INDEPENDENT_SAMPLES,
-            )
-        )
-    lines += _landscape_evidence(task, fit, sigma, rng)
+    n, q = task.Z.shape
+    lines = _fit_evidence(task, fit, conditions, tol) + _independence_evidence(task, conditions)
+    if task.has_time():
+        lines += _landscape_evidence(task, fit, sigma, rng)
     if sigma > 0:
         facts = {name: conditions[name] for name in ("largest_norm", "largest_label", "initial_loss")}
         predicted = predicted_iterations(n, q, sigma=sigma, epsilon=EPSILON, **facts)
-        lines.append(
-            Evidence(
-                "iterations to loss 0.01 that the theorem predicts",
-                predicted,
-                equation="Theorem 4",
-                key=Check.PREDICTED_STEPS,
-            )
-        )
-    return tuple(lines if features is None else lines + _feature_evidence(n, q, sigma, features))
+        name, key = "iterations to loss 0.01 that the theorem predicts", Check.PREDICTED_STEPS
+        lines.append(Evidence(name, predicted, equation="Theorem 4", key=key))
+    if features is not None:
+        lines += _feature_evidence(task, sigma, features)
+    return tuple(lines)
 
 
 def judge(
-    solver: str,
+    task: MemoryTask,
+    fit: MemoryFit,
     conditions: Mapping[str, float],
     data: CheckedData,
     *,
+    solver: str,
     tol: float,
     has_bias: bool,
-    fallback: str,
 ) -> tuple[MemoryOutcome, str]:
-    """Say how it ended.
-
-    Returns outcome: how it ended; detail: the measured reason.
-    """
+    """Return how it ended, and the measured reason as sentences."""
     reached = f"Loss {conditions['loss']:.3g}, largest error {conditions['largest_error']:.3g}"
     reached += f", {conditions['units']:.0f} hidden units for {conditions['samples']:.0f} samples."
-    if fallback:
-        reached += f" Fallback: {fallback}."
+    if fit.fallback:
+        reached += f" Fallback: {fit.fallback}."
     if conditions["relative_loss"] <= tol:
         return MemoryOutcome.MEMORISED, reached
-    contradiction = find_contradiction(data, has_bias=has_bias)
-    if solver in ("ridge", "low-rank"):
-        return MemoryOutcome.FITTED, f"{contradiction} {reached}".strip()
+    contradiction = find_contradiction(data, has_bias=has_bias) if task.has_time() else ""
+    outcome, obstacle = MemoryOutcome.STOPPED_EARLY, ""
     if contradiction:
-        return MemoryOutcome.CONTRADICTION, f"{contradiction} {reached}"
-    if conditions["samples"] > conditions["capacity"]:
-        room = f"{conditions['samples']:.0f} samples, {conditions['capacity']:.0f} dimensions."
-        return MemoryOutcome.TOO_MANY_SAMPLES, f"{room} {reached}"
-    if conditions["rank"] < conditions["samples"]:
-        return MemoryOutcome.DEPENDENT_INPUTS, f"The rank of [x⊗x] is {conditions['rank']:.0f}. {reached}"
-    return MemoryOutcome.STOPPED_EARLY, reached
+        outcome, obstacle = MemoryOutcome.CONTRADICTION, contradiction
+    elif conditions["samples"] > conditions["capacity"]:
+        obstacle = f"{conditions['samples']:.0f} samples, {conditions['capacity']:.0f} dimensions."
+        outcome = MemoryOutcome.TOO_MANY_SAMPLES
+    elif conditions["rank"] < conditions["samples"]:
+        obstacle = f"The rank of [x⊗x] is {conditions['rank']:.0f}."
+        outcome = MemoryOutcome.DEPENDENT_INPUTS
+    if task.interruptions:
+        return MemoryOutcome.STOPPED_EARLY, _sentences(_how_it_stopped(task, fit), obstacle, reached)
+    if solver in FITTING:
+        return MemoryOutcome.FITTED, _sentences(contradiction, reached)
+    return outcome, _sentences(obstacle, reached)
 
 
 def find_contradiction(data: CheckedData, *, has_bias: bool) -> str:
     """Name two rows that no quadratic network can tell apart but whose labels differ.
 
-    `has_bias`: without a bias x and -x give the same output, and zero gives zero.
+    Without a bias x and -x give the same output, and zero gives zero.
     """
     X, Y = data.X, data.Y
     if not has_bias:
@@ -191,6 +157,22 @@ def find_contradiction(data: CheckedData, *, has_bias: bool) -> str:
     return f"Rows {first} and {second} have equal inputs (up to sign) and different labels; {len(clashes)} such pairs."
 
 
+def _how_it_stopped(task: MemoryTask, fit: MemoryFit) -> str:
+    """Say what stopped a solver, when, and whether there is anything to show for it."""
+    n_iterations = int(fit.curve[-1][0])
+    text = f"Stopped ({task.interruptions[0]}) after {n_iterations} iterations"
+    if not fit.W.any():
+        return f"{text}, before anything was found: all weights are zero."
+    if n_iterations == 0 and fit.width is not None:
+        return f"{text}: the weights are at or near their random start."
+    return f"{text}."
+
+
+def _sentences(*parts: str) -> str:
+    """Join the sentences that are not empty."""
+    return " ".join(filter(None, parts))
+
+
 def _relative_errors(
     network: TwoLayerNetwork | ThreeLayerNetwork, data: CheckedData, label_scale: float
 ) -> Array:
@@ -201,81 +183,87 @@ def _relative_errors(
 
 def _spectrum(task: MemoryTask, fit: MemoryFit) -> tuple[float, float]:
     """Return the rank of [x⊗x] and its kernel's smallest eigenvalue, from the solver or, for few rows, anew."""
-    if "rank" in fit.facts:
-        return fit.facts["rank"], fit.facts["smallest_eigenvalue"]
-    if len(task.Z) > KERNEL_ROWS:
+    if fit.spectrum is not None:
+        return float(fit.spectrum[0]), fit.spectrum[1]
+    if len(task.Z) > KERNEL_ROWS or not task.has_time():
         return NAN, 0.0 if len(task.Z) > task.capacity else NAN
     values = np.linalg.eigvalsh(form_kernel(task.Z))
     rank = np.count_nonzero(values > RANK_TOL * len(values) * values[-1])
     return float(rank), max(float(values[0]), 0.0) if rank == len(values) else 0.0
 
 
+def _fit_evidence(
+    task: MemoryTask, fit: MemoryFit, conditions: Mapping[str, float], tol: float
+) -> list[Evidence]:
+    """Say how well the network fits and how large it is."""
+    n, q = task.Z.shape
+    relative, largest, units = (conditions[name] for name in ("relative_loss", "largest_error", "units"))
+    lines = [
+        Evidence("loss over mean square of the labels", relative, tol, "<=", key=Check.LOSS),
+        Evidence("largest |output - label|", largest, key=Check.RESIDUAL),
+        Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4", key=Check.SAMPLES),
+        Evidence("hidden units", units, key=Check.UNITS),
+    ]
+    if fit.width is not None:
+        width = float(fit.width)
+        lines.append(Evidence("units per output", width, 2 * q + 2, ">=", "Theorem 4", key=Check.WIDTH))
+    return lines
+
+
+def _independence_evidence(task: MemoryTask, conditions: Mapping[str, float]) -> list[Evidence]:
+    """Give the smallest singular value of [x⊗x] or, where it was too costly, a bound of it."""
+    name, key = "smallest singular value of [x⊗x]", Check.INDEPENDENT_SAMPLES
+    sigma, bound = conditions["sigma_min"], conditions["sigma_bound"]
+    if np.isfinite(sigma):
+        rounding = float(np.sqrt(RANK_TOL * len(task.Z)))
+        return [Evidence(name, sigma, rounding, ">", "Theorem 4", key=key)]
+    return [Evidence(f"{name}, at most", bound, key=key)] if np.isfinite(bound) else []
+
+
 def _landscape_evidence(
     task: MemoryTask, fit: MemoryFit, sigma: float, rng: np.random.Generator
 ) -> list[Evidence]:
-    """Lemmas 1 and 3 at the end point, for the output with the largest loss; two zero units pad."""
+    """Evaluate Lemmas 1 and 3 at the end point, for the output with the largest loss."""
     n, q = task.Z.shape
     outputs = [quadratic_forms(task.Z, fit.W.T @ (signs[:, None] * fit.W)) for signs in fit.A]
     residuals = np.array(outputs) - task.Y.T
     worst = int(np.argmax(np.sum(residuals**2, axis=1)))
     curvature = float(np.linalg.norm(curvature_matrix(task.Z, residuals[worst]), 2))
-    lines = [
-        Evidence("spectral norm of (1/n) Σ δ x x'", curvature, equation="Lemma 3", key=Check.STATIONARITY)
-    ]
-    own = fit.A[worst] != 0
+    name = "spectral norm of (1/n) Σ δ x x'"
+    lines = [Evidence(name, curvature, equation="Lemma 3", key=Check.STATIONARITY)]
     if 4.0 * n * q**2 <= LANCZOS_WORK and curvature > 0:
-        W = np.vstack([fit.W[own], np.zeros((2, q))])
-        signs = np.append(fit.A[worst][own], [1.0, -1.0])
-        start = np.vstack([np.zeros((int(own.sum()), q)), rng.standard_normal((2, q))])
-        value = smallest_hessian_eigenvalue(task.Z, task.Y[:, worst], W=W, a=signs, start=start)
-        lines.append(
-            Evidence(
-                "smallest eigenvalue of the Hessian",
-                value,
-                equation="Lemma 1, by Lanczos",
-                key=Check.CURVATURE,
-            )
-        )
+        name, value = "smallest eigenvalue of the Hessian", _smallest_curvature(task, fit, worst, rng)
+        lines.append(Evidence(name, value, equation="Lemma 1, by Lanczos", key=Check.CURVATURE))
     if np.isfinite(sigma) and sigma > 0:
         loss = float(np.sum(residuals[worst] ** 2)) / (4 * n)
         bound = landscape_bound(n, q, curvature=curvature, sigma=sigma)
-        lines.append(
-            Evidence(
-                "loss against the landscape bound", loss, bound, "<=", "Lemma 1", key=Check.LANDSCAPE_BOUND
-            )
-        )
+        name, key = "loss against the landscape bound", Check.LANDSCAPE_BOUND
+        lines.append(Evidence(name, loss, bound, "<=", "Lemma 1", key=key))
     return lines
 
 
-def _feature_evidence(n: int, q: int, sigma: float, features: Mapping[str, Any]) -> list[Evidence]:
-    """Lemma 2, Theorem 5 and Theorem 6 for random features."""
-    inputs, power = features["inputs"], int(features["power"])
+def _smallest_curvature(task: MemoryTask, fit: MemoryFit, output: int, rng: np.random.Generator) -> float:
+    """Return the smallest Hessian eigenvalue of one output; two zero units are added, where Lanczos starts."""
+    q = task.Z.shape[1]
+    own = fit.A[output] != 0
+    W = np.vstack([fit.W[own], np.zeros((2, q))])
+    signs = np.append(fit.A[output][own], [1.0, -1.0])
+    start = np.vstack([np.zeros((int(own.sum()), q)), rng.standard_normal((2, q))])
+    return smallest_hessian_eigenvalue(task.Z, task.Y[:, output], W=W, a=signs, start=start, rng=rng)
+
+
+def _feature_evidence(task: MemoryTask, sigma: float, features: FeatureFacts) -> list[Evidence]:
+    """Evaluate Lemma 2, Theorem 5 and Theorem 6 for random features."""
+    n, q = task.Z.shape
     lines = [Evidence("random features", q, 2 * np.ceil(np.sqrt(n)), ">=", "Theorem 5", key=Check.FEATURES)]
-    if features["smoothing"] > 0 and np.isfinite(sigma):
-        bound = smoothed_singular_value_bound(
-            n, inputs.shape[1], n_random=q, power=power, variance=float(features["smoothing"]) ** 2
-        )
-        lines.append(
-            Evidence(
-                "smallest singular value of [z⊗z]",
-                sigma,
-                bound,
-                ">=",
-                "Lemma 2, eq. (4)",
-                key=Check.INDEPENDENT_FEATURES,
-            )
-        )
-    if n <= KERNEL_ROWS:
-        values = np.linalg.eigvalsh((inputs @ inputs.T) ** (2 * power))
+    if features.smoothing > 0 and np.isfinite(sigma):
+        d, variance = features.inputs.shape[1], float(features.smoothing) ** 2
+        bound = smoothed_singular_value_bound(n, d, n_random=q, power=features.power, variance=variance)
+        name, key = "smallest singular value of [z⊗z]", Check.INDEPENDENT_FEATURES
+        lines.append(Evidence(name, sigma, bound, ">=", "Lemma 2, eq. (4)", key=key))
+    if n <= KERNEL_ROWS and task.has_time():
+        values = np.linalg.eigvalsh((features.inputs @ features.inputs.T) ** (2 * features.power))
         rounding = RANK_TOL * n * float(values[-1])
-        lines.append(
-            Evidence(
-                "smallest eigenvalue of the kernel (x'x)^2p",
-                float(values[0]),
-                rounding,
-                ">",
-                "Theorem 6",
-                key=Check.KERNEL,
-            )
-        )
+        name = "smallest eigenvalue of the kernel (x'x)^2p"
+        lines.append(Evidence(name, float(values[0]), rounding, ">", "Theorem 6", key=Check.KERNEL))
     return lines

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from planted._conversion import require_memory
 from planted._typing import Array
@@ -33,6 +32,7 @@ from planted.memorization._task import (
     signed_units,
     weighted_gram,
 )
+from planted.memorization._theory import extreme_eigenvalue
 from planted.outcomes import BadInputError
 
 __all__ = ["form_kernel", "monomials", "solve_direct", "solve_ridge"]
@@ -155,12 +155,11 @@ def _smallest_eigenvalue(factor: tuple[Array, bool], n: int, rng: np.random.Gene
     if n < 3:  # the Lanczos routine needs room for one vector beside the wanted one
         inverse = linalg.cho_solve(factor, np.eye(n))
         return float(1.0 / np.linalg.eigvalsh(inverse)[-1])
-    inverse = LinearOperator(
-        (n, n), matvec=lambda v: linalg.cho_solve(factor, v, check_finite=False), dtype=float
-    )
-    start = rng.standard_normal(n)
-    (value,) = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)
-    return float(1.0 / value)
+
+    def multiply(v: Array) -> Array:
+        return np.asarray(linalg.cho_solve(factor, v, check_finite=False))
+
+    return 1.0 / extreme_eigenvalue(multiply, rng.standard_normal(n), which="LA", rng=rng, tol=1e-3)
 
 
 def _solve_by_eigenvectors(task: MemoryTask) -> _Solution:

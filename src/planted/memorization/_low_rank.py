@@ -71,7 +71,9 @@ def solve_low_rank(
         found, losses = _grow(task, y, wanted)
         if task.interruptions and len(on_part.a) > len(found.a):
             found = on_part  # stopped before the fit to all rows had as many units
-        units.append(found if len(found.a) else _Units(np.zeros((1, task.Z.shape[1])), np.ones(1), found.loss))
+        if len(found.a) == 0:
+            found = _Units(np.zeros((1, task.Z.shape[1])), np.ones(1), found.loss)
+        units.append(found)
         curves.append(losses)
     W = np.vstack([found.U for found in units])
     A = linalg.block_diag(*[found.a[None] for found in units])

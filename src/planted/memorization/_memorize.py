@@ -1,20 +1,21 @@
 """Memorise any labels with few units: quadratic networks of two and three layers.
 
-Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label.
-            Two layers: y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1. Three layers: the same on random features z = (Rx
-            + s)^p.
-Idea        The output depends on the weights only through the symmetric matrix M = W'diag(a)W and is linear in it,
-            so memorising is one linear system (`memorize_kernel`, `memorize_cg`), whose solution is split into at
-            most d signed units. Training the weights instead is the paper's way (`memorize_descent`,
-            `memorize_adam`); `memorize_low_rank` looks for the fewest units.
+Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label. With two
+            layers it is y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1; with three layers the same on random features
+            z = (Rx + s)^p.
+Idea        The output depends on the weights only through the symmetric matrix M = W'diag(a)W and is linear in it, so
+            that memorising is one linear system (`planted.memorization._kernel` and `_cg`), whose solution is split into
+            at most d signed units. The paper trains the weights instead (`_descent`, `_adam`, and for comparison
+            `_lbfgs`). `_low_rank` looks for the fewest units.
 Guarantee   Theorem 4 of [GWZ20]_: if the x_j⊗x_j are linearly independent, 2d+2 units memorise any labels. With the
-            linear system d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are
-            slightly perturbed. What is NOT promised: anything about inputs that were not memorised.
-Notation    paper: r units, W d × r, k features;  here: W (k, d) with one unit per row, q features. f = 1/(4n) Σ
-            (output - y)².
-Departures  Linear solves beside descent. Units per output: at most d (linear solvers), 2d+2 (descent). With
-            ``bias`` the inputs are centred and a constant is appended, which the paper has not: zero rows and
-            labels with an offset become possible. Several outputs share nothing but the random features.
+            linear system d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are slightly
+            perturbed. Nothing is promised about inputs that were not memorised.
+Notation    paper: r units, W is d × r, k features;  here: W is (k, d) with one unit per row, and there are q features.
+            The loss is f = 1/(4n) Σ (output - y)².
+Departures  Linear solves are offered beside descent. The number of units per output is at most d with linear solvers and
+            2d+2 with descent. With ``bias`` the inputs are centred and a constant is appended, which the paper does not
+            do; rows of zeros and labels with an offset then become possible. Several outputs share nothing but the
+            random features.
 Cost        See the modules of the solvers.
 References  [GWZ20]_
 """
@@ -23,17 +24,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Progress, Seed
 from planted._validation import CheckedData, check_rows
 from planted.memorization._adam import solve_adam
 from planted.memorization._cg import solve_cg
+from planted.memorization._descent import solve_pgd
 from planted.memorization._evidence import gather_conditions, gather_evidence, judge
 from planted.memorization._kernel import solve_direct, solve_ridge
 from planted.memorization._lbfgs import solve_lbfgs
@@ -41,7 +44,6 @@ from planted.memorization._low_rank import solve_low_rank
 from planted.memorization._result import Memory
 from planted.memorization._task import MemoryFit, MemoryTask
 from planted.memorization._units import draw_features, restore, standardise
-from planted.memorization.printed import solve_pgd
 from planted.outcomes import BadInputError
 from planted.results import Provenance
 
@@ -69,12 +71,13 @@ class _Request:
     solver: str
     bias: bool
     tol: float
-    options: Mapping[str, Any]
+    budget_seconds: float | None
     random_state: Seed
+    options: Mapping[str, Any]
 
     def provenance(self, chosen: str, data: CheckedData) -> Provenance:
         """Return where an answer came from."""
-        asked = {"layers": self.layers, "solver": self.solver, "bias": self.bias, "tol": self.tol}
+        asked = {name: getattr(self, name) for name in ("layers", "solver", "bias", "tol", "budget_seconds")}
         return Provenance(
             algorithm=f"memorize, {self.layers} layers, {chosen}",
             reference="GWZ20",
@@ -93,6 +96,7 @@ def memorize(
     bias: bool = False,
     tol: float = 1e-12,
     random_state: Seed = None,
+    budget_seconds: float | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Memory:
@@ -115,8 +119,12 @@ def memorize(
         The labels count as memorised when the loss is below ``tol`` times their mean square.
     random_state : int, Generator, SeedSequence or None
         Seed of random features and solver.
+    budget_seconds : float, optional
+        Time limit, checked between the steps of the solver. The best network so far is then returned, as
+        ``STOPPED_EARLY`` unless it reproduces every label; it is zero if there is none yet. Costly conditions are left
+        out of a record whose time is used up.
     progress : callable, optional
-        Called as ``progress(what, fraction)`` while working.
+        Callback ``progress(message, fraction)``.
     **options : Any
         Options of the solver (such as ``max_iter``, ``width``, ``penalty``, ``rank``, ``constants``) and, with three
         layers, ``power`` (2), ``n_random`` (2⌈√n⌉), ``feature_std`` (1) and ``smoothing``, the standard deviation of
@@ -137,12 +145,13 @@ def memorize(
     ('MEMORISED', True, 100)
     """
     _check_choices(layers, solver, tol)
-    request = _Request(layers, solver, bias, tol, options, random_state)
-    return _answer(request, check_rows(X, y, y_name="y"), progress or (lambda what, fraction: None))
+    request = _Request(layers, solver, bias, tol, budget_seconds, random_state, options)
+    with time_budget(budget_seconds):
+        return _answer(request, check_rows(X, y, y_name="y"), progress or (lambda what, fraction: None))
 
 
 def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
-    """Standardise, solve, restore the user's units, judge."""
+    """Standardise, solve, convert to the user's units, measure and judge."""
     watch, tol = _Watch(), request.tol
     feature_rng, solver_rng, theory_rng = solver_streams(request.random_state, 3)
     feature_options, solver_options = _split_options(request.options, request.layers)
@@ -150,20 +159,23 @@ def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
     task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], progress)
     chosen = _choose(task) if request.solver == "auto" else request.solver
     solving = _Watch()
-    fit = _run(chosen, task, solver_options)
-    stats = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
+    fit = _solve(chosen, task, solver_options)
+    stats: dict[str, Any] = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
     network = restore(fit, frame)
     conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale)
-    evidence = gather_evidence(task, fit, conditions, tol=tol, features=frame.theory(), rng=theory_rng)
-    fallback = str(fit.notes.get("fallback", ""))
-    outcome, detail = judge(chosen, conditions, data, tol=tol, has_bias=request.bias, fallback=fallback)
+    features = frame.feature_facts()
+    evidence = gather_evidence(task, fit, conditions, tol=tol, features=features, rng=theory_rng)
+    outcome, detail = judge(task, fit, conditions, data, solver=chosen, tol=tol, has_bias=request.bias)
+    stats |= {**watch.read(), **fit.notes}
+    stats |= {"fallback": fit.fallback} if fit.fallback else {}
+    stats |= {"interrupted_by": task.interruptions[0]} if task.interruptions else {}
     return Memory(
         network=network,
         outcome=outcome,
         evidence=evidence,
         loss_curve=np.array(fit.curve, dtype=np.float64) * [1.0, frame.label_scale**2],
         conditions=conditions,
-        stats={**stats, **watch.read(), **fit.notes, **task.interruption()},
+        stats=stats,
         provenance=request.provenance(chosen, data),
         detail=detail,
     )
@@ -176,6 +188,7 @@ class _Watch:
         self.started, self.cpu = perf_counter(), process_time()
 
     def read(self, prefix: str = "") -> dict[str, float]:
+        """Return both numbers, with a prefix before their names."""
         taken = {"seconds": perf_counter() - self.started, "cpu_seconds": process_time() - self.cpu}
         return {prefix + name: value for name, value in taken.items()}
 
@@ -191,7 +204,7 @@ def _check_choices(layers: int, solver: str, tol: float) -> None:
 
 
 def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Part the options of the random features, None for two layers, from those of the solver."""
+    """Return the options of the random features, None for two layers, and those of the solver."""
     known = _options_of(draw_features)
     mine = {name: value for name, value in options.items() if name in known}
     if mine and layers == 2:
@@ -211,8 +224,8 @@ def _choose(task: MemoryTask) -> str:
     return "direct" if min(len(task.Z), task.capacity) <= DIRECT_ROWS else "cg"
 
 
-def _run(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:
-    """Run a solver with the options it knows."""
+def _solve(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:
+    """Run a solver with the options it knows; a stop before it has anything to show leaves a zero network."""
     known = _options_of(SOLVERS[solver])
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -222,9 +235,11 @@ def _run(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:
     limit = options.get("max_iter")
     if limit is not None and not (isinstance(limit, int | np.integer) and limit >= 1):
         raise BadInputError(f"max_iter={limit!r}; expected an integer of at least 1")
-    fit = SOLVERS[solver](task, **options)
-    if len(fit.W):
-        return fit
+    zero = MemoryFit.zero(task)
+    try:
+        fit = SOLVERS[solver](task, **options)
+    except StopRequested as stop:
+        task.note_stop(stop)
+        return zero
     # Labels that are all zero need no unit; a network has at least one.
-    q, m = task.Z.shape[1], task.Y.shape[1]
-    return MemoryFit(np.zeros((1, q)), np.ones((m, 1)), fit.curve, fit.facts, fit.notes)
+    return fit if len(fit.W) else replace(fit, W=zero.W, A=zero.A)

@@ -1,12 +1,8 @@
 """What memorising returns: a network, how it ended, and the theorem's conditions with their numbers.
 
-Problem     `planted.recover` claims to have found *the* network; `planted.memorize` claims only to have found *a*
-            network that reproduces the labels. The two claims have different words, so the second has its own
-            outcomes and its own record.
-Idea        `Memory` is frozen and always whole. `MemoryOutcome` words each ending once: what it means and what to
-            do. `ThreeLayerNetwork` is the random-feature architecture of [GWZ20]_: ``z = (R x + s)^p``, then a
-            quadratic network.
-References  [GWZ20]_
+`planted.recover` claims to have found *the* network that made the labels; `planted.memorize` claims only to have found *a*
+network that reproduces them. The two claims need different words, so memorising has outcomes and a record of its own:
+`MemoryOutcome` says what each ending means and what to do, and `Memory` is a frozen record whose fields are always there.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from html import escape
 from typing import Any
 
 from planted._typing import Array
+from planted.checks import Check
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence, Provenance
 
@@ -48,8 +45,9 @@ class MemoryOutcome(Enum):
         "Add a small noise to the inputs (0.01 of their norm is usual), or use layers=3.",
     )
     STOPPED_EARLY = (
-        "The solver ended before the labels were reproduced to the tolerance.",
-        "Allow more iterations with max_iter, add a small noise to the inputs, or use solver='direct'.",
+        "The solver ended, or was stopped, before the labels were reproduced to the tolerance.",
+        "Allow more iterations with max_iter or more time with budget_seconds, add a small noise to the inputs, or use "
+        "solver='direct'.",
     )
 
     def __init__(self, meaning: str, advice: str) -> None:
@@ -64,7 +62,8 @@ class Memory:
     Parameters
     ----------
     network : TwoLayerNetwork or ThreeLayerNetwork
-        The network; its hidden activation is quadratic and its output weights are +1, -1 or 0.
+        The network; its hidden activation is quadratic and its output weights are +1, -1 or 0. A solver that was
+        stopped before it found anything leaves a single hidden unit of weight zero, and `detail` says so.
     outcome : MemoryOutcome
         How it ended.
     evidence : tuple of Evidence
@@ -74,7 +73,7 @@ class Memory:
     conditions : mapping
         Smallest singular value of [x⊗x], rank, norms and counts, by name; NaN where it was too costly.
     stats : mapping
-        Solver, iterations, seconds, and what the solver has to say.
+        Solver, iterations, seconds, further facts of the solver and, if it was stopped, ``interrupted_by``.
     provenance : Provenance
         Where this came from.
     detail : str
@@ -102,6 +101,21 @@ class Memory:
     def loss(self) -> float:
         """The loss of the returned network."""
         return float(self.conditions["loss"])
+
+    def find(self, key: Check) -> tuple[Evidence, ...]:
+        """Return the lines of evidence about one thing.
+
+        Parameters
+        ----------
+        key : Check
+            What they are about.
+
+        Returns
+        -------
+        tuple of Evidence
+            The lines, in order; empty if there is none.
+        """
+        return tuple(item for item in self.evidence if item.key is key)
 
     def __str__(self) -> str:
         lines = [f"{self.outcome.name}  ({self.provenance.algorithm})", self.detail, repr(self.network)]

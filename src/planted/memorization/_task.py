@@ -98,8 +98,9 @@ class MemoryFit:
     A: Array  # (m, k): signs: +1, -1, or 0 where a unit belongs to another output
     curve: tuple[tuple[int, float], ...]  # iteration and loss, in the task's units
     width: int | None = None  # units per output, of a solver that trains weights
-    spectrum: tuple[int, float] | None = None  # rank and smallest eigenvalue of the kernel, where they were computed
-    eigenvalue_bound: float = float("nan")  # an upper bound of the kernel's smallest eigenvalue, where one is known
+    # Rank and smallest eigenvalue of the kernel, where they were computed; else an upper bound of the latter, if known.
+    spectrum: tuple[int, float] | None = None
+    eigenvalue_bound: float = float("nan")
     fallback: str = ""  # what a linear solver did instead because the kernel is singular
     notes: Mapping[str, Any] = field(default_factory=dict)  # further facts for the record
 

@@ -1,12 +1,12 @@
-"""Between the user's units and the solver's: scales, centring, and the random features of three layers.
+"""Standardise rows and labels, draw random features, and convert networks back to the user's units.
 
-Problem     Solvers of the quadratic layer see rows and labels of root mean square one; users have rows, offsets and
-            scales of their own, and with three layers a first layer of random features in between.
-Idea        z = features((x - shift)/scale)/feature_scale and y = label_scale y' + offset. Both are undone on the
-            weights afterwards, so that the network that is returned takes the user's inputs.
+Problem     Solvers of the quadratic layer expect rows and labels of root mean square one. Users have rows, offsets and
+            scales of their own and, with three layers, a first layer of random features in between.
+Idea        z = features((x - shift)/scale)/feature_scale and y = label_scale y' + offset. Both are undone on the weights
+            afterwards, so that the network that is returned takes the user's inputs.
 Notation    G = weights of the random features on standardised rows (q × d);  R, s = the same on the user's rows.
 Departures  With a bias the rows are centred and a constant as large as a typical row is appended; the paper has none.
-Cost        nqd flops for random features, else none to speak of.
+Cost        nqd flops for random features, and little beside.
 References  [GWZ20]_
 """
 
@@ -25,7 +25,7 @@ from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.networks._three_layers import LARGEST_POWER
 from planted.outcomes import BadInputError
 
-__all__ = ["Frame", "draw_features", "restore", "standardise"]
+__all__ = ["FeatureFacts", "Frame", "draw_features", "restore", "standardise"]
 
 LARGEST_LABEL = 1e150
 
@@ -40,8 +40,17 @@ class _Features:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureFacts:
+    """What the theorems on random features need, in the solver's units."""
+
+    inputs: Array  # (n, d): standardised rows
+    power: int
+    smoothing: float  # standard deviation of the noise that the rows carry
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """What the solver sees, and the way back."""
+    """Standardised rows and labels, and what converts a network back to the user's units."""
 
     Z: Array  # (n, q): rows of the quadratic layer, of root-mean-square norm one
     Y: Array  # (n, m): labels of root mean square one
@@ -54,24 +63,17 @@ class Frame:
     has_bias: bool  # whether a constant was appended to the rows
     features: _Features | None  # the random features of three layers
 
-    def theory(self) -> dict[str, Any] | None:
-        """Return what the theorems on random features need, in the solver's units.
-
-        The result: ``inputs``, ``power`` and ``smoothing``; None with two layers.
-        """
+    def feature_facts(self) -> FeatureFacts | None:
+        """Return what the theorems on random features need; None with two layers."""
         if self.features is None:
             return None
-        smoothing = self.features.smoothing / self.scale
-        return {"inputs": self.inputs, "power": self.features.power, "smoothing": smoothing}
+        return FeatureFacts(self.inputs, self.features.power, self.features.smoothing / self.scale)
 
 
 def standardise(
     data: CheckedData, rng: np.random.Generator, *, bias: bool, features: Mapping[str, Any] | None
 ) -> Frame:
-    """Bring rows to a root-mean-square norm of one and labels to a root mean square of one.
-
-    Returns rows, labels, and the way back.
-    """
+    """Bring rows to a root-mean-square norm of one and labels to a root mean square of one."""
     X, Y = data.X, data.Y
     shift = X.mean(axis=0) if bias else np.zeros(X.shape[1])
     offset = Y.mean(axis=0) if bias else np.zeros(Y.shape[1])
@@ -114,8 +116,7 @@ def draw_features(
 ) -> _Features:
     """Draw the first layer of a three-layer network.
 
-    `smoothing`: standard deviation of the noise that the user's rows carry. Returns the weights G, the power and the
-    smoothing. Shapes: inputs (n, d).
+    `smoothing` is the standard deviation of the noise that the user's rows carry. Shapes: inputs (n, d).
     """
     if type(power) is not int or not 2 <= power <= LARGEST_POWER:
         raise BadInputError(f"power={power!r}; expected an integer from 2 to {LARGEST_POWER}")

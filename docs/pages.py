@@ -1,8 +1,8 @@
 """Write the pages of the documentation that are made from the package itself.
 
-The API page comes from ``planted.__all__``, the outcomes page from the enums, the method pages from module docstrings, the
-benchmarks from their stored results, bad input from the table of its tests and the references from ``references.bib``: none
-of them can disagree with its source. ``conf.py`` calls `write_pages`.
+The API page comes from ``planted.__all__``, the outcomes page from the enums, the page on choosing from the methods' cards,
+the pages of methods and modules from docstrings, the benchmarks from their stored results, bad input from the table of its
+tests and the references from ``references.bib``: none of them can disagree with its source. ``conf.py`` calls `write_pages`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ __all__ = [
     "api_page",
     "bad_input_page",
     "benchmarks_page",
+    "choosing_page",
     "columns_to_rubrics",
     "examples_page",
+    "explaining_modules",
     "has_gallery",
     "method_pages",
     "outcomes_page",
@@ -35,16 +37,21 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
-# The packages whose modules explain themselves at length: one page for each module.
+THEORY = ROOT / "docs" / "theory"
+# The rooms whose modules explain themselves: one page for each module that does. Their names may begin with an underscore:
+# that says what may be imported, not what is worth reading.
 EXPLAINED = {
-    "algorithms": "Recovery algorithms",
-    "tensors": "Decompositions",
-    "programs": "Linear programs and null spaces",
+    "linalg": "Linear algebra and programs",
+    "moments": "Sums over the rows",
+    "fitting": "Fitting",
+    "certificates": "Certificates",
+    "identification": "Asking a black box",
+    "memorization": "Memorising labels",
 }
+EXPLAINS = 4  # lines of a docstring that explains something, rather than saying what lies here
 
-# The words that open the parts of a module docstring, as in CONTRIBUTING.md.
-BARS = re.compile(r"\|([\w'() .+-]+)\|")  # absolute values, which markup would take for substitutions
-LABEL = re.compile(r"^(Problem|Idea|Guarantee|Notation|Departures|Cost|References)(\s{2,}|$)(.*)")
+# A word that opens a part of a module docstring (Problem, Idea, Guarantee, ...), with its text in a column beside it.
+LABEL = re.compile(r"^([A-Z][a-z]{2,})(\s{2,})(\S.*)")
 
 
 def write_pages(folder: Path) -> None:
@@ -142,8 +149,16 @@ def choosing_page() -> str:
             _paragraph(f"{_inline(card.summary[:1].upper() + card.summary[1:])}."),
             _paragraph(f"Activations: {kinds}; {biases}. Source: {source}."),
             _paragraph(f"Best guarantee: {_inline(card.guarantee.value)}."),
+            _paragraph(_where_to_read(card.method)),
         ]
     return "".join(sections)
+
+
+def _where_to_read(method: str) -> str:
+    """Return a sentence with links to a method's page of theory, where there is one, and to its options."""
+    links = [f":doc:`the theory </theory/{method}>`"] if (THEORY / f"{method}.md").exists() else []
+    links.append(f":doc:`the algorithm and its options </generated/{_package_of(method)}>`")
+    return f"Read on: {', '.join(links)}."
 
 
 def benchmarks_page() -> str:
@@ -263,21 +278,61 @@ def examples_page() -> str:
 
 
 def method_pages() -> dict[str, str]:
-    """Return one page for each module of the explained packages, and the page that lists them."""
-    pages: dict[str, str] = {}
+    """Return a page for each method and for each module that explains itself, and the page that lists them."""
     index = [
         _heading("Methods, module by module", "="),
-        _paragraph("What each algorithm does, and what it promises."),
+        _paragraph("What each algorithm does, what it promises, and what the others are built from."),
+        _heading("Methods", "-"),
+        _toctree([_package_of(method) for method in planted.methods()]),
     ]
-    for package_name, title in EXPLAINED.items():
-        modules = _public_modules(f"planted.{package_name}")
-        for module in modules:
-            directive = f".. automodule:: {module}\n   :no-members:\n"
-            pages[f"{module}.rst"] = _heading(module, "=") + directive
-        if modules:
-            index += [_heading(title, "-"), ".. toctree::\n   :maxdepth: 1\n\n"]
-            index += [f"   {module}\n" for module in modules] + ["\n"]
+    pages: dict[str, str] = {}
+    for method in planted.methods():
+        pages |= _pages_of_method(method)
+    for room, title in EXPLAINED.items():
+        modules = explaining_modules(f"planted.{room}")
+        pages |= {f"{module}.rst": _module_page(module) for module in modules}
+        index += [_heading(title, "-"), _toctree(modules)]
     return pages | {"methods.rst": "".join(index)}
+
+
+def _pages_of_method(method: str) -> dict[str, str]:
+    """Return the page of a method, with its options and its inner modules, and a page for each of those."""
+    package = _package_of(method)
+    inner = [module for module in explaining_modules(package) if module != package]
+    theory = f"Derivation and measurements: :doc:`/theory/{method}`."
+    page = [
+        _heading(method, "="),
+        _paragraph(theory) if (THEORY / f"{method}.md").exists() else "",
+        f".. automodule:: {package}\n   :no-members:\n\n",
+        _heading("Options", "-"),
+        _paragraph(
+            f'``planted.recover(X, Y, n_hidden, method="{method}", **options)`` runs it on the rows X, Y.'
+        ),
+        f".. autofunction:: {package}.recover\n\n",
+    ]
+    if inner:
+        page += [_heading("Its parts", "-"), _toctree(inner)]
+    return {f"{package}.rst": "".join(page)} | {f"{module}.rst": _module_page(module) for module in inner}
+
+
+def _package_of(method: str) -> str:
+    return f"planted.methods.{method.replace('-', '_')}"
+
+
+def _module_page(module: str) -> str:
+    return _heading(module, "=") + f".. automodule:: {module}\n   :no-members:\n"
+
+
+def explaining_modules(package: str) -> list[str]:
+    """Return the dotted names of a package's modules, at any depth, whose docstrings explain something."""
+    (folder,) = importlib.import_module(package).__path__
+    names = [package, *(entry.name for entry in pkgutil.walk_packages([folder], f"{package}."))]
+    return sorted(name for name in names if _explains(name))
+
+
+def _explains(module: str) -> bool:
+    docstring = inspect.getdoc(importlib.import_module(module)) or ""
+    return len(docstring.splitlines()) >= EXPLAINS
 
 
 def references_page(bibliography: str) -> str:
@@ -305,9 +360,9 @@ def columns_to_rubrics(lines: list[str]) -> list[str]:
     """Turn the two-column form of a module docstring (label, text beside it) into rubrics with paragraphs."""
     converted: list[str] = []
     column = 0
-    for line in lines:
-        label = LABEL.match(line)
-        if label and label[2]:
+    for line, is_table in zip(lines, _in_tables(lines), strict=True):
+        label = None if is_table else LABEL.match(line)
+        if label:
             column = label.start(3)
             converted += ["", f".. rubric:: {label[1]}", "", label[3]]
         elif column and line.strip() and len(line) - len(line.lstrip()) < column:
@@ -315,9 +370,33 @@ def columns_to_rubrics(lines: list[str]) -> list[str]:
             converted += ["", line]
         else:
             converted.append(line[column:])
-    return _separate_lists(
-        [BARS.sub(r"\\|\1\\|", line) if ":math:" not in line else line for line in converted]
-    )
+    return _separate_lists(_escape_bars(converted))
+
+
+def _in_tables(lines: list[str]) -> list[bool]:
+    """Tell for each line whether it lies between the first and the last rule of a table at the margin."""
+    rules = [i for i, line in enumerate(lines) if re.fullmatch(r"=+( +=+)+", line.rstrip())]
+    tables = [
+        (rules[i], rules[i + 2]) for i in range(0, len(rules) - 2, 3)
+    ]  # above and below the header, at the end
+    return [any(first <= i <= last for first, last in tables) for i in range(len(lines))]
+
+
+def _escape_bars(lines: list[str]) -> list[str]:
+    """Escape the bars of absolute values, which markup would take for substitutions, outside literals and formulas."""
+    escaped: list[str] = []
+    depth: int | None = None  # of the directive that is open
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and depth is not None and indent <= depth:
+            depth = None
+        if line.lstrip().startswith(".. "):
+            depth = indent
+        if depth is None:
+            parts = re.split(r"(``.*?``|:math:`.*?`)", line)
+            line = "".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
+        escaped.append(line)
+    return escaped
 
 
 def _separate_lists(lines: list[str]) -> list[str]:
@@ -342,12 +421,8 @@ def _kind(value: object) -> str:
     return "Functions"
 
 
-def _public_modules(package: str) -> list[str]:
-    """Return the dotted names of the modules of a package that do not start with an underscore."""
-    if importlib.util.find_spec(package) is None:
-        return []
-    search = importlib.import_module(package).__path__
-    return sorted(f"{package}.{entry.name}" for entry in pkgutil.iter_modules(search) if entry.name[0] != "_")
+def _toctree(pages: list[str]) -> str:
+    return "".join([".. toctree::\n   :maxdepth: 1\n\n", *(f"   {page}\n" for page in pages), "\n"])
 
 
 def _autosummary(names: list[str]) -> str:

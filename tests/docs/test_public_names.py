@@ -77,3 +77,42 @@ def test_the_columns_of_a_module_docstring_become_rubrics(pages: ModuleType) -> 
     docstring = "One line.\n\nIdea    First\n        1. deeper\n           still\nCost    Low.\n\nEnd."
     expected = "One line.\n\n\n.. rubric:: Idea\n\nFirst\n\n1. deeper\n   still\n\n.. rubric:: Cost\n\nLow.\n\n\nEnd."
     assert "\n".join(pages.columns_to_rubrics(docstring.split("\n"))) == expected
+
+
+def test_any_word_with_a_column_beside_it_is_a_label_but_no_row_of_a_table(pages: ModuleType) -> None:
+    table = ["======  =====", "paper   here", "======  =====", "Gram    ``G``", "======  ====="]
+    lines = ["One.", "", "Slope   First.", "        Second.", "", *table]
+    rubrics = ["One.", "", "", ".. rubric:: Slope", "", "First.", "Second.", "", "", *table]
+    assert pages.columns_to_rubrics(lines) == rubrics
+
+
+def test_bars_of_absolute_values_are_no_substitutions(pages: ModuleType) -> None:
+    lines = ["a |x\u0303| and ``|x|`` of :math:`|y|`", "", ".. math:: |z|", "   + |t|", "", "again |x|"]
+    assert pages.columns_to_rubrics(lines) == [
+        "a \\|x\u0303\\| and ``|x|`` of :math:`|y|`",
+        *lines[1:5],
+        "again \\|x\\|",
+    ]
+
+
+def test_modules_that_explain_something_have_a_page(pages: ModuleType) -> None:
+    written = pages.method_pages()
+    explained = ("linalg.signs", "fitting._refine", "certificates._resolution", "moments._paired")
+    assert {f"planted.{name}.rst" for name in explained} <= set(written)
+    assert "planted.methods.cards.rst" not in written and "planted.fitting.rst" not in written
+    index = written["methods.rst"].splitlines()
+    for name in written:
+        shown = [page for page in written.values() if f"   {name.removesuffix('.rst')}\n" in page]
+        assert name == "methods.rst" or len(shown) == 1, f"{name} is in {len(shown)} tables of contents"
+    for method in planted.methods():
+        package = f"planted.methods.{method.replace('-', '_')}"
+        assert f"   {package}" in index
+        assert f".. autofunction:: {package}.recover" in written[f"{package}.rst"]
+        assert f":doc:`/theory/{method}`" in written[f"{package}.rst"]
+
+
+def test_the_page_on_choosing_shows_every_card_and_where_to_read_on(pages: ModuleType) -> None:
+    page = pages.choosing_page()
+    for method, card in planted.methods().items():
+        assert f"\n{method}\n---" in page and f"     - {card.input_law}\n" in page
+        assert f":doc:`the theory </theory/{method}>`" in page

@@ -258,9 +258,7 @@ def _faults_of_evidence(scope: ast.AST) -> Iterator[ast.expr]:
 
     for node in ast.walk(scope):
         if isinstance(node, ast.Compare):
-            in_stats = (
-                isinstance(node.ops[0], ast.In | ast.NotIn) and _last_name(node.comparators[0]) == "stats"
-            )
+            in_stats = _last_name(node.comparators[0]) == "stats"  # whether a key is there
             is_fault = in_stats or is_text(node.left, *node.comparators)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = node.func.value

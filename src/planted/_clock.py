@@ -14,7 +14,7 @@ from time import monotonic
 
 from planted.outcomes import BadInputError
 
-__all__ = ["StopRequested", "check_time", "time_budget", "without_deadline"]
+__all__ = ["StopRequested", "check_time", "seconds_left", "time_budget", "without_deadline"]
 
 _DEADLINE: ContextVar[float] = ContextVar("planted_deadline", default=float("inf"))
 
@@ -57,6 +57,11 @@ def without_deadline() -> Iterator[None]:
         yield
     finally:
         _DEADLINE.reset(token)
+
+
+def seconds_left() -> float:
+    """Return the time until the deadline, infinite if there is none: for foreign solvers that keep a limit of their own."""
+    return max(_DEADLINE.get() - monotonic(), 0.0)
 
 
 def check_time() -> None:

@@ -68,8 +68,8 @@ def _leave() -> None:
 def _limit() -> Callable[[], None]:
     """Set the limit in every BLAS library that is loaded, and return what lifts it, from whichever thread.
 
-    threadpoolctl lets the thread that sets a limit alone change it; ours is given up at once, so that the last entry can lift
-    it. A limit that a caller holds in another thread stays as it is.
+    threadpoolctl lets only the thread that set a limit change it; that right is given up at once, so that the last entry
+    can lift the limit. A limit that a caller holds in another thread stays as it is.
     """
     from scipy import linalg  # noqa: F401  # SciPy has a BLAS of its own, which must be loaded to be limited
     from threadpoolctl import threadpool_limits

@@ -135,6 +135,29 @@ class Verdict:
         """Return the verdict of a method that has no network to show."""
         return cls(outcome, Guarantee.NONE, evidence, detail, Unavailable("There is no network."))
 
+    def record(
+        self,
+        network: TwoLayerNetwork | None,
+        stats: Mapping[str, Any],
+        provenance: Provenance,
+        *,
+        trace: tuple[Mapping[str, Any], ...] = (),
+        held_out_mse: float | None = None,
+    ) -> Recovery:
+        """Return the verdict on a network as the record that users get."""
+        return Recovery(
+            network,
+            self.outcome,
+            self.guarantee,
+            self.evidence,
+            self.uncertainty,
+            stats,
+            provenance,
+            self.detail,
+            trace,
+            held_out_mse,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Requirements:

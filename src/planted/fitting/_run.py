@@ -9,7 +9,7 @@ is stopped says how in `on_stop`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from numpy.linalg import LinAlgError
@@ -98,21 +98,12 @@ class MethodRun:
         **counts: Any,
     ) -> Recovery:
         """Return the record of a verdict on a network that is in the user's units already."""
-        return Recovery(
-            network=network,
-            outcome=verdict.outcome,
-            guarantee=verdict.guarantee,
-            evidence=(*self.evidence, *verdict.evidence),
-            uncertainty=verdict.uncertainty,
-            stats=counts if self._problem is None else self._problem.stats(**counts),
-            provenance=Provenance(
-                self.card.method,
-                self.card.reference,
-                {"n_hidden": self.n_hidden, **self.options},
-                self.data.seed,
-                (0, 0, 0) if self._problem is None else self._problem.shape,
-            ),
-            detail=verdict.detail,
+        parameters = {"n_hidden": self.n_hidden, **self.options}
+        shape = (0, 0, 0) if self._problem is None else self._problem.shape
+        return replace(verdict, evidence=(*self.evidence, *verdict.evidence)).record(
+            network,
+            counts if self._problem is None else self._problem.stats(**counts),
+            Provenance(self.card.method, self.card.reference, parameters, self.data.seed, shape),
             trace=tuple(self.trace),
             held_out_mse=held_out_mse,
         )

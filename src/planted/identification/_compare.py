@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from planted._clock import StopRequested, time_budget
 from planted._streams import solver_streams
+from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
 from planted.identification._oracles import Oracle, as_oracle
 from planted.identification._session import QuerySession
@@ -63,6 +64,7 @@ class Comparison:
     detail: str
 
 
+@one_thread_inside
 def compare(
     first: Any,
     second: Any,

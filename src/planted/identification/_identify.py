@@ -11,6 +11,7 @@ import numpy as np
 
 from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
+from planted._threads import one_thread_inside
 from planted._typing import Array, Progress, Seed
 from planted.fitting._problem import Scaling
 from planted.identification._oracles import Oracle, as_oracle
@@ -30,6 +31,7 @@ REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and ar
 NOISY_SAMPLES = 20_000
 
 
+@one_thread_inside
 def identify(
     oracle: Any,
     n_features: int | None = None,
@@ -159,16 +161,8 @@ class _Run:
         }
         shape = (session.queries, session.n_features, session.n_outputs or 0)
         seed = seed_entropy(self.random_state)
-        return Recovery(
-            network=network,
-            outcome=verdict.outcome,
-            guarantee=verdict.guarantee,
-            evidence=verdict.evidence,
-            uncertainty=verdict.uncertainty,
-            stats=counts | self.counts(),
-            provenance=Provenance("identify", "Carlini2020", parameters, seed, shape),
-            detail=verdict.detail,
-        )
+        provenance = Provenance("identify", "Carlini2020", parameters, seed, shape)
+        return verdict.record(network, counts | self.counts(), provenance)
 
     def stop(self, stop: StopRequested, latest: Identification | Refusal | None) -> Recovery:
         """Return the record of a run that was stopped, with what is certain."""

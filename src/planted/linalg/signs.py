@@ -38,6 +38,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.sparse.csgraph import connected_components
 
+from planted._clock import seconds_left
 from planted._typing import Array, BoolArray, IntArray
 
 __all__ = [
@@ -312,13 +313,13 @@ def _feasible_corner(rows: Array, goal: Array, slack: Array) -> Array | None:
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # loaded when it is needed
 
-    count = rows.shape[1]
+    count, left = rows.shape[1], seconds_left()
     answer = milp(
         np.zeros(count),
         integrality=np.ones(count),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(rows, goal - slack, goal + slack),
-        options={"node_limit": SEARCH_NODES},
+        options={"node_limit": SEARCH_NODES} | ({"time_limit": left} if np.isfinite(left) else {}),
     )
     return None if answer.x is None else np.round(answer.x) + 0.0
 

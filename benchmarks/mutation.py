@@ -1,9 +1,10 @@
-"""Mutation testing of networks, tensors, programs and moments, on a random sample of mutants.
+"""Mutation testing of networks, linalg, moments and rows, on a random sample of mutants.
 
-mutmut changes one operator, constant or argument at a time; a mutant is killed when a unit test fails or hangs. There
+mutmut changes one operator, constant or argument at a time; a mutant is killed when a test of its room fails or hangs. There
 are thousands of mutants, so --sample of each package are drawn with --seed. Every mutant runs in a fork of a process that
-has imported everything, against those unit tests alone that call the changed function, the fastest first, for some seconds.
-What only a slow, a theorem or a contract test would notice counts as surviving, and so does a mutant that changes nothing.
+has imported everything, against those tests of these rooms alone that call the changed function, the fastest first, for
+some seconds. What only a slow test or one of a method would notice counts as surviving, and so does a mutant that changes
+nothing.
 
 The score is killed / drawn, with its 95 % Wilson interval. Survivors are stored with their change; `REASONS` says of those
 that were read why no test can or should kill them. They count as survivors all the same.
@@ -28,10 +29,8 @@ import numpy as np
 from _table import RESULTS, Line, parse_options, report, wilson
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("networks", "tensors", "programs", "moments")
+PACKAGES = ("networks", "linalg", "moments", "rows")
 SCORE = 0.85
-# The unit tests of these packages, by words of their file names.
-TESTS = (*PACKAGES, "cone", "highs", "sums")
 FILES = ("README.md", "LICENSE")
 KILLED = {"killed", "timeout", "segfault"}
 # Seconds of tests for each mutant, the fastest first: what would need the slow ones to be noticed survives.
@@ -154,14 +153,18 @@ def prepare(folder: Path) -> None:
         shutil.copy2(ROOT / name, folder)
     paths = [f"src/planted/{name}/*" for name in PACKAGES]
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").replace("--doctest-modules ", "")
-    tests = [
-        f"tests/unit/{path.name}"
-        for path in sorted((ROOT / "tests/unit").glob("test_*.py"))
-        if any(word in path.stem for word in TESTS)
-    ]
-    table = PROJECT.format(paths=quoted(paths), tests=quoted(tests), files=quoted(FILES))
+    table = PROJECT.format(paths=quoted(paths), tests=quoted(test_folders()), files=quoted(FILES))
     (folder / "pyproject.toml").write_text(project + table, encoding="utf-8")
     (folder / "fastest_first.py").write_text(PLUGIN.format(limit=SECONDS), encoding="utf-8")
+
+
+def test_folders() -> list[str]:
+    """Return the folders of the packages' tests: tests mirror the source."""
+    folders = [f"tests/{name}" for name in PACKAGES]
+    absent = [folder for folder in folders if not any((ROOT / folder).glob("test_*.py"))]
+    if absent:
+        raise SystemExit(f"no tests in {', '.join(absent)}")
+    return folders
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.fitting.units._direction_signs import orient_directions
-from planted.methods.joint_diagonalisation import hermite_directions
+from planted.fitting.units._hermite_directions import hermite_directions
 from planted.simulate import CauchyNoise, GaussianNoise, SparseNoise, StudentTNoise
 
 SHAPE = {"n_features": 10, "n_hidden": 5, "activity": (0.3, 0.7)}

@@ -18,6 +18,7 @@ from _table import Line, parse_options, report
 
 import planted
 from planted import TwoLayerNetwork
+from planted.checks import Check
 from planted.outcomes import PlantedError
 
 PUBLISHED = 207_000
@@ -110,9 +111,7 @@ def single_line(folder: Path) -> Result:
     found = planted.identify(str(path), random_state=0)
     error = float("inf") if found.network is None else planted.parameter_error(found.network, truth)
     size = max(float(np.abs(getattr(truth.canonical(), name)).max()) for name in "WbAc")
-    bound = next(
-        (item.measured for item in found.evidence if "bound on the error" in item.name), float("nan")
-    )
+    bound = next((line.measured for line in found.find(Check.ERROR_BOUND)), float("nan"))
     same = (
         found.network is not None
         and planted.compare(found.network, str(path), tol=1e-5, random_state=1).is_equal

@@ -44,11 +44,8 @@ FILE_UNITS = 4  # of the recovery from Parquet
 
 
 CHILD = """
-import json, resource, sys, time
-import numpy as np
-import planted
-from planted.recovery import predict_cost
-from planted.moments import RowBlocks, accumulate_normal
+import json, resource, sys
+from planted.moments import accumulate_normal
 sys.path.insert(0, sys.argv[2])
 from scale import generated, teacher
 network = teacher(0, 10, 5, 5)

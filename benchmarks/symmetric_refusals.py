@@ -15,6 +15,7 @@ from _table import Line, parse_options, report
 from symmetric import solve, world
 
 from planted import Outcome, Recovery, TwoLayerNetwork
+from planted.checks import Check
 from planted.simulate import Dataset
 
 
@@ -87,9 +88,9 @@ def _tolerance(answer: Recovery, noise: float) -> float:
 def _merged_below_resolution(answer: Recovery, truth: TwoLayerNetwork) -> bool:
     """Whether all that is missing are partners closer than the angle that the evidence says noise hides."""
     assert answer.network is not None
-    stated = [item.measured for item in answer.evidence if "look like one" in item.name]
+    stated = [line.measured for line in answer.find(Check.HIDDEN_ANGLE)]
     W = truth.W / np.linalg.norm(truth.W, axis=1, keepdims=True)
-    angles = np.degrees(np.arccos(np.clip(W @ W.T, -1, 1)))[np.triu_indices(len(W), 1)]
+    angles = np.arccos(np.clip(W @ W.T, -1, 1))[np.triu_indices(len(W), 1)]
     hidden = int((angles < stated[0]).sum()) if stated else 0
     return answer.network.n_hidden + hidden == truth.n_hidden
 

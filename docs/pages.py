@@ -209,7 +209,7 @@ def benchmarks_page() -> str:
 
 
 def _survivors(packages: list[dict[str, Any]]) -> str:
-    """Return the mutants that no unit test noticed: what was changed, and why that is none to worry about."""
+    """Return the mutants that no test of their room noticed: what was changed, and why that is none to worry about."""
     rows = [
         (
             survivor["mutant"].replace("planted.", "", 1).rpartition("__mutmut_")[0],
@@ -219,7 +219,10 @@ def _survivors(packages: list[dict[str, Any]]) -> str:
         for package in packages
         for survivor in package["survivors"]
     ]
-    lead = _paragraph("The mutants that survived, each with its change and why no unit test kills it:")
+    lead = _paragraph(
+        "The mutants that survived, under the names of the day of the run, each with its change and why no test of its "
+        "room kills it:"
+    )
     return lead + _table(("function", "change", "reason"), rows, widths="22 50 28")
 
 

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import planted
+from planted.checks import Check
 from planted.networks import match_units
 
 data = planted.simulate.dataset(
@@ -27,14 +28,13 @@ print(recovery)
 # %%
 # The proof of uniqueness
 # -----------------------
-# The last lines of the evidence belong to a theorem: if the null space of a linear system made from the
+# Two lines of the evidence belong to a theorem: if the null space of a linear system made from the
 # samples has as many dimensions as there are units, then no other network of this width reproduces the
 # samples. The dimension, and the singular value that separates the null space from the rest, are measured.
 
 assert recovery.outcome is planted.Outcome.RECOVERED
-for line in recovery.evidence:
-    if "null" in line.name:
-        print(f"{line.name}: {line.measured:.3g}, needed {line.comparison} {line.required:.3g}")
+for line in (*recovery.find(Check.NULL_SPACE), *recovery.find(Check.NULL_SPACE_GAP)):
+    print(f"{line.name}: {line.measured:.3g}, needed {line.comparison} {line.required:.3g}")
 print(recovery.detail)
 
 # %%

@@ -1,0 +1,132 @@
+"""Every benchmark can still be started: its imports, its options, and what it runs in other processes."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import planted
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
+# A rival that is installed apart from planted is imported by this one.
+APART = {"_pyscnn_fit"}
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in APART)
+HELP = """
+import contextlib, io, json, runpy, sys
+folder, names, said = sys.argv[1], sys.argv[2:], {}
+sys.path.insert(0, folder)
+for name in names:
+    text = io.StringIO()
+    sys.argv = [name, "--help"]
+    try:
+        with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+            runpy.run_path(f"{folder}/{name}.py", run_name=name if name.startswith("_") else "__main__")
+        said[name] = text.getvalue()
+    except Exception as error:
+        said[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(said))
+"""
+NOT_STARTED = {"targets", *(name for name in NAMES if name.startswith("_"))}  # imported by others
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, str]:
+    """Return what each benchmark prints for ``--help``, all asked in one process."""
+    command = [sys.executable, "-c", HELP, str(FOLDER), *NAMES]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=FOLDER)
+    return dict(json.loads(run.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_imports_and_shows_its_options(name: str, helps: dict[str, str]) -> None:
+    if name in NOT_STARTED:
+        assert helps[name] == ""
+    else:
+        assert helps[name].startswith(f"usage: {name}.py ") and "--help" in helps[name], helps[name]
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*FOLDER.glob("*.py"), *(ROOT / "examples").glob("plot_*.py")]), ids=str
+)
+def test_names_that_a_script_takes_from_planted_exist(path: Path) -> None:
+    """Also those of scripts in texts, which no import of the file itself would reach."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    lines = [line for text in texts for line in text.splitlines()]
+    inner = [
+        ast.parse(line.strip())
+        for line in lines
+        if re.fullmatch(r"\s*from planted[\w.]* import [\w, ]+", line)
+    ]
+    for node in [found for part in (tree, *inner) for found in ast.walk(part)]:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("planted"):
+            module = importlib.import_module(str(node.module))
+            for alias in node.names:
+                is_there = hasattr(module, alias.name) or importlib.util.find_spec(
+                    f"{node.module}.{alias.name}"
+                )
+                assert is_there, f"{node.module} has no {alias.name}"
+
+
+def test_methods_that_a_script_asks_for_exist() -> None:
+    asked = set()
+    for path in [*FOLDER.glob("*.py"), *(ROOT / "examples").glob("plot_*.py")]:
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call)
+        ]
+        for call in [call for call in calls if ast.unparse(call.func).endswith("recover")]:
+            names = {word.arg: word.value for word in call.keywords}
+            if isinstance(method := names.get("method"), ast.Constant):
+                asked.add(method.value)
+    assert len(asked) >= 4
+    assert asked <= {"auto", *planted.methods()}
+
+
+def test_evidence_is_asked_for_by_key(house: ModuleType) -> None:
+    for folder in (FOLDER, ROOT / "examples"):
+        found = [
+            line for line in house.evidence_by_text_or_position(folder) if not line.startswith("house.py")
+        ]
+        assert found == []
+
+
+@pytest.fixture(scope="module")
+def house() -> ModuleType:
+    """Return the program that measures the source tree, as a module."""
+    return load(FOLDER / "house.py")
+
+
+def load(path: Path) -> ModuleType:
+    """Import a file that is not part of the package."""
+    spec = importlib.util.spec_from_file_location(f"planted_benchmark_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_mutants_are_made_of_rooms_that_have_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    mutation = load(FOLDER / "mutation.py")
+    source = Path(planted.__file__ or "").parent
+    assert all((source / name).is_dir() for name in mutation.PACKAGES)
+    assert mutation.test_folders() == [f"tests/{name}" for name in mutation.PACKAGES]
+    monkeypatch.setattr(mutation, "PACKAGES", ("networks", "no_such_room"))
+    with pytest.raises(SystemExit, match="tests/no_such_room"):
+        mutation.test_folders()

@@ -14,6 +14,8 @@ from planted._version import __version__
 
 if TYPE_CHECKING:
     from planted import diagnostics, simulate
+    from planted._clock import StopRequested
+    from planted.checks import Check
     from planted.distributed import on_cluster
     from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
     from planted.identification import compare, identify
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from planted.rows import RowBlocks
 
 __all__ = [
+    "Check",
     "Diagnosis",
     "Evidence",
     "Guarantee",
@@ -59,6 +62,7 @@ __all__ = [
     "Recovery",
     "Requirements",
     "RowBlocks",
+    "StopRequested",
     "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "TwoLayerRegressor",
@@ -90,6 +94,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Check": "planted.checks",
+    "StopRequested": "planted._clock",
     "checkpointed": "planted.io",
     "on_cluster": "planted.distributed",
     "open_blocks": "planted.io",

@@ -20,7 +20,22 @@ _DEADLINE: ContextVar[float] = ContextVar("planted_deadline", default=float("inf
 
 
 class StopRequested(Exception):  # a request, not an error
-    """Work is to end now with what it has: the time budget is used up, or a progress callback says so."""
+    """Work is to end now with what it has: the time budget is used up, or a progress callback says so.
+
+    Parameters
+    ----------
+    reason : str
+        Why, as part of a sentence.
+
+    Examples
+    --------
+    >>> import planted
+    >>> def close_window(what, fraction):
+    ...     raise planted.StopRequested("the window was closed")
+    >>> data = planted.simulate.dataset(800, n_features=4, n_hidden=2, noise=0.1, random_state=0)
+    >>> planted.recover(data.X, data.Y, random_state=0, progress=close_window).outcome.name
+    'STOPPED_EARLY'
+    """
 
     def __init__(self, reason: str = "it was asked to stop") -> None:
         super().__init__(reason)

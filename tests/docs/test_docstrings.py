@@ -37,7 +37,7 @@ def public_objects() -> dict[str, object]:
             found[path] = value
             if inspect.isclass(value):
                 found |= {f"{path}.{member}": entry for member, entry in own_members(value)}
-    entries = [find_method(name).run for name in planted.methods()]
+    entries = [find_method(name).recover for name in planted.methods()]
     return found | {f"{entry.__module__}.{entry.__qualname__}": entry for entry in entries}
 
 

@@ -74,7 +74,8 @@ def test_a_time_budget_ends_in_a_record(seconds: float, options: dict[str, Any])
     check_stopped(found)
     assert "out of time" in found.detail and found.network is None
     assert found.provenance.parameters["budget_seconds"] == seconds
-    assert (len(calls) == 0) == (seconds == 0)
+    if seconds == 0:  # how far a hundredth of a second reaches is the machine's affair
+        assert not calls
     # No batch begins after the deadline; a loaded machine may pause between the check and the call.
     assert all(call < begun + seconds + 0.2 for call in calls)
 

@@ -33,6 +33,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "fetch-mnist": ("folder", "superfluous"),
     "identify": ("absent.onnx",),
     "memorize": ("absent.csv",),
+    "methods": ("superfluous",),
     "predict": ("absent.safetensors", "absent.safetensors"),
     "recover": ("absent.csv",),
     "reproduce": ("no-such-paper",),

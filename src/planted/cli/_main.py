@@ -21,6 +21,7 @@ from planted.cli.commands._demo import demo
 from planted.cli.commands._diagnose import diagnose
 from planted.cli.commands._doctor import doctor
 from planted.cli.commands._memorize import fetch_mnist, memorize
+from planted.cli.commands._methods import methods
 from planted.cli.commands._networks import compare, predict
 from planted.cli.commands._queries import export, identify, simplify
 from planted.cli.commands._recover import recover
@@ -106,6 +107,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "planted diagnose samples.csv --targets y1 y2",
         "planted diagnose samples.npz --report page.html",
     ),
+    methods: ("planted methods", "planted methods --json"),
     simulate: (
         "planted simulate samples.csv --samples 500 --seed 1 --truth truth.safetensors",
         "planted simulate samples.parquet --law exponential --noise 0.1",

@@ -1,0 +1,54 @@
+"""`planted methods`: the table of methods and what each needs of the data."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from planted.cli._console import out_console
+
+if TYPE_CHECKING:
+    from planted.results import Requirements
+
+__all__ = ["methods"]
+
+COLUMNS = ("method", "what it does", "inputs", "outputs", "noise")
+
+
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON, by name.")] = False,
+) -> None:
+    """List the methods and what each needs, in the order in which `--method auto` considers them.
+
+    d, k and m are the numbers of inputs, hidden units and outputs.
+    """
+    from planted.recovery import methods as cards
+
+    if as_json:
+        print(json.dumps({name: _plain_card(card) for name, card in cards().items()}))
+        return
+    table = Table(*COLUMNS, header_style="dim")
+    for card in cards().values():
+        cells = (card.method, card.summary, card.input_law, card.n_outputs, card.noise)
+        table.add_row(*map(Text, cells))
+    out_console().print(table)
+
+
+def _plain_card(card: Requirements) -> dict[str, Any]:
+    """Return what a card says in words and numbers."""
+    return {
+        "summary": card.summary,
+        "inputs": card.input_law,
+        "outputs": card.n_outputs,
+        "activations": list(card.activations),
+        "biases": card.biases,
+        "noise": card.noise,
+        "samples": card.samples,
+        "guarantee": card.guarantee.name,
+        "reference": card.reference,
+        "takes_weights": card.takes_weights,
+    }

@@ -6,11 +6,12 @@ from scipy.special import gamma
 
 from planted import simulate
 from planted.linalg import smat, svec
+from planted.linalg.symmetric import solve_symmetric
 from planted.moments import Draws, HermiteTensors, SampleHermite, accumulate_grams, fit_polynomial
 from planted.moments import population as closed
 from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents
 from planted.moments._hermite_tensors import add_slot, contract_slot, rank_one_squares, symmetric_pairs
-from planted.moments._pair_moments import SampleMoments, _solve_gram, second_moments
+from planted.moments._pair_moments import _RANK_TOL, SampleMoments, second_moments
 from planted.moments._paired import (
     _BUFFER_BYTES,
     _MIN_SLICE,
@@ -93,7 +94,8 @@ def test_sums_of_a_design_are_products_of_its_columns(monkeypatch):
         assert sums.count == 300
         np.testing.assert_allclose(sums.GG, G @ G.T, rtol=1e-11, atol=1e-9)
         np.testing.assert_allclose(sums.GY, G @ Y, rtol=1e-11, atol=1e-9)
-        np.testing.assert_allclose(sums.YY, (Y**2).sum(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(np.diag(sums.YY), (Y**2).sum(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(sums.YY, Y.T @ Y, rtol=1e-11, atol=1e-9)
 
 
 def test_columns_of_a_design_by_hand():
@@ -176,10 +178,12 @@ def test_normal_equations_of_columns_of_any_size():
     rng = np.random.default_rng(7)
     G = rng.standard_normal((50, 3)) * [1e-9, 1.0, 1e9]
     B = np.array([[1e9], [2.0], [-1e-9]])
-    np.testing.assert_allclose(_solve_gram(G.T @ G, G.T @ (G @ B)), B, rtol=1e-9)
+    np.testing.assert_allclose(solve_symmetric(G.T @ G, G.T @ (G @ B), tol=_RANK_TOL), B, rtol=1e-9)
     doubled = np.column_stack([G[:, 1], G[:, 1], np.zeros(50)])
     np.testing.assert_allclose(
-        _solve_gram(doubled.T @ doubled, doubled.T @ G[:, 1:2]).ravel(), [0.5, 0.5, 0.0], atol=1e-12
+        solve_symmetric(doubled.T @ doubled, doubled.T @ G[:, 1:2], tol=_RANK_TOL).ravel(),
+        [0.5, 0.5, 0.0],
+        atol=1e-12,
     )
 
 

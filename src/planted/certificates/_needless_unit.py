@@ -18,24 +18,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from planted._typing import Array
 from planted.certificates._missing_unit import noise_limit
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.moments import augment
+from planted.linalg.symmetric import column_spectrum, rises_of_columns
+from planted.moments import RegressionSums, augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
-from planted.rows import RowWeights, Sums, accumulate
+from planted.rows import RowWeights, accumulate
 
 __all__ = ["bend_evidence", "needless_unit_evidence"]
 
 LEVEL = 1e-4
 STEPS = 30
 STEPS_ON_ALL_ROWS = 5
-SINGULAR = 1e-10  # eigenvalue of the scaled products below which a regressor is a combination of the others
 
 
 def needless_unit_evidence(
@@ -85,11 +84,10 @@ def bend_evidence(
     """
     k = network.n_hidden
     sums = accumulate(problem.blocks, _RegressionSummand(network, weights))
-    scale = np.sqrt(np.maximum(np.diag(sums.GG), np.finfo(float).tiny))
-    inverse = linalg.pinvh(sums.GG / np.outer(scale, scale), rtol=SINGULAR, check_finite=False)
-    moved = (inverse @ (sums.GR / scale[:, None]))[:k] / scale[:k, None]
-    spread = np.diag(inverse)[:k] / scale[:k] ** 2
-    bends = ((network.A.T + moved) ** 2).sum(axis=1) / np.maximum(spread, np.finfo(float).tiny) / noise**2
+    columns = column_spectrum(sums.GG)
+    coefficients = columns.regular().solve(sums.GY)
+    coefficients[:k] += network.A.T
+    bends = rises_of_columns(columns, coefficients)[:k] / noise**2
     unit = int(np.argmin(bends))
     name = f"rise of the sum of squares when unit {unit} does not bend, in noise variances"
     return Evidence(
@@ -98,25 +96,17 @@ def bend_evidence(
 
 
 @dataclass(frozen=True, slots=True)
-class _RegressionSums(Sums):
-    """Products of [H, x, 1] with itself and with the residual."""
-
-    GG: Array
-    GR: Array
-
-
-@dataclass(frozen=True, slots=True)
 class _RegressionSummand:
-    """The products at a network."""
+    """Products of [H, x, 1] with itself and with the residual of a network."""
 
     network: TwoLayerNetwork
     weights: RowWeights | None
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _RegressionSums:
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
         H = self.network.activation(self.network.preactivations(X))
-        G = np.hstack([H, augment(X)])
-        weighted = G if self.weights is None else G * self.weights(first_row, X, Y)[:, None]
-        return _RegressionSums(weighted.T @ G, weighted.T @ (Y - H @ self.network.A.T - self.network.c))
+        residual = Y - H @ self.network.A.T - self.network.c
+        weights = None if self.weights is None else self.weights(first_row, X, Y)
+        return RegressionSums.of(np.hstack([H, augment(X)]), residual, weights)
 
 
 def _without(network: TwoLayerNetwork, unit: int) -> TwoLayerNetwork:

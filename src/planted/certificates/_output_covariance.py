@@ -29,6 +29,7 @@ from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._standard_errors import degrees_of_freedom, information
+from planted.linalg.symmetric import spectrum_of
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty, Verdict
@@ -54,13 +55,14 @@ def certify_whitened(
     if verdict.outcome not in JUDGED or m == 1 or n < ROWS_PER_OUTPUT * m:
         return fit.network, verdict
     covariance = fit.sums.RR / n
-    values, vectors = linalg.eigh(covariance, check_finite=False)
+    spectrum = spectrum_of(covariance)
+    values = spectrum.values
     ratio = float(values[-1] / max(values[0], np.finfo(float).tiny))
     if not RATIO <= ratio < SINGULAR or sphericity_p_value(covariance, n) >= LEVEL:
         return fit.network, verdict
     level = np.sqrt(values.mean())
-    T = (vectors * (level / np.sqrt(values))) @ vectors.T  # (1)
-    back = (vectors * (np.sqrt(values) / level)) @ vectors.T
+    T = spectrum.mapped(level / np.sqrt(values))  # (1)
+    back = spectrum.mapped(np.sqrt(values) / level)
     whitened = replace(problem, blocks=problem.blocks.map(lambda X, Y: (X, Y @ T)), Y=problem.Y @ T)
     refined = refine(whitened.blocks, _mixed(fit.network, T), offset=offset)
     judged = certify_noisy(whitened, refined, offset=offset)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from planted._typing import Array
 from planted.fitting._problem import Problem
 from planted.linalg.products import unit_rows
-from planted.moments import augment
+from planted.linalg.symmetric import spectrum_of
+from planted.moments import RegressionSums, augment
 from planted.networks import TwoLayerNetwork
-from planted.rows import RowWeights, Sums, accumulate
+from planted.rows import RowWeights, accumulate
 
 __all__ = ["ResidualSums", "inverse_root", "residual_sums"]
 
@@ -62,20 +62,8 @@ def residual_sums(
     )
     sums = accumulate(problem.blocks, summand)
     # A combination of outputs without residual is left out.
-    whiten = inverse_root(sums.noise, np.diag(sums.noise))
-    return ResidualSums(
-        sums.products, sums.cross @ whiten, whiten.T @ network.A, hidden, own, n_samples=sums.count
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ProductSums(Sums):
-    """Products of the rows [Z, G, Φ] and of the residual, in the units of the rows."""
-
-    count: int
-    products: Array
-    cross: Array
-    noise: Array
+    whiten = inverse_root(sums.YY, np.diag(sums.YY))
+    return ResidualSums(sums.GG, sums.GY @ whiten, whiten.T @ network.A, hidden, own, n_samples=sums.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +77,7 @@ class _ProductSummand:
     budget: int
     weights: RowWeights | None
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> ProductSums:
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
         network = self.network
         t = network.preactivations(X)
         inputs = augment(X) if self.biases else X
@@ -101,10 +89,8 @@ class _ProductSummand:
             [Z, augment(H) if self.offset else H, np.hstack([t, random, *squares])[:, : self.budget]]
         )
         residual = Y - H @ network.A.T - network.c
-        if self.weights is not None:
-            root = np.sqrt(self.weights(first_row, X, Y))[:, None]
-            rows, residual = rows * root, residual * root
-        return ProductSums(len(X), rows.T @ rows, rows.T @ residual, residual.T @ residual)
+        weights = None if self.weights is None else self.weights(first_row, X, Y)
+        return RegressionSums.of(rows, residual, weights)
 
 
 def inverse_root(M: Array, squares: Array) -> Array:
@@ -112,7 +98,4 @@ def inverse_root(M: Array, squares: Array) -> Array:
 
     Shapes: M (p, p), squares (p,), result (p, rank).
     """
-    scale = np.sqrt(np.where(squares > 0, squares, 1.0))
-    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
-    keep = values > RANK_TOL
-    return np.asarray(vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None])
+    return spectrum_of(M, np.sqrt(np.where(squares > 0, squares, 1.0))).above(RANK_TOL).whitening()

@@ -1,4 +1,9 @@
-"""The Levenberg–Marquardt core shared by `refine`, the absolute-value form and moment matching, and its dense algebra."""
+"""The Levenberg–Marquardt core shared by `refine`, the absolute-value form and moment matching.
+
+A step solves (N + λ diag(scales)) step = gradient with the Gauss–Newton matrix N. The damping λ is raised until a step
+lowers the cost, and lowered after a step that did so at once. `Damping` holds λ and the rule by which it changes;
+the fits that use it say how their matrix is formed and what a trial costs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from scipy import linalg
 
 from planted._typing import Array
 
-__all__ = ["Damping", "Descent", "damped_step", "solve_symmetric", "weigh_blocks"]
+__all__ = ["Damping", "Descent", "damped_step", "weigh_blocks"]
 
 MAX_REJECTIONS = 14  # 8**14 = 4e12: the step is then below rounding
 MIN_DAMPING = 1e-14
@@ -47,8 +52,8 @@ class Damping:
     ) -> Descent[Trial]:
         """Raise the damping until a step lowers the cost.
 
-        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. Returns its
-        trial is None if no step lowers the cost: the minimum to rounding.
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. The trial of
+        the result is None if no step lowers the cost: the fit is then at a minimum to rounding.
         """
         N, gradient, scales = system
         value, tried = self.value, 0
@@ -85,16 +90,3 @@ def weigh_blocks(inner: Array, A: Array) -> Array:
     p = len(inner) // k
     weighed = inner.reshape(k, p, k, p) * (A.T @ A)[:, None, :, None]
     return np.asarray(weighed.reshape(k * p, k * p))
-
-
-def solve_symmetric(M: Array, right: Array) -> Array:
-    """Solve with a positive semi-definite matrix, directions below rounding left at zero.
-
-    Returns the shortest solution in units of the diagonal. Shapes: M (q, q), right (q, r), result (q, r).
-    """
-    scale = np.sqrt(np.maximum(np.diag(M), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
-    keep = values > len(M) * np.finfo(float).eps * max(values[-1], 0.0)
-    solution = vectors[:, keep] @ ((vectors[:, keep].T @ (right / scale[:, None])) / values[keep, None])
-    return np.asarray(solution / scale[:, None])

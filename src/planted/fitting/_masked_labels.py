@@ -18,8 +18,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.fitting._damping import solve_symmetric
 from planted.fitting._standard_errors import tangent_basis
+from planted.linalg.symmetric import solve_symmetric
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, Sums, accumulate

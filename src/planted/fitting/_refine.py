@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
+from planted.fitting._damping import Damping, weigh_blocks
 from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import solve_symmetric
 from planted.moments import NormalSums, accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights

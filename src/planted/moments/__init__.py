@@ -34,6 +34,7 @@ from planted.moments._paired import (
     distinguishing_sums,
     triangle_weights,
 )
+from planted.moments._regression import RegressionSums
 from planted.moments._summary import RowSummary, row_keys, summarise_rows
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "PairedSums",
     "PolynomialFit",
     "Project",
+    "RegressionSums",
     "Residual",
     "RowFunction",
     "RowMoments",

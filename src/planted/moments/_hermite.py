@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import linalg
 
 from planted._typing import Array
 from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import spectrum_of
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
 from planted.moments._hermite_tensors import (
@@ -111,10 +111,8 @@ def whitening_map(covariance: Array) -> Array:
     array([[0.5, 0. ],
            [0. , 1. ]])
     """
-    values, vectors = linalg.eigh(covariance, check_finite=False)
-    kept = values > SINGULAR * values[-1]
-    root = vectors[:, kept] / np.sqrt(values[kept])
-    return np.asarray(root @ vectors[:, kept].T if kept.all() else root)
+    spectrum = spectrum_of(covariance).regular(SINGULAR)
+    return spectrum.inverse_root() if len(spectrum.values) == len(covariance) else spectrum.whitening()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,13 @@ from scipy import linalg
 
 from planted._typing import Array, IntArray
 from planted.moments._hermite_tensors import HermiteTensors, hermite_values, symmetric_pairs
-from planted.moments._paired import triangle_weights
+from planted.moments._paired import row_slices, triangle_weights
+from planted.moments._regression import RegressionSums
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
 
 __all__ = [
-    "DesignSums",
     "PolynomialFit",
     "Project",
     "design_size",
@@ -39,16 +38,6 @@ __all__ = [
 ]
 
 _SLICE_NUMBERS = 2_000_000  # entries of the design that are formed at a time
-
-
-@dataclass(frozen=True, slots=True)
-class DesignSums(Sums):
-    """Products of the design's columns with each other and with the outputs, summed over rows."""
-
-    count: int  # number of rows
-    GG: Array  # (p, p): products of columns
-    GY: Array  # (p, m): products with the outputs
-    YY: Array  # (m,): squares of the outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +94,7 @@ def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) ->
         )
     factor = linalg.cho_factor(total.GG, check_finite=False)
     coefficients = linalg.cho_solve(factor, total.GY, check_finite=False)
-    left = np.maximum(total.YY - (coefficients * total.GY).sum(axis=0), 0.0)
+    left = np.maximum(np.diag(total.YY) - (coefficients * total.GY).sum(axis=0), 0.0)
     return PolynomialFit(degree, coefficients, left / (total.count - len(total.GG)), total.count, d, span)
 
 
@@ -137,13 +126,13 @@ class _DesignSummand:
 
     degree: int
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> DesignSums:
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
         rows = max(_SLICE_NUMBERS // design_size(X.shape[1], self.degree), 64)
-        parts = []
-        for start in range(0, len(X), rows):
-            G, part = hermite_design(X[start : start + rows], self.degree), Y[start : start + rows]
-            parts.append(DesignSums(len(part), G @ G.T, G @ part, (part**2).sum(axis=0)))
-        return reduce(DesignSums.merge, parts)
+        slices = row_slices(X, Y, rows)
+        return reduce(
+            RegressionSums.merge,
+            (RegressionSums.of(hermite_design(part, self.degree).T, outputs) for part, outputs in slices),
+        )
 
 
 def hermite_design(X: Array, degree: int) -> Array:

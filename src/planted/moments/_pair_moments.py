@@ -10,16 +10,16 @@ Cost: one pass over the rows for each answer; the joint second moments are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg.symmetric import solve_symmetric
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._paired import (
     PairedSums,
@@ -29,15 +29,15 @@ from planted.moments._paired import (
     row_slices,
     slice_rows,
 )
+from planted.moments._regression import RegressionSums
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import accumulate
 from planted.rows._sums import Sums
 
 __all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
 
-_RANK_TOL = (
-    1e-11  # relative eigenvalue of a Gram matrix below which features are collinear (a sphere: |x|² = 1)
-)
+# Relative eigenvalue of a Gram matrix below which features are collinear, as |x|² and 1 are on a sphere.
+_RANK_TOL = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ def _regress_with_controls(
     """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
     d = blocks.widths()[0]
     sums = accumulate(blocks, _RegressionSummand(fill, n_controls, dtype))
-    coefficients = _solve_gram(sums.gram, sums.cross)
-    freedom = max(sums.count - len(sums.gram), 1) * sums.cross.shape[1]
-    left = max(sums.squares - float((coefficients * sums.cross).sum()), 0.0)
+    coefficients = solve_symmetric(sums.GG, sums.GY, tol=_RANK_TOL)
+    freedom = max(sums.count - len(sums.GG), 1) * sums.GY.shape[1]
+    left = max(float(np.trace(sums.YY) - (coefficients * sums.GY).sum()), 0.0)
     return ControlledSlope(2.0 * coefficients[:d].T, left / freedom)
 
 
@@ -172,35 +172,26 @@ def _fill_sizes(W: Array, X: Array, out: npt.NDArray[Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RegressionSums(Sums):
-    """Products of regressors [x, 1, controls] with each other and with y, and the sum of y²."""
-
-    count: int
-    gram: Array
-    cross: Array
-    squares: float
-
-
-@dataclass(frozen=True, slots=True)
 class _RegressionSummand:
-    """The products of a regression with controls."""
+    """Products of the regressors [x, 1, controls] with each other and with y."""
 
     fill: Callable[[Array, npt.NDArray[Any]], None]
     n_controls: int
     dtype: npt.DTypeLike
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
+        return reduce(RegressionSums.merge, self._slices(X, Y))
+
+    def _slices(self, X: Array, Y: Array) -> Iterator[RegressionSums]:
+        """Yield the sums of each slice; the features of all slices share one buffer."""
         d, size = X.shape[1], X.shape[1] + 1 + self.n_controls
         rows = slice_rows(size, self.dtype)
         features = np.ones((size, rows), self.dtype)
-        gram, cross = np.zeros((size, size)), np.zeros((size, Y.shape[1]))
         for inputs, outputs in row_slices(X, Y, rows):
             part = features[:, : len(inputs)]
             part[:d] = inputs.T
             self.fill(inputs, part[d + 1 :])
-            gram += part @ part.T
-            cross += part @ outputs.astype(self.dtype)
-        return RegressionSums(len(X), gram, cross, float((Y**2).sum()))
+            yield RegressionSums.of(part.T, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +223,3 @@ def _rows_between(blocks: RowBlocks, start: int, stop: int) -> RowBlocks:
 def _cut_rows(start: int, stop: int, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
     low, high = max(start - first_row, 0), max(min(stop - first_row, len(X)), 0)
     return X[low:high], Y[low:high]
-
-
-def _solve_gram(G: Array, right: Array) -> Array:
-    """Solve the normal equations with unit diagonal; collinear features share their coefficient."""
-    lengths = np.sqrt(np.diag(G))
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    values, vectors = linalg.eigh(G / np.outer(lengths, lengths), check_finite=False)
-    keep = values > _RANK_TOL * values[-1]
-    solution = vectors[:, keep] @ ((vectors[:, keep].T @ (right / lengths[:, None])) / values[keep, None])
-    return np.asarray(solution / lengths[:, None])

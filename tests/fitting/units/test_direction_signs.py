@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from planted import TwoLayerNetwork, simulate
-from planted.fitting.units._direction_signs import orient_directions, rises_of_columns
+from planted.fitting.units._direction_signs import orient_directions
+from planted.linalg.symmetric import column_spectrum, rises_of_columns
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 
@@ -20,7 +21,7 @@ def test_the_rise_is_the_residual_of_the_regression_without_the_column():
     F, Y = rng.standard_normal((50, 4)), rng.standard_normal((50, 2))
     beta = np.linalg.lstsq(F, Y, rcond=None)[0]
     full = ((Y - F @ beta) ** 2).sum()
-    for column, rise in enumerate(rises_of_columns(F.T @ F, beta)):
+    for column, rise in enumerate(rises_of_columns(column_spectrum(F.T @ F), beta)):
         rest = np.delete(F, column, axis=1)
         without = ((Y - rest @ np.linalg.lstsq(rest, Y, rcond=None)[0]) ** 2).sum()
         assert rise == pytest.approx(without - full, rel=1e-9)

@@ -28,18 +28,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray
-from planted.fitting._damping import Damping, solve_symmetric, weigh_blocks
+from planted.fitting._damping import Damping, weigh_blocks
 from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
 
 INITIAL_DAMPING = Damping(1e-2, after_rejection=0.5)
-COINCIDENT = 1e-11  # part of a unit's own energy below which what it adds to the others is rounding
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
 Reweigh = Callable[[Array], Array]
@@ -133,7 +132,9 @@ def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArr
     target = fit.GG @ fit.coefficients.T  # what the regressors must explain; the fit is optimal
     linear = np.arange(fit.n_units, len(fit.GG))
     while len(kept) > n_units:
-        rises = _removal_costs(fit.GG, target, np.concatenate([kept, linear]), len(kept))
+        used = np.concatenate([kept, linear])
+        columns = column_spectrum(fit.GG[np.ix_(used, used)])
+        rises = rises_of_columns(columns, columns.regular().solve(target[used]))[: len(kept)]
         least = int(np.argmin(rises))
         if tol and rises[least] > tol:
             break
@@ -225,16 +226,3 @@ def _move(state: _State, step: Array) -> tuple[Array, Array]:
 
 def _unit_normals(V: Array) -> Array:
     return np.asarray(V / unit_rows(V[:, :-1])[1][:, None])
-
-
-def _removal_costs(GG: Array, target: Array, used: IntArray, n_units: int) -> Array:
-    """The rises (2) when the regressors ``used`` remain, units first."""
-    M = GG[np.ix_(used, used)]
-    scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
-    values, vectors = linalg.eigh(M / np.outer(scale, scale), check_finite=False)
-    values = np.maximum(values, len(M) * np.finfo(float).eps * values[-1])
-    inverse = (vectors / values) @ vectors.T
-    fitted = inverse @ (target[used] / scale[:, None])
-    sizes = (fitted[:n_units] ** 2).sum(axis=1)
-    rises = sizes / np.diag(inverse)[:n_units]
-    return np.asarray(np.where(rises > COINCIDENT * sizes, rises, 0.0))

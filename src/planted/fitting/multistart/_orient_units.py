@@ -24,10 +24,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray
-from planted.fitting._damping import solve_symmetric
 from planted.fitting.multistart._absolute_form import KinkFit
-from planted.fitting.units._direction_signs import rises_of_columns
 from planted.linalg.signs import enumerate_flips
+from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["Oriented", "orient_exactly", "orient_noisily"]
@@ -135,8 +134,9 @@ def _signs_by_rises(fit: KinkFit) -> BoolArray | None:
     basis[-1, -1] = 1.0
     products = fit.GG @ basis
     inner = basis.T @ products
-    rises = rises_of_columns(inner, solve_symmetric(inner, products.T @ fit.coefficients.T))
-    return np.asarray(rises[:k] < rises[k : 2 * k]) if rises.any() else None
+    columns = column_spectrum(inner)
+    rises = rises_of_columns(columns, columns.regular().solve(products.T @ fit.coefficients.T))
+    return np.asarray(rises[:k] < rises[k : 2 * k]) if rises.all() else None
 
 
 def _in_residual_metric(fit: KinkFit) -> tuple[Array, Array]:

@@ -34,13 +34,13 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted._validation import check_choice
+from planted.linalg.symmetric import DEPENDENT, column_spectrum, rises_of_columns
 from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 
-__all__ = ["SignedDirections", "orient_directions", "rises_of_columns", "signs_of_preactivations"]
+__all__ = ["SignedDirections", "orient_directions", "signs_of_preactivations"]
 
 FORMS = ("one-solve", "printed")
-DEPENDENT = 1e-12  # relative eigenvalue of F'F, columns of unit length, below which signs cannot be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +107,6 @@ def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Ar
     return None if rises is None else _signs(rises)
 
 
-def rises_of_columns(products: Array, coefficients: Array) -> Array:
-    """Return (2) for every column, from the products of the columns and their coefficients.
-
-    The result: rise of the sum of squares when a column is left out; zero for all if the columns are dependent.
-    Shapes: products (r, r), coefficients (r, m), result (r,).
-
-    Examples
-    --------
-    >>> rises_of_columns(np.diag([4.0, 1.0]), np.array([[1.0], [3.0]]))
-    array([4., 9.])
-    """
-    lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
-    values, vectors = linalg.eigh(products / np.outer(lengths, lengths), check_finite=False)
-    if values[0] <= DEPENDENT * values[-1]:
-        return np.zeros(len(products))
-    inverse = ((vectors / values) * vectors).sum(axis=1) / lengths**2
-    return np.asarray((coefficients**2).sum(axis=1) / inverse)
-
-
 def _signs(rises: Array) -> Array:
     """Keep the sign whose column costs more to leave out."""
     plus, minus = rises.reshape(2, -1)
@@ -136,8 +117,8 @@ def _one_solve_rises(F: Array, Y: Array) -> Array | None:
     """Return (2) for every column, or None where they are dependent."""
     if len(F) <= F.shape[1]:
         return None
-    rises = rises_of_columns(F.T @ F, linalg.lstsq(F, Y, check_finite=False)[0])
-    return rises if rises.any() else None
+    rises = rises_of_columns(column_spectrum(F.T @ F), linalg.lstsq(F, Y, check_finite=False)[0])
+    return rises if rises.all() else None
 
 
 def _printed_rises(F: Array, Y: Array) -> Array | None:

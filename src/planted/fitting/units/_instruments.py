@@ -31,9 +31,9 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.fitting._damping import solve_symmetric
 from planted.fitting.units._null_units import complementarity_features
 from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
+from planted.linalg.symmetric import solve_symmetric, spectrum_of
 from planted.moments import augment
 
 __all__ = ["FirstStage", "first_stage", "instrumental_start", "rank_of_signal"]
@@ -144,9 +144,9 @@ def _orthonormal(columns: Array) -> Array:
 
 
 def _inverse_root(M: Array) -> Array:
-    values, vectors = linalg.eigh(M, check_finite=False)
-    floor = max(values[-1], np.finfo(float).tiny) * 1e-14
-    return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
+    """Return the inverse root of a covariance; directions without variance count as nearly without it."""
+    spectrum = spectrum_of(M)
+    return spectrum.lifted(1e-14 * max(spectrum.largest, np.finfo(float).tiny)).inverse_root()
 
 
 def _lifted(M: Array) -> Array:

@@ -1,14 +1,25 @@
 """Do the data meet the assumptions, and is the answer to be believed?"""
 
-from planted.diagnostics._gaussianity import gaussianity_test
-from planted.diagnostics._landscape import LandscapeSlice, StationaryPoint, classify_point, landscape_slice
-from planted.diagnostics._noise import NoiseEstimate, estimate_noise
-from planted.diagnostics._symmetry import (
-    SymmetryTest,
-    augmented_matrix,
-    distinguishing_matrix,
-    symmetry_test,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planted.diagnostics._gaussianity import gaussianity_test
+    from planted.diagnostics._landscape import (
+        LandscapeSlice,
+        StationaryPoint,
+        classify_point,
+        landscape_slice,
+    )
+    from planted.diagnostics._noise import NoiseEstimate, estimate_noise
+    from planted.diagnostics._symmetry import (
+        SymmetryTest,
+        augmented_matrix,
+        distinguishing_matrix,
+        symmetry_test,
+    )
 
 __all__ = [
     "LandscapeSlice",
@@ -23,3 +34,24 @@ __all__ = [
     "landscape_slice",
     "symmetry_test",
 ]
+
+_HOMES = {
+    "LandscapeSlice": "_landscape",
+    "NoiseEstimate": "_noise",
+    "StationaryPoint": "_landscape",
+    "SymmetryTest": "_symmetry",
+    "augmented_matrix": "_symmetry",
+    "classify_point": "_landscape",
+    "distinguishing_matrix": "_symmetry",
+    "estimate_noise": "_noise",
+    "gaussianity_test": "_gaussianity",
+    "landscape_slice": "_landscape",
+    "symmetry_test": "_symmetry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name with the methods it looks at when it is first used."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

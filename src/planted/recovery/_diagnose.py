@@ -20,7 +20,7 @@ from planted._threads import one_thread_inside
 from planted._typing import Array, IntArray, Json, Seed
 from planted._validation import check_n_hidden
 from planted.checks import Check
-from planted.diagnostics import NoiseEstimate, estimate_noise, gaussianity_test, symmetry_test
+from planted.diagnostics._noise import NoiseEstimate, estimate_noise
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.linalg import column_space, numerical_rank
@@ -238,6 +238,8 @@ class Facts:
     @cached_property
     def symmetric(self) -> Evidence:
         """The p-value of the symmetry test, on inputs that are scaled but not centred."""
+        from planted.diagnostics import symmetry_test  # the laws are tested only if a card asks for one
+
         scaling = self.problem.scaling
         raw = self.problem.X + scaling.x_mean / scaling.x_scale
         return Evidence(
@@ -251,6 +253,8 @@ class Facts:
     @cached_property
     def gaussian(self) -> Evidence:
         """The p-value of the test of Gaussianity."""
+        from planted.diagnostics import gaussianity_test
+
         return gaussianity_test(self.problem.X, self._streams[0], level=LEVEL)
 
     @cached_property

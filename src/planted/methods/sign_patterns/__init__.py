@@ -4,21 +4,23 @@ Problem     Noiseless Y = f(X W') A' with f the ReLU and rank Y = k, so m ≥ k.
             chosen by an adversary. Sought: W and A, up to order and scale of the units.
 Idea        The columns of f(X W') lie in the k-dimensional column space of Y, with basis Q. Which vectors Q u of it
             are a ReLU of a linear function of x?
-            ``variant="paper"``: go through all sign patterns of the space, of which there are O(n^{k-1}), and solve a
-            linear system for each (`sign_enumeration`). Nothing can be missed.
-            ``variant="cone"`` (default): each unit is an extreme ray of the cone {u : Q u ≥ 0}, hence the solution of
-            a linear program with a suitable objective (`programs.cone`). Objectives vanish on the units already
-            found. A ray is accepted when it *is* f(X w) on all samples. If some units stay hidden among other rays, a
-            mixed-integer program on some tens of samples looks for one at a time (`programs.relu_programs`).
+
+            ``variant="paper"`` goes through all sign patterns of the space, of which there are O(n^{k-1})
+            (`_enumeration`), and solves a linear system for each (`printed`). No unit can be missed.
+
+            ``variant="cone"`` (default) uses that each unit is an extreme ray of the cone {u : Q u ≥ 0}, hence the
+            solution of a linear program with a suitable objective (`linalg.cone`). Objectives vanish on the units
+            already found. A ray is accepted if it equals f(X w) on all samples. If some units stay hidden among other
+            rays, a mixed-integer program on some tens of samples looks for one at a time (`linalg.relu_programs`).
 Guarantee   ``"paper"``: Theorem 1 of [BJW18]_, time n^{O(k)}; the list of units in the column space is complete, so
             that exactly k of them prove that no other network of this width without biases fits. ``"cone"``: right or
-            refused; nothing promises that k rays are found, the certificate and a renewed search decide. Needs rank Y
-            = k: below, the problem is NP-hard for two units already (see `planted.simulate.hard_instance`).
+            refused; nothing promises that k rays are found, the certificate and a renewed search decide. Kind: exact.
+            Needs rank Y = k: below, the problem is NP-hard for two units already (`planted.simulate.hard_instance`).
 Notation    paper: A (ours Y'), V' (Q'), V (W), U (A), S (sign pattern).
-Departures  The cone is ours. Sign patterns: see `sign_enumeration`. Nonlinear rectified activations are outside the
-            theorem, as the paper says itself: f⁻¹(Q u) is not linear in u.
-Cost        ``"cone"``: some k log k linear programs with k variables and n inequalities. ``"paper"``: 1 s at k = 4, n
-            = 60.
+Departures  The cone is ours. For the enumeration see `printed`. Nonlinear rectified activations are outside the theorem,
+            as the paper says itself: f⁻¹(Q u) is not linear in u.
+Cost        ``"cone"``: some k log k linear programs with k variables and n inequalities. ``"paper"``: 1 s at k = 4,
+            n = 60.
 References  [BJW18]_
 """
 
@@ -36,7 +38,8 @@ from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import EXACT_SINE, exact_unit, units_from_scores
 from planted.linalg import ProgramStatus, extreme_ray, unit_in_subspace
-from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns, units_of_patterns
+from planted.methods.sign_patterns._enumeration import count_patterns, enumerate_patterns
+from planted.methods.sign_patterns.printed import PatternUnits, algorithm_2
 from planted.outcomes import Outcome
 from planted.results import Evidence, Recovery
 
@@ -84,68 +87,55 @@ def recover(
         The network with its evidence.
     """
     check_choice("variant", variant, VARIANTS)
-    search = begin_search(run, activation)
+    search = begin_search(run, activation)  # the column space of Y, and its basis Q
     if variant == "paper":
-        return _recover_by_enumeration(search, max_patterns)
+        _require_few_patterns(search, max_patterns)
+        patterns = enumerate_patterns(search.Q, progress=search.problem.progress)  # Lemma 1
+        units = algorithm_2(search.X, search.Q, patterns, progress=search.problem.progress)
+        return finish_search(search, units.W, further=_completeness(search, len(patterns), units))
     W = np.zeros((0, search.X.shape[1]))
     if warm_start is not None:
-        scores = scores_of_start(search, warm_start)
-        W = units_from_scores(search.X, search.Q, scores, search.activation).W
-        search.run.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
+        W = _units_of_start(search, warm_start)
     W = _units_of_cone(search, W)
     W = _units_by_integer_programs(search, W)
     return finish_search(search, W)
 
 
-def _recover_by_enumeration(search: ExactSearch, max_patterns: int) -> Recovery:
-    """Enumerate, test every pattern, certify (Algorithm 2)."""
+def _require_few_patterns(search: ExactSearch, max_patterns: int) -> None:
+    """Refuse the enumeration where its cost is out of reach."""
     n, k = search.Q.shape
     predicted = count_patterns(n, k)
-    search.run.note(
-        Evidence(
-            "sign patterns predicted", predicted, max_patterns, "<=", "C(n, k)", key=Check.PREDICTED_PATTERNS
-        )
-    )
+    name = "sign patterns predicted"
+    search.run.note(Evidence(name, predicted, max_patterns, "<=", "C(n, k)", key=Check.PREDICTED_PATTERNS))
     if k > MAX_PAPER_UNITS or predicted > max_patterns:
         text = (
             f"{predicted:.3g} sign patterns are predicted for {n} samples and {k} units; the enumeration is limited to "
             f"{max_patterns} patterns and {MAX_PAPER_UNITS} units. Use variant='cone', or fewer samples."
         )
         search.run.refuse(Outcome.ASSUMPTION_FAILED, text)
-    progress = search.problem.progress
-    patterns = enumerate_patterns(search.Q, progress=progress)
-    units = units_of_patterns(search.X, search.Q, patterns, progress=progress)
-    search.run.trace.append(
-        {
-            "search": "sign patterns",
-            "patterns": len(patterns),
-            "predicted": predicted,
-            "candidates": units.candidates,
-            "units": len(units.W),
-        }
+
+
+def _completeness(search: ExactSearch, examined: int, units: PatternUnits) -> tuple[Evidence, ...]:
+    """Return what the enumeration proves: all patterns were examined, and k of them hold one unit each."""
+    n, k = search.Q.shape
+    predicted, found = count_patterns(n, k), len(units.W)
+    counts = {"patterns": examined, "predicted": predicted, "candidates": units.candidates, "units": found}
+    search.run.trace.append({"search": "sign patterns", **counts})
+    of_patterns, of_weights = "sign patterns examined", "patterns with undetermined weights"
+    of_units = "ReLU units in the column space, by enumeration"
+    return (
+        Evidence(of_patterns, examined, predicted, "<=", "C(n, k)", key=Check.EXAMINED_PATTERNS),
+        Evidence(of_weights, units.undetermined, 0, "==", "Algorithm 1", key=Check.UNDETERMINED_PATTERNS),
+        Evidence(of_units, found, k, "==", "Theorem 1", key=Check.UNITS_IN_SPACE),
     )
-    further = (
-        Evidence(
-            "sign patterns examined", len(patterns), predicted, "<=", "C(n, k)", key=Check.EXAMINED_PATTERNS
-        ),
-        Evidence(
-            "patterns with undetermined weights",
-            units.undetermined,
-            0,
-            "==",
-            "Algorithm 1",
-            key=Check.UNDETERMINED_PATTERNS,
-        ),
-        Evidence(
-            "ReLU units in the column space, by enumeration",
-            len(units.W),
-            k,
-            "==",
-            "Theorem 1",
-            key=Check.UNITS_IN_SPACE,
-        ),
-    )
-    return finish_search(search, units.W, further=further)
+
+
+def _units_of_start(search: ExactSearch, warm_start: WarmStart) -> Array:
+    """Make the units of an approximate answer exact, where it is close enough (§4.3)."""
+    scores = scores_of_start(search, warm_start)
+    W = units_from_scores(search.X, search.Q, scores, search.activation).W
+    search.run.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
+    return W
 
 
 def _units_of_cone(search: ExactSearch, W: Array) -> Array:
@@ -193,9 +183,8 @@ def _units_by_integer_programs(search: ExactSearch, W: Array) -> Array:
         before = len(W)
         for sign in (1.0, -1.0):
             solved += 1
-            answer = unit_in_subspace(
-                search.X[rows], search.Q[rows] * np.sqrt(n), sign * functional, time_limit=MILP_SECONDS
-            )
+            X, Q = search.X[rows], search.Q[rows] * np.sqrt(n)
+            answer = unit_in_subspace(X, Q, sign * functional, time_limit=MILP_SECONDS)
             if answer.x is None:
                 continue
             off = search.X @ answer.x[:d] <= 0
@@ -211,7 +200,7 @@ def _units_by_integer_programs(search: ExactSearch, W: Array) -> Array:
 
 
 def _is_surely_noiseless(search: ExactSearch) -> bool:
-    """Whether the outputs span fewer dimensions than there are: noise would fill them all."""
+    """Return whether the outputs span fewer dimensions than there are: noise would fill them all."""
     return bool(search.Q.shape[1] < search.problem.n_outputs)
 
 

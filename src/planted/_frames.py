@@ -3,6 +3,11 @@
 A frame is recognised by what it can do: pandas and polars frames have ``columns``, Arrow tables have
 ``column_names``. Each column is turned into float64 on its own, so that a refusal can name it. Missing
 values of nullable columns become NaN and are counted with the other NaNs by the caller.
+
+Why not narwhals (2.28)? It would replace 47 lines by about 20 and be one more dependency. Of 42 kinds of columns that were
+tried it treats six otherwise: sparse and long double columns of pandas and columns of nulls are not numbers to it, Arrow
+integers beyond 2⁵³ and ``pyarrow.Array`` end in errors that are not ours. What it does not know it calls Unknown, so that
+refusals of complex numbers, intervals and periods no longer say what is wrong. Mending these takes the lines that it saves.
 """
 
 from __future__ import annotations
@@ -159,9 +164,8 @@ def numbers_of_objects(values: npt.NDArray[Any], label: str) -> Array:
     >>> numbers_of_objects(np.array([[1, None]], dtype=object), "X")
     array([[ 1., nan]])
     """
-    if any(
-        kind.__name__ == "NAType" for kind in set(map(type, values.ravel()))
-    ):  # pandas.NA, which float() refuses
+    # pandas.NA, which float() refuses, is missing too.
+    if any(kind.__name__ == "NAType" for kind in set(map(type, values.ravel()))):
         missing = np.array([type(entry).__name__ == "NAType" for entry in values.ravel()])
         values = values.copy()
         values[missing.reshape(values.shape)] = None

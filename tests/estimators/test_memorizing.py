@@ -86,3 +86,30 @@ def test_classifier_reproduces_random_labels_of_three_classes() -> None:
         planted.MemorizingClassifier(targets="sign").fit(X, y)
     with pytest.raises(BadInputError, match="expected 'auto'"):
         planted.MemorizingClassifier(targets="both").fit(X, y)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_time_budget_ends_in_a_fitted_estimator_and_a_warning(name: str) -> None:
+    X, y = labelled_rows()
+    with pytest.warns(RecoveryWarning, match="STOPPED_EARLY: .*all weights are zero"):
+        model = getattr(planted, name)(budget_seconds=0).fit(X, y)
+    assert model.memory_.provenance.parameters["budget_seconds"] == 0
+    assert model.predict(X).shape == (40,)
+
+
+def test_a_random_state_of_scikit_learn_is_a_seed() -> None:
+    X, y = labelled_rows()
+    predictions = [
+        planted.MemorizingRegressor(layers=3, random_state=state).fit(X, y).predict(X[:, ::-1])
+        for state in (np.random.RandomState(4), np.random.RandomState(4), np.random.RandomState(5))
+    ]
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    assert (predictions[0] != predictions[2]).any()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_warnings_point_at_the_call_of_fit(name: str) -> None:
+    X, y = labelled_rows()
+    with pytest.warns(RecoveryWarning) as caught:
+        getattr(planted, name)(budget_seconds=0).fit(X, y)
+    assert [item.filename for item in caught] == [__file__]

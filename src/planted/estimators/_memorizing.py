@@ -1,4 +1,4 @@
-"""`MemorizingRegressor` and `MemorizingClassifier`: `planted.memorize` with scikit-learn's manners."""
+"""`MemorizingRegressor` and `MemorizingClassifier`: `planted.memorize` as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from planted._typing import Array
-from planted._validation import check_features, check_finite, check_rows
+from planted._validation import CheckedData, check_finite
+from planted.estimators._shared import NetworkEstimator, NetworkRegressor, seed_of, warn_of_outcome
 from planted.memorization._memorize import memorize
-from planted.memorization._result import Memory, MemoryOutcome
-from planted.outcomes import BadInputError, DataWarning, RecoveryWarning
+from planted.memorization._result import MemoryOutcome
+from planted.outcomes import BadInputError, DataWarning
 
 __all__ = ["MemorizingClassifier", "MemorizingRegressor"]
 
 _SATISFIED = (MemoryOutcome.MEMORISED, MemoryOutcome.FITTED)
 
 
-class _Memorizing(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: parameters, the call, and the outputs of the network."""
+class _Memorizing(NetworkEstimator):
+    """The parameters of both estimators, and the call of `planted.memorize`."""
 
     def __init__(
         self,
@@ -31,45 +32,44 @@ class _Memorizing(BaseEstimator):  # type: ignore[misc]
         *,
         bias: bool = True,
         tol: float = 1e-12,
+        budget_seconds: float | None = None,
         options: dict[str, Any] | None = None,
-        random_state: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.layers = layers
         self.solver = solver
         self.bias = bias
         self.tol = tol
+        self.budget_seconds = budget_seconds
         self.options = options
         self.random_state = random_state
 
-    def _memorize(self, X: Any, targets: Any) -> Memory:
+    def _memorize(self, data: CheckedData, targets: Array) -> Self:
         """Memorise, warn if the labels were not reproduced, and keep the record."""
-        memory = memorize(
-            X,
-            targets,
-            layers=self.layers,
-            solver=self.solver,
-            bias=self.bias,
-            tol=self.tol,
-            random_state=self.random_state,
-            **(self.options or {}),
-        )
+        options = dict(self.options or {})
+        if self.budget_seconds is not None:
+            options["budget_seconds"] = self.budget_seconds
+        with warnings.catch_warnings():
+            # Constant columns were reported when the samples were checked; the second check need not say it again.
+            warnings.simplefilter("ignore", DataWarning)
+            memory = memorize(
+                data.X,
+                targets,
+                layers=self.layers,
+                solver=self.solver,
+                bias=self.bias,
+                tol=self.tol,
+                random_state=seed_of(self.random_state),
+                **options,
+            )
         if memory.outcome not in _SATISFIED:
-            text = f"{memory.outcome.name}: {memory.detail} {memory.outcome.advice}"
-            warnings.warn(text, RecoveryWarning, stacklevel=3)
+            warn_of_outcome(memory.outcome, memory.detail)
         self.network_ = memory.network
         self.memory_ = memory
-        return memory
-
-    def _outputs(self, X: Any) -> Array:
-        """Evaluate the network on checked inputs."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        owner = type(self).__name__
-        rows = check_features(X, self.n_features_in_, None if names is None else tuple(names), owner=owner)
-        return np.asarray(self.network_(rows))
+        return self
 
 
-class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # type: ignore[misc]
+class MemorizingRegressor(NetworkRegressor, _Memorizing):
     """Regression by a small quadratic network that reproduces every label.
 
     Parameters
@@ -82,9 +82,11 @@ class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # typ
         Whether units may have biases and the output an offset.
     tol : float, default=1e-12
         Relative loss at which labels count as memorised.
+    budget_seconds : float, optional
+        Time limit; the best network so far is then used, with a warning.
     options : dict, optional
         Options of the solver and of the random features.
-    random_state : int or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of random features and solver.
 
     Attributes
@@ -120,32 +122,9 @@ class MemorizingRegressor(MultiOutputMixin, RegressorMixin, _Memorizing):  # typ
         MemorizingRegressor
             The fitted estimator.
         """
-        _refuse_complex(X)
-        targets = y if y is None or hasattr(y, "shape") else np.asarray(y)
-        data = check_rows(X, targets, y_name="y")
-        validate_data(self, X, skip_check_array=True)
-        with warnings.catch_warnings():
-            # Constant columns were reported by the check above; the second check need not say it again.
-            warnings.simplefilter("ignore", DataWarning)
-            self._memorize(data.X, data.Y)
+        data = self._check(X, y)
         self._vector_target = data.y_was_1d
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Evaluate the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, m)
-            Outputs, in the shape of the labels that were fitted.
-        """
-        outputs = self._outputs(X)
-        return np.asarray(outputs[:, 0] if self._vector_target else outputs)
+        return self._memorize(data, data.Y)
 
 
 class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
@@ -163,9 +142,11 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         Whether units may have biases and the output an offset.
     tol : float, default=1e-12
         Relative loss at which labels count as memorised.
+    budget_seconds : float, optional
+        Time limit; the best network so far is then used, with a warning.
     options : dict, optional
         Options of the solver and of the random features.
-    random_state : int or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of random features and solver.
 
     Attributes
@@ -196,10 +177,19 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         targets: str = "auto",
         bias: bool = True,
         tol: float = 1e-12,
+        budget_seconds: float | None = None,
         options: dict[str, Any] | None = None,
-        random_state: int | None = None,
+        random_state: Any = None,
     ) -> None:
-        super().__init__(layers, solver, bias=bias, tol=tol, options=options, random_state=random_state)
+        super().__init__(
+            layers,
+            solver,
+            bias=bias,
+            tol=tol,
+            budget_seconds=budget_seconds,
+            options=options,
+            random_state=random_state,
+        )
         self.targets = targets
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -219,18 +209,12 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         """
         if y is None:
             raise BadInputError("MemorizingClassifier requires y to be passed, but the target y is None.")
-        _refuse_complex(X)
-        validate_data(self, X, skip_check_array=True)
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
             check_finite(labels[:, None], "y")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        data = check_rows(X, codes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)
-            self._memorize(data.X, self._encode(codes))
-        return self
+        return self._memorize(self._check(X, codes), self._encode(codes))
 
     def decision_function(self, X: Any) -> Array:
         """Return the outputs by which classes are chosen.
@@ -279,11 +263,3 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         if n_classes == 2 and self.targets != "one-hot":
             return np.where(codes == 1, 1.0, -1.0)[:, None]
         return np.asarray(np.eye(n_classes)[codes])
-
-
-def _refuse_complex(X: Any) -> None:
-    """Refuse complex numbers with a ValueError, which is what scikit-learn's estimators raise."""
-    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
-        raise BadInputError(
-            f"X has dtype {X.dtype}. Complex data not supported; pass real and imaginary parts as columns."
-        )

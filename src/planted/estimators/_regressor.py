@@ -1,27 +1,24 @@
-"""`TwoLayerRegressor`: `planted.recover` with scikit-learn's manners."""
+"""`TwoLayerRegressor`: `planted.recover` as a scikit-learn estimator."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
-from planted._validation import CheckedData, check_features, check_rows, check_weights
+from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
-from planted.outcomes import BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
+from planted.estimators._shared import NetworkRegressor, seed_of, warn_of_outcome
+from planted.outcomes import Outcome, RecoveryError
 from planted.recovery import recover
 from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]
 
 
-class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TwoLayerRegressor(NetworkRegressor):
     """Regression by recovering a two-layer network.
 
     Parameters
@@ -100,27 +97,27 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         policies = StrOptions({"warn", "raise"})
         if not policies.is_satisfied_by(self.on_insufficient_data):
             raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
-        data = _checked(X, y)
+        data = self._check(X, y)
         weights = check_weights(sample_weight, len(data.X))
-        validate_data(self, X, skip_check_array=True)
         self._forget()
         self._vector_target = data.y_was_1d
         if weights is not None and (weights != np.round(weights)).any():
             return self._accept(self._recover_weighted(data, weights))
-        counts = np.ones(len(data.X), dtype=int) if weights is None else weights.astype(int)
-        rows, targets = (
-            (data.X, data.Y) if (counts == 1).all() else (a.repeat(counts, 0) for a in (data.X, data.Y))
-        )
+        rows, targets = data.X, data.Y
+        if weights is not None and (weights != 1).any():
+            counts = weights.astype(int)
+            rows, targets = rows.repeat(counts, axis=0), targets.repeat(counts, axis=0)
         return self._accept(recover(in_own_order(rows, targets), None, self.n_hidden, **self._settings()))
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Add rows to those seen by earlier calls, and recover the network from all of them.
 
-        The result is that of one `fit` to all rows, bit by bit, whatever the order of the calls and of the rows: both sort
-        them by a hash. For that all rows are kept: in memory up to 64 MB, beyond in a temporary file of 8 (d + m) bytes a
-        row, with 16 bytes a row in memory, until `fit` is called or the estimator is gone. A copy or a pickle of the
-        estimator holds the rows. Every call sums over all rows so far: pass few large parts rather than many small ones.
-        If a call raises because there are too few rows yet, they are kept for the next.
+        The result is that of one `fit` to all rows, bit by bit, whatever the order of the calls and of the rows,
+        because both sort the rows by a hash. For that all rows are kept until `fit` is called or the estimator is gone:
+        in memory up to 64 MB, beyond that in a temporary file of 8 (d + m) bytes per row, with 16 bytes per row in
+        memory. A copy or a pickle of the estimator contains the rows. Every call sums over all rows so far, so pass few
+        large parts rather than many small ones. If a call raises because there are too few rows yet, they are kept for
+        the next call.
 
         Parameters
         ----------
@@ -143,9 +140,8 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         >>> model.partial_fit(data.X[:40], data.Y[:40]).recovery_.outcome.name
         'RECOVERED'
         """
-        data = _checked(X, y)
         store = getattr(self, "_rows", None)
-        validate_data(self, X, reset=store is None, skip_check_array=True)
+        data = self._check(X, y, reset=store is None)
         if store is None:
             self._rows = store = RowStore()
         store.add(data.X, data.Y)
@@ -153,14 +149,14 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return self._accept(recover(store.blocks(), None, self.n_hidden, **self._settings()))
 
     def _recover_weighted(self, data: CheckedData, weights: Array) -> Recovery:
-        """Recover with weights that are no counts; rows of weight zero are left out."""
+        """Recover with weights that are not counts; rows of weight zero are left out."""
         seen = weights > 0
         method = "restarts" if self.method == "auto" else self.method
         settings = self._settings() | {"method": method, "sample_weight": weights[seen]}
         return recover(data.X[seen], data.Y[seen], self.n_hidden, **settings)
 
     def _forget(self) -> None:
-        """Drop what earlier calls of `partial_fit` have kept."""
+        """Drop the rows that earlier calls of `partial_fit` have kept."""
         if hasattr(self, "_rows"):
             del self._rows
 
@@ -169,7 +165,7 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return {
             "method": self.method,
             "activation": self.activation,
-            "random_state": _seed_of(self.random_state),
+            "random_state": seed_of(self.random_state),
             "budget_seconds": self.budget_seconds,
             **(self.options or {}),
         }
@@ -181,45 +177,7 @@ class TwoLayerRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         if recovery.outcome is not Outcome.RECOVERED:
             if self.on_insufficient_data == "raise":
                 raise RecoveryError(recovery.outcome, recovery.detail)
-            text = f"{recovery.outcome.name}: {recovery.detail} {recovery.outcome.advice}"
-            warnings.warn(text, RecoveryWarning, stacklevel=3)
+            warn_of_outcome(recovery.outcome, recovery.detail)
         self.network_ = recovery.network
         self.recovery_ = recovery
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Evaluate the network.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, m)
-            Outputs, in the shape of the targets that were fitted.
-        """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        rows = check_features(
-            X, self.n_features_in_, None if names is None else tuple(names), owner=type(self).__name__
-        )
-        outputs = self.network_(rows)
-        return np.asarray(outputs[:, 0] if self._vector_target else outputs)
-
-
-def _checked(X: Any, y: Any) -> Any:
-    """Validate, with the kinds of exception scikit-learn's users expect."""
-    try:
-        return check_rows(X, y, y_name="y")
-    except BadInputTypeError as error:
-        if "Complex data not supported" in str(error):
-            raise ValueError(str(error)) from error
-        raise
-
-
-def _seed_of(random_state: Any) -> int | None:
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))

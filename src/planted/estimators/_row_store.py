@@ -1,8 +1,9 @@
-"""Rows that come bit by bit, kept for a fit to all of them, in an order that does not depend on how they came.
+"""Keep rows that arrive in parts, for a fit to all of them in an order that does not depend on how they arrived.
 
-Small tables stay in memory. From `HELD_BYTES` on the rows are in a temporary file without a name: it takes 8 (d + m) bytes a
-row of the disk (of the folder that `TMPDIR` names) and is gone with the store or with the process, however that ends. In
-memory remain 8 bytes a row, the hashes by which rows are sorted, and as many again while they are read.
+Small tables stay in memory. From `HELD_BYTES` on the rows are written to a temporary file without a name, which takes
+8 (d + m) bytes of the disk per row, in the folder that `TMPDIR` names. The file disappears with the store or with the
+process, however that ends. The hashes by which rows are sorted stay in memory: 8 bytes per row, and as many again while
+rows are read.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ HELD_BYTES = 64_000_000
 
 
 class RowStore:
-    """Rows of all calls so far.
+    """The rows of all calls so far.
 
-    A copy, or a pickle, holds the rows themselves and keeps them in a file of its own.
+    A copy or a pickle contains the rows themselves and keeps them in a file of its own.
 
     Examples
     --------
@@ -76,6 +77,7 @@ class RowStore:
         return in_own_order(rows[:, : self._n_inputs], rows[:, self._n_inputs :], np.concatenate(self._keys))
 
     def _rows(self) -> npt.NDArray[Any]:
+        """Return all rows in the order of the calls, from memory or mapped from the file."""
         if self._file is None:
             self._held = [np.concatenate(self._held)]
             return self._held[0]
@@ -83,7 +85,7 @@ class RowStore:
         return np.memmap(self._file, dtype=np.float64, mode="r", shape=shape)
 
     def _write(self, parts: list[Array]) -> None:
-        """Append to the file; a disk that is full leaves what was there."""
+        """Append to the file; if the disk is full, the file keeps what it had."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="planted-")  # noqa: SIM115 - it is closed with the store
             weakref.finalize(self, self._file.close)
@@ -113,10 +115,10 @@ class RowStore:
 def in_own_order(
     X: npt.NDArray[Any], Y: npt.NDArray[Any], keys: npt.NDArray[np.uint64] | None = None
 ) -> RowBlocks:
-    """Return rows sorted by their keys: the order in which they were given is not part of the data.
+    """Return rows sorted by their keys, so that the order in which they were given does not matter.
 
-    The result: the rows; a small table is sorted once, a large one is gathered block by block from where it lies.
-    Shapes: X (n, d), Y (n, m), keys (n,).
+    A small table is sorted once; a large one is gathered block by block from where it lies. Shapes: X (n, d),
+    Y (n, m), keys (n,).
     """
     order = np.argsort(row_keys(X, Y) if keys is None else keys, kind="stable")
     if X.nbytes + Y.nbytes <= HELD_BYTES:

@@ -1,4 +1,4 @@
-"""The certificate for data without noise: see `planted.certificates._certificate`."""
+"""The certificate for data without noise: see `planted.certificates`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 from planted._typing import IntArray
 from planted.certificates._parts import (
     CONDITIONING_TOL,
-    RowChecks,
     both_sides,
-    check_rows_against,
     first_failure,
     model_uncertainty,
     named_failure,
@@ -20,7 +18,7 @@ from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, degrees_of_freedom, information
-from planted.moments import accumulate_normal
+from planted.moments import RowChecks, accumulate_normal, check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Verdict
@@ -32,9 +30,8 @@ RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the 
 # Output weight in output standard deviations: a weaker unit is not told from rounding.
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 FIT_PART = 0.9
-ON_KINK = (
-    1e-9  # part of a unit's largest pre-activation below which a sample lies on neither side of its kink
-)
+# Part of a unit's largest pre-activation below which a sample lies on neither side of its kink.
+ON_KINK = 1e-9
 
 
 def certify_noiseless(

@@ -7,22 +7,18 @@ two values every function is piecewise linear in many ways: a unit must depend o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.certificates._certificate import RESIDUAL_TOL
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
-from planted.rows import RowWeights, Sums, accumulate
+from planted.rows import RowWeights
 
 __all__ = [
     "ORIENTATION_GAP",
     "SIDE_ROWS",
-    "count_missed_rows",
     "few_outputs_evidence",
     "reproduced_rows",
 ]
@@ -61,36 +57,6 @@ def few_outputs_evidence(
         key=Check.CONTINUOUS_INPUTS,
     )
     return sides, values
-
-
-def count_missed_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[int, IntArray]:
-    """Return how many rows an exact network misses, and on how many each unit is on; one pass.
-
-    Returns missed: rows not reproduced to rounding; active: activity of the units.
-    """
-    sums = accumulate(problem.blocks, _MissedSummand(network))
-    return sums.missed, sums.active
-
-
-@dataclass(frozen=True, slots=True)
-class MissedSums(Sums):
-    """Rows that are not reproduced, and activity of the units."""
-
-    missed: int
-    active: IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class _MissedSummand:
-    """Rows that a network misses."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> MissedSums:
-        t = self.network.preactivations(X)
-        residual = Y - self.network.activation(t) @ self.network.A.T - self.network.c
-        missed = int((np.abs(residual).max(axis=1) > RESIDUAL_TOL).sum())
-        return MissedSums(missed, (t > 0).sum(axis=0))
 
 
 def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:

@@ -1,4 +1,4 @@
-"""The certificate for noisy data: see `planted.certificates._certificate`."""
+"""The certificate for noisy data: see `planted.certificates`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from planted.certificates._needless_unit import bend_evidence, needless_unit_evi
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
-    check_rows_against,
     first_failure,
     model_uncertainty,
     named_failure,
@@ -26,6 +25,7 @@ from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, degrees_of_freedom, information
+from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Verdict

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._certificate import certify_noisy
+from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine

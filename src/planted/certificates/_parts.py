@@ -1,67 +1,23 @@
-"""What the two certificates share: one pass over the rows, the checks of single units, the verdict itself."""
+"""What the exact and the noisy certificate share: checks of single units, reasons for failure, standard errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import Array, IntArray
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, degrees_of_freedom, information
+from planted.moments import RowChecks
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
-from planted.rows import RowBlocks, Sums, accumulate
 
-__all__ = [
-    "CONDITIONING_TOL",
-    "RowChecks",
-    "both_sides",
-    "check_rows_against",
-    "first_failure",
-    "model_uncertainty",
-    "named_failure",
-]
+__all__ = ["CONDITIONING_TOL", "both_sides", "first_failure", "model_uncertainty", "named_failure"]
 
 # Relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one.
 CONDITIONING_TOL = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class RowChecks(Sums):
-    """What one pass over all rows says about a network."""
-
-    largest_residual: float  # largest absolute residual of one output of one sample
-    active: IntArray  # (k,): samples on which each unit is on
-    n_samples: int  # number of samples
-
-    def merge(self, other: RowChecks) -> RowChecks:
-        """Return the checks of both sets of rows: the larger residual, the sums of the counts."""
-        largest = max(self.largest_residual, other.largest_residual)
-        return RowChecks(largest, self.active + other.active, self.n_samples + other.n_samples)
-
-
-def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork) -> RowChecks:
-    """Compare a network with every row.
-
-    Returns largest residual and activity of the units.
-    """
-    return accumulate(blocks, _RowCheckSummand(network))
-
-
-@dataclass(frozen=True, slots=True)
-class _RowCheckSummand:
-    """Residuals and activity at a network."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowChecks:
-        t = self.network.preactivations(X)
-        residual = Y - self.network.activation(t) @ self.network.A.T - self.network.c
-        return RowChecks(float(np.abs(residual).max(initial=0.0)), (t > 0).sum(axis=0), len(X))
 
 
 def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:
@@ -123,6 +79,7 @@ def first_failure(checks: Sequence[Evidence]) -> str:
 def model_uncertainty(
     problem: Problem, fit: Refinement, offset: bool, biases: bool
 ) -> Uncertainty | Unavailable:
+    """Return the standard errors of a fit, for noise of one variance, in the user's units."""
     unknowns = degrees_of_freedom(fit.network, offset=offset, biases=biases)
     freedom = problem.n_samples * problem.n_outputs - unknowns
     if freedom <= 0:

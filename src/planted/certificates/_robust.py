@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array
-from planted.certificates._certificate import certify_noisy
+from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
 from planted.fitting._losses import RobustFit
 from planted.fitting._problem import Problem

@@ -35,6 +35,7 @@ from planted.moments._paired import (
     triangle_weights,
 )
 from planted.moments._regression import RegressionSums
+from planted.moments._row_checks import RowChecks, check_rows_against
 from planted.moments._summary import RowSummary, row_keys, summarise_rows
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Project",
     "RegressionSums",
     "Residual",
+    "RowChecks",
     "RowFunction",
     "RowMoments",
     "RowSummary",
@@ -64,6 +66,7 @@ __all__ = [
     "accumulate_normal",
     "accumulate_pairs",
     "augment",
+    "check_rows_against",
     "design_size",
     "distinguishing_sums",
     "fit_polynomial",

@@ -17,20 +17,21 @@ from scipy import linalg
 
 from planted._streams import solver_streams
 from planted._threads import one_thread_inside
-from planted._typing import Array, IntArray, Json, Seed
+from planted._typing import Array, Json, Seed
 from planted._validation import check_n_hidden
 from planted.checks import Check
 from planted.diagnostics._noise import NoiseEstimate, estimate_noise
 from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.linalg import column_space, numerical_rank
+from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
 from planted.recovery._blocks import blocks_of
 from planted.recovery._cost import Cost, predict_cost
 from planted.recovery._registry import methods
 from planted.results import Evidence, Requirements
-from planted.rows import RowBlocks, Sums, accumulate
+from planted.rows import RowBlocks
 
 __all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]
 
@@ -197,7 +198,7 @@ def _against_network(
         here = f"{problem.n_features} inputs and {problem.n_outputs} outputs"
         there = f"{network.n_features} and {network.n_outputs}"
         raise BadInputError(f"the data have {here}, the network {there}")
-    found = accumulate(blocks, _FitSummand(network))
+    found = check_rows_against(blocks, network)
     freedom = max(problem.n_samples * problem.n_outputs - network.n_parameters, 1)
     level = float(np.sqrt(found.squares / freedom)) / problem.scaling.y_scale
     activity = (
@@ -205,25 +206,6 @@ def _against_network(
         for j, n in enumerate(found.active)
     )
     return tuple(activity), NoiseEstimate(level, "the fitted network", False)
-
-
-@dataclass(frozen=True, slots=True)
-class FitSums(Sums):
-    """Rows on which each unit is on, and the sum of squared residuals."""
-
-    active: IntArray
-    squares: float
-
-
-@dataclass(frozen=True, slots=True)
-class _FitSummand:
-    """What the rows say of a fitted network."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> FitSums:
-        squares = float(((Y - self.network(X)) ** 2).sum())
-        return FitSums(self.network.patterns(X).sum(axis=0), squares)
 
 
 class Facts:

@@ -8,7 +8,7 @@ import numpy as np
 
 from planted._threads import one_thread_inside
 from planted._typing import Seed
-from planted.certificates._certificate import RESIDUAL_TOL
+from planted.certificates._exact import RESIDUAL_TOL
 from planted.fitting._losses import check_loss, choose_loss, output_scales
 from planted.fitting._outlier_table import OutlierTable, find_outliers
 from planted.fitting._problem import prepare_problem

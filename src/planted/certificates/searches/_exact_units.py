@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.certificates._certificate import certify_noiseless
+from planted.certificates._exact import certify_noiseless
 from planted.certificates._rivals import RIVAL_STARTS, pursuit_rows, uniqueness_of
 from planted.checks import Check
 from planted.fitting._problem import Problem

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted.certificates._certificate import certify_noiseless
+from planted.certificates._exact import RESIDUAL_TOL, certify_noiseless
 from planted.certificates._few_outputs import (
     ORIENTATION_GAP,
     SIDE_ROWS,
-    count_missed_rows,
     few_outputs_evidence,
     reproduced_rows,
 )
@@ -23,6 +22,7 @@ from planted.fitting.multistart._absolute_form import KinkFit, prune_units
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
 from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
+from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Verdict
@@ -45,7 +45,7 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     oriented = orient_exactly(fit)
     network, has_offset = _settle_offset(search, oriented.network)
     network = problem.scaling.in_order(network)
-    missed = count_missed_rows(problem, network)[0]
+    missed = check_rows_against(problem.blocks, network, tol=RESIDUAL_TOL).missed
     # A missed row would be smeared over all units.
     weights = reproduced_rows(network, ROUGHLY_EXACT) if missed else None
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
@@ -59,8 +59,9 @@ def _certify_exactly(
 ) -> tuple[Recovery, int]:
     """Certify a network that seems to reproduce all rows; return how many it misses, too."""
     problem = search.problem
-    missed, active = count_missed_rows(problem, refined.network)
-    further = few_outputs_evidence(problem, refined.network, active)
+    rows = check_rows_against(problem.blocks, refined.network, tol=RESIDUAL_TOL)
+    missed = rows.missed
+    further = few_outputs_evidence(problem, refined.network, rows.active)
     verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
     verdict = _with_orientations(verdict, n_patterns, len(search.rows.held_out))
     if not missed:
@@ -153,7 +154,7 @@ def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
     fit, has_offset = robust.fit, robust.has_offset
     if robust.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
         return _certify_exactly(search, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
-    active = count_missed_rows(problem, fit.network)[1]
+    active = check_rows_against(problem.blocks, fit.network).active
     gap = Evidence(
         "rise of the cost when the least certain unit is turned round, in noise variances",
         oriented.gap / attempt.noise_variance,

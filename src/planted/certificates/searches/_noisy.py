@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planted.certificates._certificate import certify_noisy
+from planted.certificates._noisy import certify_noisy
 from planted.certificates._output_covariance import certify_whitened
 from planted.checks import Check
 from planted.fitting._refine import Refinement

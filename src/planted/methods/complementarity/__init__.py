@@ -30,7 +30,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.certificates._certificate import certify_noiseless
+from planted.certificates._exact import certify_noiseless
 from planted.certificates._rivals import count_rivals, pursuit_rows
 from planted.certificates.searches._noisy import recover_from_noise
 from planted.checks import Check

@@ -36,7 +36,7 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates._certificate import RESIDUAL_TOL
+from planted.certificates._exact import RESIDUAL_TOL
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
 from planted.checks import Check
 from planted.fitting._masked_labels import fill_unlisted, label_counts, masked_conditioning

@@ -29,7 +29,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._validation import check_choice
-from planted.certificates._certificate import certify_noiseless, certify_noisy
+from planted.certificates._exact import certify_noiseless
+from planted.certificates._noisy import certify_noisy
 from planted.certificates._rivals import count_rivals, pursuit_rows, uniqueness_of
 from planted.checks import Check
 from planted.fitting._problem import Problem

@@ -92,6 +92,14 @@ def test_changelog_has_an_unreleased_section_and_knows_the_version() -> None:
     assert not released or released[0] == planted.__version__
 
 
+def test_the_guide_lists_the_layers_of_the_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (layers,) = [entry["layers"] for entry in contracts["contracts"] if entry["type"] == "layers"]
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Layers\n")[2]
+    block = guide.partition("```\n")[2].partition("```")[0]
+    assert [re.split(r"  +", line)[0] for line in block.splitlines()] == layers
+
+
 def test_citation_file_has_the_version() -> None:
     assert f"version: {planted.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 

@@ -6,11 +6,12 @@ from scipy.special import gamma
 
 from planted import simulate
 from planted.linalg import smat, svec
+from planted.linalg.products import svec_outer, symmetric_pairs, triangle_weights
 from planted.linalg.symmetric import solve_symmetric
 from planted.moments import Draws, HermiteTensors, SampleHermite, accumulate_grams, fit_polynomial
 from planted.moments import population as closed
 from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents
-from planted.moments._hermite_tensors import add_slot, contract_slot, rank_one_squares, symmetric_pairs
+from planted.moments._hermite_tensors import add_slot, contract_slot
 from planted.moments._pair_moments import _RANK_TOL, SampleMoments, second_moments
 from planted.moments._paired import (
     _BUFFER_BYTES,
@@ -18,7 +19,6 @@ from planted.moments._paired import (
     fill_products,
     row_slices,
     slice_rows,
-    triangle_weights,
 )
 from planted.moments._summary import row_keys
 from planted.moments.population import GaussianMoments
@@ -60,7 +60,7 @@ def test_pairs_and_squares_by_hand():
     i, j = symmetric_pairs(3)
     assert i.tolist() == [0, 0, 0, 1, 1, 2] and j.tolist() == [0, 1, 2, 1, 2, 2]
     np.testing.assert_allclose(triangle_weights(3), [1, ROOT, ROOT, 1, ROOT, 1], rtol=1e-15)
-    np.testing.assert_allclose(rank_one_squares(np.array([[2.0, 3.0]])), [[4.0, 6 * ROOT, 9.0]], rtol=1e-15)
+    np.testing.assert_allclose(svec_outer(np.array([[2.0, 3.0]])), [[4.0, 6 * ROOT, 9.0]], rtol=1e-15)
 
 
 def test_slots_name_the_entries_of_flattened_tensors():
@@ -146,7 +146,7 @@ def test_slots_are_added_and_filled():
     np.testing.assert_array_equal(add_slot(v, w), [[6.0, 5.0], [5.0, -4.0]])
     np.testing.assert_array_equal(contract_slot(add_slot(v, w), np.array([1.0, 0.0]), 2), [6.0, 5.0])
     # Order 4 against the full tensor: v put into each of four slots of the symmetric w ⊗ w ⊗ w.
-    third = np.outer(rank_one_squares(w[None])[0], w)
+    third = np.outer(svec_outer(w[None])[0], w)
     full = sum(
         np.einsum(f"{a},{rest[0]},{rest[1]},{rest[2]}->ijkl", v, w, w, w)
         for a, rest in (("i", "jkl"), ("j", "ikl"), ("k", "ijl"), ("l", "ijk"))

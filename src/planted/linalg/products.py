@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 
-__all__ = ["smat", "svec", "svec_outer", "unit_rows"]
+__all__ = ["smat", "svec", "svec_outer", "symmetric_pairs", "triangle_weights", "unit_rows"]
 
 
 def svec(S: Array) -> Array:
@@ -25,8 +25,8 @@ def svec(S: Array) -> Array:
     >>> svec(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3)
     array([1.   , 2.828, 3.   ])
     """
-    rows, columns = _upper(S.shape[-1])
-    return np.asarray(S[..., rows, columns] * _weights(rows, columns))
+    rows, columns = symmetric_pairs(S.shape[-1])
+    return as_array(S[..., rows, columns] * triangle_weights(S.shape[-1]))
 
 
 def smat(vector: Array) -> Array:
@@ -35,9 +35,9 @@ def smat(vector: Array) -> Array:
     Shapes: vector (..., k(k+1)/2), result (..., k, k).
     """
     k = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
-    rows, columns = _upper(k)
-    S = np.zeros((*vector.shape[:-1], k, k))
-    S[..., rows, columns] = S[..., columns, rows] = vector / _weights(rows, columns)
+    rows, columns = symmetric_pairs(k)
+    S = np.empty((*vector.shape[:-1], k, k))
+    S[..., rows, columns] = S[..., columns, rows] = vector / triangle_weights(k)
     return S
 
 
@@ -46,8 +46,8 @@ def svec_outer(Y: Array) -> Array:
 
     Shapes: Y (n, k), result (n, k(k+1)/2).
     """
-    rows, columns = _upper(Y.shape[1])
-    return np.asarray(Y[:, rows] * Y[:, columns] * _weights(rows, columns))
+    rows, columns = symmetric_pairs(Y.shape[1])
+    return as_array(Y[:, rows] * Y[:, columns] * triangle_weights(Y.shape[1]))
 
 
 def unit_rows(rows: Array) -> tuple[Array, Array]:
@@ -67,10 +67,19 @@ def unit_rows(rows: Array) -> tuple[Array, Array]:
     return rows / lengths[:, None], lengths
 
 
-def _weights(rows: IntArray, columns: IntArray) -> Array:
-    return np.where(rows == columns, 1.0, np.sqrt(2.0))
+def symmetric_pairs(k: int) -> tuple[IntArray, IntArray]:
+    """Return the places (i, j), i ≤ j, behind the entries of a vectorised symmetric matrix.
 
-
-def _upper(k: int) -> tuple[IntArray, IntArray]:
+    Shapes: results (k(k+1)/2,).
+    """
     rows, columns = np.triu_indices(k)
     return rows.astype(np.intp), columns.astype(np.intp)
+
+
+def triangle_weights(k: int) -> Array:
+    """Return the weights of `svec`: 1 on the diagonal, √2 off it.
+
+    Shapes: result (k(k+1)/2,).
+    """
+    rows, columns = symmetric_pairs(k)
+    return np.where(rows == columns, 1.0, np.sqrt(2.0))

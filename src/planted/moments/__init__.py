@@ -1,5 +1,6 @@
 """What the theories sum over rows: Gram matrices, normal equations, paired and Hermite moments, and their closed forms."""
 
+from planted.linalg.products import triangle_weights
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._hermite import (
     Contractions,
@@ -21,7 +22,6 @@ from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate
 from planted.moments._hermite_tensors import (
     HermiteTensors,
     hermite_values,
-    rank_one_squares,
     relu_coefficients,
 )
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
@@ -32,7 +32,6 @@ from planted.moments._paired import (
     PairMaps,
     accumulate_pairs,
     distinguishing_sums,
-    triangle_weights,
 )
 from planted.moments._regression import RegressionSums
 from planted.moments._row_checks import RowChecks, check_rows_against
@@ -75,7 +74,6 @@ __all__ = [
     "joint_moments",
     "leading_span",
     "masked_products",
-    "rank_one_squares",
     "relu_coefficients",
     "row_keys",
     "second_moments",

@@ -20,8 +20,9 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, IntArray
-from planted.moments._hermite_tensors import HermiteTensors, hermite_values, symmetric_pairs
-from planted.moments._paired import row_slices, triangle_weights
+from planted.linalg.products import symmetric_pairs, triangle_weights
+from planted.moments._hermite_tensors import HermiteTensors, hermite_values
+from planted.moments._paired import row_slices
 from planted.moments._regression import RegressionSums
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks

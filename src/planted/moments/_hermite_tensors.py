@@ -22,17 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from planted._typing import Array, IntArray
-from planted.moments._paired import triangle_weights
+from planted._typing import Array
+from planted.linalg.products import smat, svec, svec_outer, symmetric_pairs, triangle_weights
 
 __all__ = [
     "HermiteTensors",
     "add_slot",
     "contract_slot",
     "hermite_values",
-    "rank_one_squares",
     "relu_coefficients",
-    "symmetric_pairs",
     "to_fourth",
     "to_third",
 ]
@@ -50,23 +48,16 @@ class HermiteTensors:
 
     def minus(self, other: HermiteTensors) -> HermiteTensors:
         """Return the difference of two sets of tensors."""
-        return HermiteTensors(
-            self.zeroth - other.zeroth,
-            self.first - other.first,
-            self.second - other.second,
-            self.third - other.third,
-            self.fourth - other.fourth,
-        )
+        return HermiteTensors(*(own - its for own, its in zip(self.orders, other.orders, strict=True)))
 
     def plus(self, other: HermiteTensors) -> HermiteTensors:
         """Return the sum of two sets of tensors."""
-        return HermiteTensors(
-            self.zeroth + other.zeroth,
-            self.first + other.first,
-            self.second + other.second,
-            self.third + other.third,
-            self.fourth + other.fourth,
-        )
+        return HermiteTensors(*(own + its for own, its in zip(self.orders, other.orders, strict=True)))
+
+    @property
+    def orders(self) -> tuple[Array, ...]:
+        """The tensors by order, 0 to 4."""
+        return self.zeroth, self.first, self.second, self.third, self.fourth
 
     def embed(self, span: Array) -> HermiteTensors:
         """Return the tensors of a function of V'x as tensors in x: V is put into every slot.
@@ -87,7 +78,7 @@ class HermiteTensors:
 
         Shapes: W (k, d), result (top + 1, m, k).
         """
-        squares = rank_one_squares(W)
+        squares = svec_outer(W)
         values = np.zeros((max(top, 4) + 1, len(self.first), len(W)))
         values[0] = self.zeroth[:, None]
         values[1] = self.first @ W.T
@@ -101,33 +92,14 @@ class HermiteTensors:
 
         Shapes: theta (d,), result (m, d, d).
         """
-        return _unfold(self.third @ theta)
+        return smat(self.third @ theta)
 
     def contract_fourth(self, Theta: Array) -> Array:
         """Contract T_4 with a symmetric matrix.
 
         Shapes: Theta (d, d), result (m, d, d).
         """
-        rows, columns = symmetric_pairs(len(Theta))
-        return _unfold(self.fourth @ (Theta[rows, columns] * triangle_weights(len(Theta))))
-
-
-def symmetric_pairs(d: int) -> tuple[IntArray, IntArray]:
-    """Return the slots (i, j), i ≤ j, behind the entries of a vectorised symmetric matrix.
-
-    Shapes: result (d(d+1).
-    """
-    rows, columns = np.triu_indices(d)
-    return rows.astype(np.intp), columns.astype(np.intp)
-
-
-def rank_one_squares(W: Array) -> Array:
-    """Return svec(w w') for every row w.
-
-    Shapes: W (k, d), result (k, d(d+1).
-    """
-    i, j = symmetric_pairs(W.shape[1])
-    return np.asarray(W[:, i] * W[:, j] * triangle_weights(W.shape[1]))
+        return smat(self.fourth @ svec(Theta))
 
 
 def hermite_values(t: Array, top: int) -> Array:
@@ -214,7 +186,7 @@ def contract_slot(tensor: Array, v: Array, order: int) -> Array:
 
     Shapes: tensor (d, d), v (d,), result (d,).
     """
-    return np.asarray((tensor if order == 2 else _unfold(tensor)) @ v)
+    return np.asarray((tensor if order == 2 else smat(tensor)) @ v)
 
 
 def _map_pairs(V: Array) -> Array:
@@ -222,12 +194,3 @@ def _map_pairs(V: Array) -> Array:
     (i, j), (p, q) = symmetric_pairs(len(V)), symmetric_pairs(V.shape[1])
     both = (V[np.ix_(i, p)] * V[np.ix_(j, q)] + V[np.ix_(i, q)] * V[np.ix_(j, p)]) / 2
     return np.asarray(both * np.outer(triangle_weights(len(V)), triangle_weights(V.shape[1])))
-
-
-def _unfold(vectors: Array) -> Array:
-    """Turn vectorised symmetric matrices back into matrices."""
-    d = int((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
-    i, j = symmetric_pairs(d)
-    matrices = np.empty((*vectors.shape[:-1], d, d))
-    matrices[..., i, j] = matrices[..., j, i] = vectors / triangle_weights(d)
-    return matrices

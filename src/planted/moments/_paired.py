@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
+from planted.linalg.products import triangle_weights
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import accumulate
 from planted.rows._sums import Sums
@@ -36,12 +37,10 @@ __all__ = [
     "fill_products",
     "row_slices",
     "slice_rows",
-    "triangle_weights",
 ]
 
-_BUFFER_BYTES = (
-    4_000_000  # features of one slice: large enough for the matrix product, small enough for the cache
-)
+# Features of one slice: large enough for the matrix product, small enough for the cache.
+_BUFFER_BYTES = 4_000_000
 _MIN_SLICE = 64
 
 
@@ -138,8 +137,8 @@ class DistinguishingSums(Sums):
     """Sums behind the distinguishing matrix."""
 
     count: int  # number of rows
-    N: Array  # (r(r+1): sums of t_i t_j g 1{t_i t_j <= 0}
-    second: Array  # (r(r+1): sum of g
+    N: Array  # (r(r+1)/2, k(k-1)/2): sums of t_i t_j g 1{t_i t_j <= 0}
+    second: Array  # (r(r+1)/2,): sum of g
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def fill_products(
 ) -> None:
     """Write ``c_i c_j`` (i <= j, row by row of the triangle), less the same products of ``minus``, into ``out``.
 
-    Shapes: columns (k, n), out (k(k+1), minus (k, n), work (k, n).
+    Shapes: columns (k, n), out (k(k+1)/2, n), minus (k, n), work (k, n).
     """
     position, k = 0, len(columns)
     for i in range(k):
@@ -202,12 +201,3 @@ def row_slices(X: Array, Y: Array, rows: int) -> Iterator[tuple[Array, Array]]:
 
 def _triangle(k: int) -> int:
     return k * (k + 1) // 2
-
-
-def triangle_weights(k: int) -> Array:
-    """Return the weights of svec: 1 on the diagonal, √2 off it.
-
-    Shapes: result (k(k+1).
-    """
-    rows, columns = np.triu_indices(k)
-    return np.where(rows == columns, 1.0, np.sqrt(2.0))

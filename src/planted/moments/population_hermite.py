@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
+from planted.linalg.products import svec_outer
 from planted.moments._hermite import Contractions, Draws
-from planted.moments._hermite_tensors import HermiteTensors, rank_one_squares, relu_coefficients
+from planted.moments._hermite_tensors import HermiteTensors, relu_coefficients
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["PopulationHermite", "relu_tensors"]
@@ -47,7 +48,7 @@ class PopulationHermite:
     def contract(self, order: int, draws: Draws) -> Contractions:
         """Return orders 2l, 2l+1, 2l+2 as matrices, without sampling error."""
         net = self.network
-        units = net.W if order == 1 else rank_one_squares(net.W)
+        units = net.W if order == 1 else svec_outer(net.W)
         eta = relu_coefficients(net.b, 2 * order + 2)
         strengths = draws.outputs @ net.A
         s, t = draws.theta @ net.W.T, draws.eta @ net.W.T
@@ -72,7 +73,7 @@ def relu_tensors(W: Array, b: Array, A: Array) -> HermiteTensors:
 
     Shapes: W (k, d), b (k,), A (m, k).
     """
-    eta, squares = relu_coefficients(b, 4), rank_one_squares(W)
+    eta, squares = relu_coefficients(b, 4), svec_outer(W)
     weights = [A * row for row in eta]
     return HermiteTensors(
         weights[0].sum(axis=1),

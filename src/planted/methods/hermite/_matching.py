@@ -33,8 +33,8 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted.fitting._damping import Damping
-from planted.linalg import smat
-from planted.moments import HermiteTensors, rank_one_squares, relu_coefficients
+from planted.linalg import smat, svec_outer
+from planted.moments import HermiteTensors, relu_coefficients
 from planted.moments.population_hermite import relu_tensors
 
 __all__ = ["MatchedUnits", "match_moments", "misfit", "solve_eigenproblem"]
@@ -167,7 +167,7 @@ def _normal_equations(
 def _contract_residuals(W: Array, left: HermiteTensors) -> list[Array]:
     """Return the residual of each order 1 to 4 contracted with w_i in all slots but one, shape (m, k, r)."""
     k = len(W)
-    squares = rank_one_squares(W)
+    squares = svec_outer(W)
     first = np.repeat(left.first[:, None, :], k, axis=1)
     second = np.einsum("mab,kb->mka", left.second, W)
     third = squares @ left.third

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -64,6 +67,34 @@ def test_the_outcomes_page_words_every_member(pages: ModuleType) -> None:
         assert f"\n{outcome.name}\n---" in page
         assert outcome.meaning in page
     assert all(f"``{guarantee.name}``" in page for guarantee in Guarantee)
+
+
+@cache
+def produced_outcomes() -> set[str]:
+    """Return the outcomes that the source gives to a record, not those that it only compares with."""
+    found = set()
+    for path in (ROOT / "src" / "planted").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        compared = {
+            id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)
+        }
+        names = [
+            node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and id(node) not in compared
+        ]
+        found |= {node.attr for node in names if ast.unparse(node.value) in ("Outcome", "planted.Outcome")}
+    return found
+
+
+def test_every_outcome_can_happen() -> None:
+    assert produced_outcomes() == {outcome.name for outcome in Outcome}
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda path: path.name
+)
+def test_the_outcomes_that_a_page_names_can_happen(path: Path) -> None:
+    named = set(re.findall(r"`([A-Z_]+)`", path.read_text(encoding="utf-8")))
+    assert named & set(Outcome.__members__) <= produced_outcomes()
 
 
 def test_the_references_page_lists_every_entry(pages: ModuleType) -> None:

@@ -13,9 +13,10 @@ from planted.fitting._refine import refine
 from planted.fitting._standard_errors import information
 from planted.linalg import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
 from planted.methods.symmetric_inputs._few_rows import bootstrap_exactly, kernel_slope
-from planted.methods.symmetric_inputs._moments import null_matrices, recover_from_moments
+from planted.methods.symmetric_inputs._moments import null_matrices
 from planted.methods.symmetric_inputs._slope import controlled_slope, learn_single_unit, slope_of
 from planted.methods.symmetric_inputs._theory import rank_evidence
+from planted.methods.symmetric_inputs._variants import recover_from_moments
 from planted.moments import PairMaps, SampleMoments, accumulate_normal, accumulate_pairs, distinguishing_sums
 from planted.moments.population import GaussianMoments, relu_products, relu_slopes_with_inputs
 from planted.outcomes import BadInputError

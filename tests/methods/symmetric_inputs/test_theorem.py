@@ -10,7 +10,7 @@ import pytest
 import planted
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
 from planted.fitting._standard_errors import information
-from planted.methods.symmetric_inputs._moments import VARIANTS, recover_from_moments
+from planted.methods.symmetric_inputs._variants import VARIANTS, recover_from_moments
 from planted.moments import SampleMoments, accumulate_normal
 from planted.moments.population import GaussianMoments
 from planted.networks import match_units

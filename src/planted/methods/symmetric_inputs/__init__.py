@@ -1,23 +1,39 @@
 r"""Recover a two-layer ReLU network without biases when the inputs are symmetric.
 
-Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d, k ≤ m, A and W of full rank, ξ of
+Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d and k ≤ m, A and W of full rank, ξ of
             mean zero and independent of x. Sought: W and A up to order and scale of units.
-Idea        `symmetric_moments` holds the algorithms: symmetry turns moments of the outputs into moments without the
-            ReLU; a linear map T of symmetric matrices U vanishes exactly on the span of z_i z_i', z_i rows of A⁻¹, and
-            joint diagonalisation reads them off. Around it, this module
-            1. tests the assumptions it can test (symmetry of x, k ≤ d, k ≤ m, rank of A W);
-            2. finds k as the rank of A W above noise, or of Y when Y is exactly of low rank;
-            3. runs the variant asked for; with few rows the detector uses the samples themselves (`_symmetric_rows`);
-            4. refines on all rows with b = 0 held (`efficient`; on request for the others), on noiseless rows after
-               bootstrapping units exactly (Corollary 5 of [BJW18]_);
-            5. certifies (`certificate`), with random restarts when the certificate fails.
-Guarantee   The moments' theorems (see `symmetric_moments`) for the start, and the certificate's for the answer:
-            exact on noiseless rows, asymptotic on noisy ones. Unrefined answers are consistent (Theorem 7) and never
-            certified.
-Notation    paper W, A, x, y, ξ, k, d as here | paper l -> m | paper T, M, N -> detector, augmented and distinguishing matrix
-Departures  Listed in `symmetric_moments` for each variant. Refinement, certificates and finding k are ours. Data are
-            scaled, never shifted: a shift would create biases.
-Cost        Four passes for the sums, O(n k⁴/4), then a few refinement passes, O(n (k d)²). Fewest rows, noiseless,
+Idea        Symmetry turns odd moments of the outputs into moments without the ReLU: twice the regression of y on x is the
+            slope B = A W. With q = B x / 2 a linear map of symmetric matrices U, the detector
+
+            .. math:: T(U) = \mathrm{Cov}(2 y^\top U q - y^\top U y,\; x \otimes x), \quad (1)
+
+            vanishes exactly on the span of z_i z_i', z_i the rows of A⁻¹; joint diagonalisation reads them off, and W = Z B.
+            1. Estimate B, with even functions of x held fixed (`_slope`).
+            2. Decide k, the rank of A W above noise, or of Y where Y is exactly of low rank; require the assumptions that
+               can be tested: symmetry of x, k ≤ d, k ≤ m.
+            3. Run the variant asked for on (1): the paper's boxes (`printed`) or ours (`_moments`). With few rows the
+               samples themselves take the place of their moments (`_few_rows`).
+            4. Refine on all rows with b = 0 held (`efficient`; on request for the others); on noiseless rows first make
+               the units exact (Corollary 5 of [BJW18]_).
+            5. Certify, with random restarts while the certificate fails.
+Guarantee   Theorems 4 to 6 of [GKLW19]_: exact moments give the exact network when E[x x'], A, W and the augmented
+            distinguishing matrix have full rank. Theorem 7: polynomially many samples suffice. These hold for step 3; the
+            answer has the guarantee of its certificate, exact on noiseless rows, asymptotic on noisy ones. Unrefined answers
+            are consistent and never certified. Not promised: k > d, k > m, biases, inputs that are not symmetric.
+Notation    ==========  ===========================================  =====================
+            paper       here                                         shape
+            ==========  ===========================================  =====================
+            W, A        ``W``, ``A``                                 (k, d), (m, k)
+            l           m, number of outputs
+            E[x x']     ``C``                                        (d, d)
+            z_i, Z      rows of ``Z``                                (k, k)
+            T           detector                                     (d(d+1)/2, k(k+1)/2)
+            N           distinguishing matrix                        (d(d+1)/2, k(k-1)/2)
+            M           augmented matrix: N and E[x ⊗ x]             one column more
+            ==========  ===========================================  =====================
+Departures  Those of each variant are listed in `printed` and `_moments`. Finding k, refinement and certificates are ours.
+            Data are scaled, never shifted: a shift would create biases.
+Cost        Four passes for the sums, O(n k⁴/4), then a few passes of the refinement, O(n (k d)²). Fewest rows, noiseless,
             orthonormal weights: about max(3d + 2k, k(k-1)/2).
 References  [GKLW19]_, [BJW18]_
 """
@@ -44,9 +60,10 @@ from planted.methods.symmetric_inputs._few_rows import (
     network_of_rows,
     recover_from_rows,
 )
-from planted.methods.symmetric_inputs._moments import VARIANTS, Spectral, recover_from_moments
 from planted.methods.symmetric_inputs._slope import Slope, controlled_slope
+from planted.methods.symmetric_inputs._spectral import Spectral
 from planted.methods.symmetric_inputs._theory import rank_evidence, symmetry_test, theorem_evidence
+from planted.methods.symmetric_inputs._variants import VARIANTS, recover_from_moments
 from planted.moments import SampleMoments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -64,7 +81,7 @@ RESTART_ROWS = 4000
 
 @dataclass(slots=True)
 class _Search:
-    """What is known on the way: the data, the options and the candidates so far."""
+    """The run, its moments, and the best candidate so far."""
 
     run: MethodRun
     moments: SampleMoments
@@ -138,20 +155,19 @@ def recover(
     check_choice("noise", noise, ("auto", "none", "present"))
     check_choice("precision", precision, ("double", "single"))
     moments = SampleMoments(run.problem.blocks, precision)
-    slope = controlled_slope(moments, n_hidden if isinstance(n_hidden, int) else None)
-    search = _begin(run, moments, slope)
+    slope = controlled_slope(moments, n_hidden if isinstance(n_hidden, int) else None)  # step 1
+    search = _begin(run, moments, slope)  # step 2
     if variant == "efficient" and refined is not False:
-        return _recover_efficiently(search, slope, noise, n_restarts)
-    k = search.n_hidden
-    if not (k <= search.output_rank and slope.is_of_rank(k)):
-        rank = min(search.output_rank, slope.rank)
-        run.require(Evidence("rank of A W", rank, k, ">=", "A and W of full rank", key=Check.SIGNAL_RANK))
-    spectral = recover_from_moments(moments, k, variant=variant, noisy=noise != "none", rng=run.problem.rng)
+        _find_efficiently(search, slope, noise)  # steps 3 and 4
+        return _certify(search, n_restarts)  # step 5
+    _require_rank(search, slope)
+    k, noisy, rng = search.n_hidden, noise != "none", run.problem.rng
+    spectral = recover_from_moments(moments, k, variant=variant, noisy=noisy, rng=rng)  # step 3
     search.gap = spectral.gap
     if not refined:
         return _unrefined(search, spectral)
-    search.consider(variant, spectral.network)
-    return _certify(search, n_restarts)
+    search.consider(variant, spectral.network)  # step 4
+    return _certify(search, n_restarts)  # step 5
 
 
 def _begin(run: MethodRun, moments: SampleMoments, slope: Slope) -> _Search:
@@ -178,8 +194,16 @@ def _begin(run: MethodRun, moments: SampleMoments, slope: Slope) -> _Search:
     return _Search(run, moments, k, rank)
 
 
-def _recover_efficiently(search: _Search, slope: Slope, noise: str, n_restarts: int) -> Recovery:
-    """Find, refine and certify (steps 3 to 5)."""
+def _require_rank(search: _Search, slope: Slope) -> None:
+    """Refuse data whose slope or outputs have fewer dimensions than there are units."""
+    k, rank = search.n_hidden, search.output_rank
+    if not (k <= rank and slope.is_of_rank(k)):
+        text, measured = "A and W of full rank", min(rank, slope.rank)
+        search.run.require(Evidence("rank of A W", measured, k, ">=", text, key=Check.SIGNAL_RANK))
+
+
+def _find_efficiently(search: _Search, slope: Slope, noise: str) -> None:
+    """Find a network from few rows or from moments, and refine it (steps 3 and 4)."""
     problem, asked = search.problem, search.run.n_hidden
     k = search.n_hidden = min(search.n_hidden, search.output_rank)
     few = problem.holds_all_rows and problem.n_features < len(problem.X) <= KERNEL_ROWS
@@ -197,7 +221,6 @@ def _recover_efficiently(search: _Search, slope: Slope, noise: str, n_restarts: 
         search.consider(name, start)
         if not search.is_exact and search.is_low_rank:
             _bootstrap(search, start)
-    return _certify(search, n_restarts)
 
 
 def _try_rows(search: _Search, slope: Slope, k: int) -> None:
@@ -212,6 +235,7 @@ def _try_rows(search: _Search, slope: Slope, k: int) -> None:
 
 
 def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
+    """Make an approximate network exact on noiseless rows (Corollary 5 of [BJW18]_), and refine what was found."""
     problem = search.problem
     rows = pursuit_rows(problem, network.n_hidden)
     problem.progress("bootstrapping exact units", float("nan"))
@@ -237,6 +261,7 @@ def _certify(search: _Search, n_restarts: int) -> Recovery:
 
 
 def _judge(search: _Search) -> Verdict:
+    """Judge the best candidate: exact if it reproduces the rows; otherwise by residuals and by the rank of A W."""
     assert search.best is not None
     problem, fit = search.problem, search.best
     if search.is_exact:
@@ -269,6 +294,7 @@ def _random_start(search: _Search) -> TwoLayerNetwork:
 
 
 def _record(search: _Search, verdict: Verdict) -> Recovery:
+    """Return the record of the best candidate; what the certificate does not see changes the outcome."""
     fit, asked = search.best, search.run.n_hidden
     assert fit is not None
     outcome, guarantee, detail = verdict.outcome, verdict.guarantee, verdict.detail

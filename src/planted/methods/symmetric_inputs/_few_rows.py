@@ -1,18 +1,20 @@
 r"""Symmetric inputs with few rows: the same equations on the samples themselves.
 
-Slope       With exact B = A W and no noise the detector's h_U vanishes on *every* sample for a pure neuron, so all error
-            comes from B. The even part A |W x| / 2 of y is a nuisance that a regression on x should hold fixed; with few
-            rows it is modelled as a random even function with the covariance of random |w'x|,
+With exact B = A W and no noise the detector's h_U vanishes on *every* sample for a pure neuron, so that all error comes
+from B. The even part A |W x| / 2 of y is a nuisance that a regression on x should hold fixed. With few rows it is
+modelled as a random even function with the covariance of random |w'x|,
 
-            .. math:: K_{st} = |x_s| |x_t| \tfrac{2}{\pi} (\sqrt{1 - \rho^2} + \rho \arcsin \rho), \quad \rho =
-            \cos\angle(x_s, x_t),
+.. math:: K_{st} = |x_s| |x_t| \tfrac{2}{\pi} (\sqrt{1 - \rho^2} + \rho \arcsin \rho), \quad
+          \rho = \cos\angle(x_s, x_t), \quad (1)
 
-            and B is the generalised least-squares slope, :math:`B^\top = 2 (X^\top K^{-1} X)^{-1} X^\top K^{-1} Y`.
-Detector    Its rows are the h of the samples, uncentred, instead of their averages against x ⊗ x.
-Bootstrap   An approximate A gives approximate activation patterns, and exact units follow from linear systems on them:
-            Corollary 5 of [BJW18]_. Its threshold rule is replaced by row-space pursuit started from these patterns,
-            which corrects patterns that are wrong.
-Cost        O(n³) for the kernel: only up to `KERNEL_ROWS` rows.
+and B is the generalised least-squares slope
+
+.. math:: B^\top = 2 (X^\top K^{-1} X)^{-1} X^\top K^{-1} Y. \quad (2)
+
+The rows of the detector are the h of the samples, uncentred, instead of their averages against x ⊗ x. The approximate
+units then give approximate activation patterns, and exact units follow from linear systems on them (Corollary 5 of
+[BJW18]_); its threshold rule is replaced by row-space pursuit started from these patterns, which corrects patterns that
+are wrong. The kernel costs O(n³), hence at most `KERNEL_ROWS` rows.
 """
 
 from __future__ import annotations
@@ -22,23 +24,24 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.fitting.units._pursuit import pursue_units
-from planted.linalg import column_space, svec_outer
-from planted.methods.symmetric_inputs._moments import Spectral, null_matrices, separate_outputs
+from planted.linalg import column_space, svec_outer, unit_rows
+from planted.methods.symmetric_inputs._moments import null_matrices, separate_outputs
 from planted.methods.symmetric_inputs._slope import Slope, slope_of
+from planted.methods.symmetric_inputs._spectral import Spectral
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["KERNEL_ROWS", "bootstrap_exactly", "kernel_slope", "network_of_rows", "recover_from_rows"]
 
 KERNEL_ROWS = 2500
 RIDGE = 1e-6  # of the kernel's mean diagonal
-HOPELESS = 128  # starts without a single unit after which the data are hardly noiseless
+HOPELESS = 128  # starts without a single unit after which the pursuit ends: the data are not noiseless
 BIAS_TOL = 1e-6  # a unit of unit-norm w whose bias is larger does not belong to a network without biases
 
 
 def kernel_slope(X: Array, Y: Array) -> Slope:
-    """Estimate B with the even part of y as a random function.
+    """Estimate B with the even part of y as a random function, by (1) and (2); the edge is that of noiseless data.
 
-    Returns the estimate; its edge is that of noiseless data. Shapes: X (n, d), Y (n, m).
+    Shapes: X (n, d), Y (n, m).
     """
     n = len(X)
     norms = np.linalg.norm(X, axis=1)
@@ -54,7 +57,7 @@ def kernel_slope(X: Array, Y: Array) -> Slope:
 def recover_from_rows(
     X: Array, Y: Array, n_hidden: int, *, slope: Slope, rng: np.random.Generator
 ) -> Spectral:
-    """Read the network from the samples' own detector rows.
+    """Read the network from the samples' own detector rows, 2 y'U q - y'U y with q = B x / 2.
 
     Shapes: X (n, d), Y (n, m).
     """
@@ -66,12 +69,11 @@ def recover_from_rows(
 
 
 def network_of_rows(X: Array, Y: Array, W: Array) -> TwoLayerNetwork:
-    """Put least-squares output weights on hidden rows.
+    """Return the network of hidden rows, scaled to unit norm, with least-squares output weights.
 
-    Returns the network, rows of W of unit norm. Shapes: X (n, d), Y (n, m), W (k, d).
+    Shapes: X (n, d), Y (n, m), W (k, d).
     """
-    norms = np.linalg.norm(W, axis=1, keepdims=True)
-    W = W / np.where(norms > 0, norms, 1.0)
+    W, _ = unit_rows(W)
     A = linalg.lstsq(np.maximum(X @ W.T, 0.0), Y, check_finite=False)[0].T
     return TwoLayerNetwork(W, None, A, None)
 
@@ -79,10 +81,9 @@ def network_of_rows(X: Array, Y: Array, W: Array) -> TwoLayerNetwork:
 def bootstrap_exactly(
     X: Array, Y: Array, network: TwoLayerNetwork, *, rng: np.random.Generator, max_starts: int
 ) -> TwoLayerNetwork | None:
-    """Make an approximate network exact on noiseless rows: Corollary 5 of [BJW18]_ through pursuit.
+    """Make an approximate network exact on noiseless rows (Corollary 5 of [BJW18]_); None if not all units are found.
 
-    `rng`: draws further starts where the approximation leads to no unit. Returns the network, or None when not all
-    units were found. Shapes: X (n, d), Y (n, m).
+    `rng` draws further starts where the approximation leads to no unit. Shapes: X (n, d), Y (n, m).
     """
     k = network.n_hidden
     Q, _ = column_space(Y)

@@ -1,10 +1,10 @@
-r"""The slope B = A W of symmetric inputs: Algorithm 1 of [GKLW19]_, its rank, and its error.
+r"""The slope B = A W of symmetric inputs: its estimate, its rank, and its error.
 
-By symmetry E[y x'] = ½ A W C, so that twice the regression of y on x is A W; with one unit and one output that is
-Algorithm 1. The rank of B C^½ is the number of units: singular values above the edge that noise alone would reach,
-:math:`\sqrt{s^2/n} (\sqrt d + \sqrt m)` for each unit of the regression's slope and twice that for B. Regressing with even
-controls (a constant and the products of x, projected to the row space of the last estimate of B) leaves only what is
-not quadratic of the even part A |W x| / 2 in the residual variance s².
+By symmetry E[y x'] = ½ A W C with C = E[x x'] (Lemma 6 of [GKLW19]_), so that twice the regression of y on x is B = A
+W; for one unit and one output that is Algorithm 1. The number of units is the rank of B C^½: the number of its singular
+values above the edge that noise alone would reach, 2 √(s²/n) (√d + √m) with residual variance s². The regression holds
+even functions of x fixed, a constant and the products of x projected to the row space of the last estimate of B, so
+that of the even part A |W x| / 2 of the outputs only what is not quadratic in x counts towards s².
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from scipy import linalg
 from planted._typing import Array
 from planted.moments import PairMoments, second_moments
 
-__all__ = ["Slope", "controlled_slope", "inverse_roots", "learn_single_unit", "slope_of"]
+__all__ = ["Slope", "controlled_slope", "inverse_roots", "learn_single_unit", "regression", "slope_of"]
 
 RANK_TOL = 1e-7  # of a singular value of B C^½, relative: noiseless rounding leaves 1e-15
-NOISE_EDGE = 2.2  # factor on the random-matrix edge √(s²/n) (√d + √m) of B C^½; 2 is its mean, since B is twice a slope
+NOISE_EDGE = 2.2  # factor on √(s²/n) (√d + √m), whose mean is 2, since B is twice a slope
 COLLINEAR = 1e-10  # relative eigenvalue of C below which inputs are collinear
 ROWS_PER_CONTROL = 2  # samples for every control variable below which the plain regression is used
 
@@ -33,7 +33,7 @@ class Slope:
     left: Array  # (m, r): left singular vectors of B C^½
     values: Array  # (r,): its singular values
     right: Array  # (r, d): right singular vectors times C^-½: B is ``left @ diag(values) @ right``
-    edge: float  # what noise alone would give for the largest singular value, and some
+    edge: float  # limit of the largest singular value that noise alone would give
 
     @property
     def rank(self) -> int:
@@ -41,7 +41,7 @@ class Slope:
         return int((self.values > self.edge).sum())
 
     def is_of_rank(self, k: int) -> bool:
-        """Return whether k singular values are above rounding, be it noise or not."""
+        """Return whether k singular values are above rounding; noise counts as signal here."""
         return k <= len(self.values) and bool(self.values[k - 1] > RANK_TOL * self.values[0])
 
     def input_directions(self, k: int) -> Array:
@@ -67,18 +67,26 @@ class Slope:
 
 
 def learn_single_unit(C: Array, v: Array) -> Array:
-    """Return w = 2 C⁻¹ v for y = σ(w'x), C = E[x x'], v = E[y x]: Algorithm 1.
+    """Return w = 2 C⁻¹ v for y = σ(w'x), C = E[x x'], v = E[y x] (Algorithm 1, step 3); rows of v give rows.
 
-    Shapes: C (d, d), v (d,), result (d,).
+    Shapes: C (d, d), v (d,) or (m, d), result as v.
+    """
+    return 2.0 * regression(C, v)
+
+
+def regression(C: Array, R: Array) -> Array:
+    """Return the coefficients R C⁻¹ of the regression of y on x, C = E[x x'], R = E[y x'].
+
+    Shapes: C (d, d), R (d,) or (m, d), result as R.
     """
     inverse = inverse_roots(C)[1]
-    return np.asarray(2.0 * v @ inverse @ inverse)
+    return np.asarray(R @ inverse @ inverse)
 
 
 def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> Slope:
-    """Decompose a slope in the metric of the inputs.
+    """Decompose a slope in the metric C of the inputs.
 
-    Returns the slope with its rank. Shapes: B (m, d), C (d, d).
+    Shapes: B (m, d), C (d, d).
     """
     root, inverse = inverse_roots(C)
     left, values, right = linalg.svd(B @ root, full_matrices=False, check_finite=False)
@@ -105,6 +113,7 @@ def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
 
 
 def _plain_slope(moments: PairMoments) -> Slope:
+    """Return twice the plain regression of y on x; its residual variance is E|y|²/m less what x explains."""
     joint = moments.joint()
     d = moments.n_features
     C, R = second_moments(joint, d)
@@ -116,7 +125,7 @@ def _plain_slope(moments: PairMoments) -> Slope:
 
 
 def inverse_roots(C: Array) -> tuple[Array, Array]:
-    """Return C^½ and its pseudo-inverse; directions without variance get none.
+    """Return C^½ and its pseudo-inverse, both zero along directions without variance.
 
     Shapes: C (d, d).
     """

@@ -1,13 +1,13 @@
 r"""The numbers in the theorems of [GKLW19]_, measured: is x symmetric, and how well conditioned is the problem?
 
-Symmetry    If x and -x are equally likely, odd functions of x have mean zero. Hotelling's test on [x, x |x|²/d]: with mean μ
-            and covariance S of these r features, :math:`T^2 = n \mu^\top S^{-1} \mu` and :math:`T^2 (n-r) / (r(n-1))`
-            follows F(r, n-r). T²/r is near 1 for symmetric inputs; exponential inputs gave 7 and more, a shift by half a
-            standard deviation 37.
-Theorem 7   names γ = σ_min(C), β = σ_min(A), α = σ_min(M), Γ = max |x|, P₁ = |A|, P₂ = max |ξ|. Lemma 14 bounds the
-            gap of the detector: its k(k-1)/2-th singular value is at least α β². All are taken in standardised units, on
-            rows in memory, with M by averages over those rows; when d exceeds `MAX_INPUTS`, inputs are projected to the
-            span of W, which lowers α.
+If x and -x are equally likely, odd functions of x have mean zero. Hotelling's test looks at [x, x |x|²/d]: with mean μ
+and covariance S of these r features, :math:`T^2 = n \mu^\top S^{-1} \mu` and :math:`T^2 (n-r) / (r(n-1))` follows F(r,
+n-r). T²/r is near 1 for symmetric inputs; exponential inputs gave 7 and more, a shift by half a standard deviation 37.
+
+Theorem 7 names γ = σ_min(C), β = σ_min(A), α = σ_min(M), Γ = max |x|, P₁ = |A| and P₂ = max |ξ|. Lemma 14 bounds the
+gap of the detector: its k(k-1)/2-th singular value is at least α β². All are taken in standardised units, on rows in
+memory, with M by averages over those rows; when d exceeds `MAX_INPUTS`, inputs are projected to the span of W, which
+lowers α.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SymmetryTest:
 def symmetry_test(blocks: RowBlocks, *, distinct: float = 1.0) -> SymmetryTest:
     """Test whether x and -x are equally likely, one pass.
 
-    `distinct`: share of distinct rows: repeated rows are no further evidence.
+    `distinct`: share of distinct rows, which alone count: a repeated row is no further evidence.
     """
     total = accumulate(blocks, _odd_moments)
     d = len(total.mean) // 2
@@ -72,107 +72,63 @@ def symmetry_test(blocks: RowBlocks, *, distinct: float = 1.0) -> SymmetryTest:
 
 
 def _odd_moments(first_row: int, X: Array, Y: Array) -> RowMoments:
+    """Return the moments of x and x |x|²/d over a block."""
     cubes = X * ((X**2).sum(axis=1, keepdims=True) / X.shape[1])
     return RowMoments.of(np.hstack([X, cubes]))
 
 
 def rank_evidence(moments: SampleMoments, network: TwoLayerNetwork) -> tuple[Evidence, Evidence]:
-    """Ask, on noisy data, whether A W has the rank that the theorems need, with |W x| of the answer as controls.
+    """Return the rank of A W above noise, with |W x| of a network as controls, and the angle that noise hides.
 
-    Too many units fit noise; their part of A W then does not rise above it. Two units at a small angle, on the
-    other hand, look like one when the second singular value of their part, about the angle times half their output weights,
-    drowns in noise.
-
-    Returns the rank of A W above noise, and the angle below which two units would look like one.
+    Units that fit noise leave no part of A W above it. Two units at a small angle look like one when the second singular
+    value of their part, about the angle times half their output weights, drowns in noise.
     """
     C, _ = second_moments(moments.joint(), network.n_features)
     estimate = moments.slope_beside(network.W)
     slope = slope_of(estimate.B, C, residual_variance=estimate.residual_variance, count=moments.joint().count)
-    angle = np.degrees(2 * slope.edge / np.linalg.norm(network.A, axis=0).min())
-    return (
-        Evidence(
-            "rank of A W above noise",
-            slope.rank,
-            network.n_hidden,
-            ">=",
-            "A and W of full rank",
-            key=Check.SIGNAL_RANK,
-        ),
-        Evidence(
-            "angle below which two units with different outputs look like one (degrees)",
-            float(angle),
-            key=Check.HIDDEN_ANGLE,
-        ),
-    )
+    angle = float(np.degrees(2 * slope.edge / np.linalg.norm(network.A, axis=0).min()))
+    name, k = "rank of A W above noise", network.n_hidden
+    rank = Evidence(name, slope.rank, k, ">=", "A and W of full rank", key=Check.SIGNAL_RANK)
+    name = "angle below which two units with different outputs look like one (degrees)"
+    return rank, Evidence(name, angle, key=Check.HIDDEN_ANGLE)
 
 
 def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) -> tuple[Evidence, ...]:
     """Measure the quantities of Theorem 7 and Lemma 14 at a network."""
     X, Y = problem.X[:THEORY_ROWS], problem.Y[:THEORY_ROWS]
-    W, A, k = network.W, network.A, network.n_hidden
+    W, A = network.W, network.A
     rows = RowBlocks.from_arrays(X, Y)
     V = np.eye(problem.n_features) if problem.n_features <= MAX_INPUTS else linalg.orth(W.T)
     N, second = distinguishing_sums(rows, W, V)
-    alpha = _smallest(np.column_stack([N, second]))
-    beta = _smallest(A)
-    P = linalg.orth(A).T
-    sums = accumulate_pairs(rows, PairMaps(V, P, P @ A @ W / 2), spread=False)
-    values = linalg.svdvals(sums.covariance * triangle_weights(len(P)), check_finite=False)
-    rank = k * (k - 1) // 2
-    lines = [
-        Evidence(
-            "gap of the detector T in the span step",
-            gap,
-            comparison="info",
-            equation="Lemma 11",
-            key=Check.DETECTOR_GAP,
-        ),
-        Evidence(
-            "σ_min of E[x x']",
-            _smallest(X.T @ X / len(X)),
-            comparison="info",
-            equation="Theorem 7, γ",
-            key=Check.INPUT_RANK,
-        ),
-        Evidence("σ_min of A", beta, comparison="info", equation="Theorem 7, β", key=Check.CONDITION_OF_A),
-        Evidence(
-            "σ_min of the augmented matrix M",
-            alpha,
-            comparison="info",
-            equation="Theorem 7, α",
-            key=Check.AUGMENTED_MATRIX,
-        ),
-        Evidence(
-            "largest |x|",
-            float(np.linalg.norm(X, axis=1).max()),
-            equation="Theorem 7, Γ",
-            key=Check.INPUT_BOUND,
-        ),
-        Evidence("norm of A", float(np.linalg.norm(A, 2)), equation="Theorem 7, P₁", key=Check.NORM_OF_A),
-        Evidence(
-            "largest |residual|",
-            float(np.linalg.norm(Y - network(X), axis=1).max()),
-            equation="Theorem 7, P₂",
-            key=Check.RESIDUAL_BOUND,
-        ),
+    value = _detector_value(rows, V, network)
+    alpha, beta = _smallest(np.column_stack([N, second])), _smallest(A)
+    residual = np.linalg.norm(Y - network(X), axis=1).max()
+    measured = [
+        ("gap of the detector T in the span step", gap, "Lemma 11", Check.DETECTOR_GAP),
+        ("σ_min of E[x x']", _smallest(X.T @ X / len(X)), "Theorem 7, γ", Check.INPUT_RANK),
+        ("σ_min of A", beta, "Theorem 7, β", Check.CONDITION_OF_A),
+        ("σ_min of the augmented matrix M", alpha, "Theorem 7, α", Check.AUGMENTED_MATRIX),
+        ("largest |x|", np.linalg.norm(X, axis=1).max(), "Theorem 7, Γ", Check.INPUT_BOUND),
+        ("norm of A", np.linalg.norm(A, 2), "Theorem 7, P₁", Check.NORM_OF_A),
+        ("largest |residual|", residual, "Theorem 7, P₂", Check.RESIDUAL_BOUND),
     ]
-    if rank and rank <= len(values):
-        lines.insert(
-            3,
-            Evidence(
-                "σ_min of the distinguishing matrix N",
-                _smallest(N),
-                equation="Theorem 4",
-                key=Check.DISTINGUISHING_MATRIX,
-            ),
-        )
+    if value is not None:
+        name = "σ_min of the distinguishing matrix N"
+        measured.insert(3, (name, _smallest(N), "Theorem 4", Check.DISTINGUISHING_MATRIX))
+    lines = [Evidence(name, float(value), equation=source, key=key) for name, value, source, key in measured]
+    if value is not None:
         name = "k(k-1)/2-th singular value of T, against σ_min(M) σ_min(A)²"
-        lines.append(
-            Evidence(
-                name, float(values[rank - 1]), alpha * beta**2, ">=", "Lemma 14", key=Check.PREDICTED_SAMPLES
-            )
-        )
+        lines.append(Evidence(name, value, alpha * beta**2, ">=", "Lemma 14", key=Check.PREDICTED_SAMPLES))
     return tuple(lines)
+
+
+def _detector_value(rows: RowBlocks, V: Array, network: TwoLayerNetwork) -> float | None:
+    """Return the k(k-1)/2-th singular value of T at a network (Lemma 14); None where there is none."""
+    P = linalg.orth(network.A).T
+    sums = accumulate_pairs(rows, PairMaps(V, P, P @ network.A @ network.W / 2), spread=False)
+    values = linalg.svdvals(sums.covariance * triangle_weights(len(P)), check_finite=False)
+    rank = network.n_hidden * (network.n_hidden - 1) // 2
+    return float(values[rank - 1]) if 1 <= rank <= len(values) else None
 
 
 def _hotelling(mean: Array, covariance: Array, count: int) -> SymmetryTest:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import planted
 from planted._clock import StopRequested, time_budget
 from planted._streams import data_streams
 from planted.checks import Check
+from planted.cli import app
 from planted.memorization._memorize import SOLVERS
 from planted.outcomes import BadInputError
 
@@ -177,6 +181,27 @@ def test_the_fit_to_a_part_of_the_rows_serves_where_all_rows_had_no_time(
     np.testing.assert_allclose(memory.network(X)[:, 0], y, atol=1e-6)
 
 
+def test_the_ridge_without_the_rows_held_out_serves_where_all_rows_had_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from planted.memorization import _kernel
+
+    X, Y = rows_and_labels()
+
+    def stop(K: Any, labels: Any, penalty: float) -> Any:
+        raise StopRequested
+
+    settings: dict[str, Any] = {"solver": "ridge", "random_state": 1}
+    whole = planted.memorize(X, Y, **settings)
+    monkeypatch.setattr(_kernel, "_ridge_coefficients", stop)
+    part = planted.memorize(X, Y, **settings)
+    assert part.outcome.name == "STOPPED_EARLY" and part.stats["penalty"] == whole.stats["penalty"]
+    assert part.stats["validation_errors"] == whole.stats["validation_errors"]
+    assert whole.loss < part.loss < np.mean(np.sum(Y**2, axis=1)) / 4  # 96 of 120 rows
+    with_penalty = planted.memorize(X, Y, penalty=0.1, **settings)
+    assert "all weights are zero" in with_penalty.detail
+
+
 def test_bad_input_is_refused_at_any_budget() -> None:
     X, Y = rows_and_labels(20, 8)
     for options, text in (
@@ -195,3 +220,18 @@ def test_bad_input_is_refused_at_any_budget() -> None:
     for budget in (-1.0, float("nan")):
         with pytest.raises(BadInputError, match="budget_seconds"):
             planted.memorize(X, Y, budget_seconds=budget)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "pgd"])
+def test_the_command_line_takes_a_budget(solver: str, tmp_path: Path) -> None:
+    X, Y = rows_and_labels()
+    np.savez(tmp_path / "rows.npz", X=X, Y=Y)
+    arguments = ["memorize", str(tmp_path / "rows.npz"), "--solver", solver, "--seed", "1", "--budget"]
+    result = CliRunner().invoke(app, [*arguments, "0", "--json", "--out", str(tmp_path / "net.safetensors")])
+    record = json.loads(result.stdout)
+    assert result.exit_code == 1 and record["outcome"] == "STOPPED_EARLY"
+    assert record["stats"]["interrupted_by"] == "time budget" and "Stopped (time budget)" in record["detail"]
+    assert {item["key"] for item in record["evidence"]} <= {key.value for key in CHEAP}
+    assert planted.load_network(tmp_path / "net.safetensors").n_features == 20
+    assert "STOPPED EARLY" in CliRunner().invoke(app, [*arguments, "0"]).stdout
+    assert CliRunner().invoke(app, [*arguments, "-1"]).exit_code == 2

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from planted._clock import StopRequested
 from planted._conversion import require_memory
 from planted._typing import Array
 from planted.memorization._task import (
@@ -77,34 +78,21 @@ def solve_ridge(
     task.check()
     K = form_kernel(task.Z)
     notes: dict[str, object] = {}
+    on_part = None
     if isinstance(penalty, str):
-        penalty, notes["validation_errors"] = _choose_penalty(task, K, validation_fraction)
-    K[np.diag_indices(len(K))] += penalty * _mean_diagonal(K)
-    task.check()
+        penalty, notes["validation_errors"], on_part = _choose_penalty(task, K, validation_fraction)
     try:
-        factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError as error:
-        raise BadInputError(
-            f"penalty={penalty} leaves the kernel singular; expected more, or use solver='direct'"
-        ) from error
-    coefficients = linalg.cho_solve(factor, task.Y, check_finite=False)
+        task.check()
+        coefficients = _ridge_coefficients(K, task.Y, penalty)
+    except StopRequested as stop:
+        if on_part is None:
+            raise
+        task.note_stop(stop)
+        coefficients = on_part
     matrices = _matrices_of(task.Z, coefficients)
     W, A = signed_units(matrices)
     curve = ((0, _loss(task, np.zeros_like(matrices))), (1, _loss(task, matrices)))
     return MemoryFit(W, A, curve, notes=notes | {"penalty": penalty})
-
-
-def _check_penalty(penalty: float | str, validation_fraction: float, n: int) -> None:
-    """Refuse a penalty that is none, and rows that cannot be split to choose one."""
-    if isinstance(penalty, str) and penalty != "validate":
-        raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
-    if not 0 < validation_fraction < 1:
-        raise BadInputError(f"validation_fraction={validation_fraction}; expected a number between 0 and 1")
-    if isinstance(penalty, str):
-        if n < 2:
-            raise BadInputError(f"{n} row(s) cannot be split to choose a penalty; give penalty=...")
-    elif not penalty >= 0:
-        raise BadInputError(f"penalty={penalty}; expected zero or more")
 
 
 def form_kernel(Z: Array, other: Array | None = None) -> Array:
@@ -126,6 +114,19 @@ def monomials(Z: Array) -> Array:
     rows, columns = np.triu_indices(Z.shape[1])
     require_memory((len(Z), len(rows)), "the monomials", remedy="Use fewer columns.")
     return np.asarray(Z[:, rows] * Z[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0)))
+
+
+def _check_penalty(penalty: float | str, validation_fraction: float, n: int) -> None:
+    """Refuse a penalty that is none, and rows that cannot be split to choose one."""
+    if isinstance(penalty, str) and penalty != "validate":
+        raise BadInputError(f"penalty={penalty!r}; expected 'validate' or a number of zero or more")
+    if not 0 < validation_fraction < 1:
+        raise BadInputError(f"validation_fraction={validation_fraction}; expected a number between 0 and 1")
+    if isinstance(penalty, str):
+        if n < 2:
+            raise BadInputError(f"{n} row(s) cannot be split to choose a penalty; give penalty=...")
+    elif not penalty >= 0:
+        raise BadInputError(f"penalty={penalty}; expected zero or more")
 
 
 def _solve_by_cholesky(task: MemoryTask) -> _Solution | None:
@@ -223,8 +224,20 @@ def _mean_diagonal(K: Array) -> float:
     return float(np.trace(K)) / len(K) or 1.0
 
 
-def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float, list[float]]:
-    """Return the penalty with the smallest error on rows held out, and all errors."""
+def _ridge_coefficients(K: Array, Y: Array, penalty: float) -> Array:
+    """Solve with the penalty on the diagonal of K, which is overwritten."""
+    K[np.diag_indices(len(K))] += penalty * _mean_diagonal(K)
+    try:
+        factor = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError as error:
+        raise BadInputError(
+            f"penalty={penalty} leaves the kernel singular; expected more, or use solver='direct'"
+        ) from error
+    return np.asarray(linalg.cho_solve(factor, Y, check_finite=False))
+
+
+def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float, list[float], Array]:
+    """Return the penalty with the smallest error on rows held out, all errors, and its solution without those rows."""
     n = len(K)
     order = task.rng.permutation(n)
     n_held = min(max(1, round(fraction * n)), n - 1)
@@ -232,8 +245,9 @@ def _choose_penalty(task: MemoryTask, K: Array, fraction: float) -> tuple[float,
     values, vectors = linalg.eigh(K[np.ix_(used, used)])
     rotated, cross = vectors.T @ task.Y[used], K[np.ix_(held, used)] @ vectors
     scale = _mean_diagonal(K)
-    errors = []
-    for penalty in PENALTIES:
-        predicted = cross @ (rotated / (np.maximum(values, 0.0) + penalty * scale)[:, None])
-        errors.append(float(np.mean((predicted - task.Y[held]) ** 2)))
-    return PENALTIES[int(np.argmin(errors))], errors
+    solutions = [rotated / (np.maximum(values, 0.0) + penalty * scale)[:, None] for penalty in PENALTIES]
+    errors = [float(np.mean((cross @ solution - task.Y[held]) ** 2)) for solution in solutions]
+    best = int(np.argmin(errors))
+    coefficients = np.zeros_like(task.Y)
+    coefficients[used] = vectors @ solutions[best]
+    return PENALTIES[best], errors, coefficients

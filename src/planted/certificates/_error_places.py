@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, as_array
 from planted.checks import Check
 from planted.linalg import svec_outer, unit_rows
 from planted.moments import augment
@@ -98,4 +98,4 @@ def _features(X: Array, network: TwoLayerNetwork) -> Array:
     columns = np.hstack([augment(X)[:, ::-1], patterns, half_spaces, products])
     columns = columns[:, : max(n // ROWS_PER_FEATURE, d + 1)]
     Q, R = linalg.qr(columns, mode="economic", check_finite=False)[:2]
-    return np.asarray(Q[:, np.abs(np.diag(R)) > 1e-8 * np.abs(R[0, 0])])
+    return as_array(Q[:, np.abs(np.diag(R)) > 1e-8 * np.abs(R[0, 0])])

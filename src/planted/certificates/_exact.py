@@ -102,7 +102,7 @@ def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntA
     for unit in range(network.n_hidden):
         missing = network.n_features + 1 - int(active[is_chosen, unit].sum())
         is_chosen[np.flatnonzero(active[:, unit] & ~is_chosen)[: max(missing, 0)]] = True
-    return np.asarray(shuffled[is_chosen])
+    return shuffled[is_chosen]
 
 
 def _part(problem: Problem, chosen: IntArray) -> RowBlocks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
@@ -63,6 +63,6 @@ def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:
     """Return weights that are one on rows a network reproduces and zero on those it misses."""
 
     def weights(start: int, X: Array, Y: Array) -> Array:
-        return np.asarray((np.abs(Y - network(X)).max(axis=1) <= tol).astype(np.float64))
+        return as_array((np.abs(Y - network(X)).max(axis=1) <= tol).astype(np.float64))
 
     return weights

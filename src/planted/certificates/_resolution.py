@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.certificates._missing_unit import LEVEL, noise_limit
 from planted.checks import Check
 from planted.fitting._problem import Problem
@@ -70,12 +70,12 @@ def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -
     weights = (np.linalg.norm(network.A, axis=0) * norms) ** 2
     limit = noise_limit(problem, LEVEL) * noise**2
     if problem.n_outputs > 1:
-        return np.asarray(np.minimum(2 * np.sqrt(2 * limit / (problem.n_samples * weights)), np.pi))
+        return as_array(np.minimum(2 * np.sqrt(2 * limit / (problem.n_samples * weights)), np.pi))
     t = network.preactivations(problem.X) / norms
     width = NEAR_KINK * t.std(axis=0)
     density = np.maximum((np.abs(t) < width).mean(axis=0), 1 / len(t)) / (2 * width)
     cubes = 6 * limit / (problem.n_samples * weights * density * THIRD_MOMENT)
-    return np.asarray(np.minimum(2 * np.cbrt(cubes), np.pi))
+    return as_array(np.minimum(2 * np.cbrt(cubes), np.pi))
 
 
 def _chance_within(angles: Array, dimension: int) -> Array:
@@ -83,4 +83,4 @@ def _chance_within(angles: Array, dimension: int) -> Array:
     if dimension < 2:
         return np.full(len(angles), 0.5)
     half = special.betainc((dimension - 1) / 2, 0.5, np.sin(np.minimum(angles, np.pi / 2)) ** 2) / 2
-    return np.asarray(np.where(angles <= np.pi / 2, half, 0.5))
+    return np.where(angles <= np.pi / 2, half, 0.5)

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 
 __all__ = ["Damping", "Descent", "damped_step", "weigh_blocks"]
 
@@ -78,7 +78,7 @@ def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
         factor = linalg.cho_factor(N + np.diag(damping), lower=True, check_finite=False)
     except linalg.LinAlgError:
         return None
-    return np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+    return as_array(linalg.cho_solve(factor, gradient, check_finite=False))
 
 
 def weigh_blocks(inner: Array, A: Array) -> Array:
@@ -89,4 +89,4 @@ def weigh_blocks(inner: Array, A: Array) -> Array:
     k = A.shape[1]
     p = len(inner) // k
     weighed = inner.reshape(k, p, k, p) * (A.T @ A)[:, None, :, None]
-    return np.asarray(weighed.reshape(k * p, k * p))
+    return weighed.reshape(k * p, k * p)

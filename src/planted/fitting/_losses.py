@@ -190,18 +190,18 @@ def output_scales(residual: Array) -> Array:
     Returns scales, the standard deviation for normal noise. Shapes: residual (n, m), result (m,).
     """
     medians = np.nanmedian(np.abs(residual), axis=0)
-    return np.asarray(np.maximum(MEDIAN_TO_STD * medians, SMALLEST_SCALE))
+    return np.maximum(MEDIAN_TO_STD * medians, SMALLEST_SCALE)
 
 
 def entry_weights(loss: str, relative: Array) -> Array:
     """Return the weight ψ(u)/u of residuals in units of their scale."""
     sizes = np.abs(relative)
     if loss == "huber":
-        return np.asarray(HUBER / np.maximum(sizes, HUBER))
+        return HUBER / np.maximum(sizes, HUBER)
     if loss in CAUCHY:
-        return np.asarray(1.0 / (1.0 + (sizes / CAUCHY[loss]) ** 2))
+        return 1.0 / (1.0 + (sizes / CAUCHY[loss]) ** 2)
     if loss == "l1":
-        return np.asarray(SMOOTH / np.hypot(sizes, SMOOTH))
+        return SMOOTH / np.hypot(sizes, SMOOTH)
     return np.ones_like(sizes)
 
 

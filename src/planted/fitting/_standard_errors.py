@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.fitting._problem import Scaling
 from planted.fitting._refine import reduced_normal_matrix
 from planted.linalg.products import unit_rows
@@ -162,7 +162,7 @@ class HiddenChanges:
         stretch = np.append(self.rho**degree, 1.0)[: len(dB)]
         changes = dB * stretch[:, None]
         changes[: len(row)] += row[:, None] * (degree * self.rho[:, None] ** (degree - 1)) * self.d_rho
-        return np.asarray(changes)
+        return as_array(changes)
 
 
 def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> HiddenChanges:

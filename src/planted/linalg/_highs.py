@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, as_array
 
 __all__ = ["LinearProgram", "ProgramSolution", "ProgramStatus", "solve_program", "translate_status"]
 
@@ -104,7 +104,7 @@ def _attempt(program: LinearProgram, time_limit: float | None, *, presolve: bool
     status = translate_status(answer.status)
     if status is not ProgramStatus.OPTIMAL:
         return ProgramSolution(status, message=str(answer.message))
-    x = np.asarray(answer.x, dtype=np.float64)
+    x = as_array(answer.x)
     violation = _infeasibility(program, x)
     if program.is_integer is None:
         violation = max(violation, _dual_violation(program, x, answer))
@@ -158,8 +158,8 @@ def _infeasibility(program: LinearProgram, x: Array) -> float:
 
 def _dual_violation(program: LinearProgram, x: Array, answer: Any) -> float:
     """Return the largest violation of (1): stationarity, signs, and the gap between the two objectives."""
-    lam, mu = np.asarray(answer.ineqlin.marginals), np.asarray(answer.eqlin.marginals)
-    low, high = np.asarray(answer.lower.marginals), np.asarray(answer.upper.marginals)
+    lam, mu = as_array(answer.ineqlin.marginals), as_array(answer.eqlin.marginals)
+    low, high = as_array(answer.lower.marginals), as_array(answer.upper.marginals)
     terms = np.abs(program.G).T @ np.abs(lam) + np.abs(program.E).T @ np.abs(mu) + np.abs(program.c)
     stationarity = program.c - program.G.T @ lam - program.E.T @ mu - low - high
     size = 1.0 + np.abs(lam).max(initial=0.0)

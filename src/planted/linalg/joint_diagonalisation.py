@@ -86,7 +86,7 @@ def _jennrich_start(matrices: Array, rng: np.random.Generator) -> Array:
     # A defective pencil has no basis of eigenvectors.
     if np.linalg.cond(Z) > 1 / np.sqrt(np.finfo(float).eps):
         Z = rng.standard_normal(Z.shape)
-    return np.asarray(np.linalg.inv(Z))
+    return np.linalg.inv(Z)
 
 
 def _uwedge(matrices: Array, V: Array, max_sweeps: int) -> tuple[Array, int]:
@@ -118,7 +118,7 @@ def _mixing_of_residual(P: Array) -> Array:
     safe = determinant > 1e-14 * np.outer(squares, squares)
     E = np.divide(numerator, determinant, out=np.zeros_like(c), where=safe)
     np.fill_diagonal(E, 1.0)
-    return np.asarray(E)
+    return as_array(E)
 
 
 def _off_diagonal_energy(matrices: Array, V: Array) -> float:

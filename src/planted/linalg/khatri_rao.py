@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg.products import svec
 
 __all__ = ["khatri_rao_values"]
@@ -35,4 +35,4 @@ def khatri_rao_values(W: Array, order: int) -> Array:
         values = linalg.svdvals(rows, check_finite=False)
         return np.concatenate([values, np.zeros(len(W) - len(values))])
     gram = (W @ W.T) ** order  # the power itself would have d^l rows; this costs half the digits
-    return np.asarray(np.sqrt(np.maximum(linalg.eigvalsh(gram, check_finite=False)[::-1], 0.0)))
+    return as_array(np.sqrt(np.maximum(linalg.eigvalsh(gram, check_finite=False)[::-1], 0.0)))

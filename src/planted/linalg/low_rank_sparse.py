@@ -29,7 +29,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, as_array
 
 __all__ = [
     "LowRankSparse",
@@ -211,13 +211,13 @@ def _masked_solve(Y: Array, mask: Array | BoolArray, factor: Array) -> Array:
     ridge = 1e-15 * np.trace(normal, axis1=1, axis2=2) + np.finfo(float).tiny ** 0.5
     normal = normal + ridge[:, None, None] * np.eye(r)  # a row without marks stays at zero
     right = (weights * Y) @ factor
-    return np.asarray(np.linalg.solve(normal, right[:, :, None])[:, :, 0])
+    return np.linalg.solve(normal, right[:, :, None])[:, :, 0]
 
 
 def _leading(M: Array, rank: int) -> Array:
     """Orthonormal basis of the leading row space."""
     size = M.shape[1]
-    return np.asarray(linalg.eigh(M.T @ M, subset_by_index=[size - rank, size - 1], check_finite=False)[1])
+    return as_array(linalg.eigh(M.T @ M, subset_by_index=[size - rank, size - 1], check_finite=False)[1])
 
 
 def _robust_sizes(Y: Array, known: BoolArray) -> tuple[Array, Array]:

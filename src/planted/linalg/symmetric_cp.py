@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg.products import unit_rows
 
 __all__ = ["SymmetricCP", "decompose_symmetric"]
@@ -83,7 +83,7 @@ def _principal_matrices(matrices: Array) -> Array:
     stack = matrices.reshape(len(matrices), -1)
     _, values, right = linalg.svd(stack, full_matrices=False, check_finite=False)
     keep = values > 1e-14 * values[0]
-    return np.asarray((values[keep, None] * right[keep]).reshape(-1, *matrices.shape[1:]))
+    return as_array((values[keep, None] * right[keep]).reshape(-1, *matrices.shape[1:]))
 
 
 def _random_factors(core: Array, rank: int, rng: np.random.Generator) -> _Factors:
@@ -131,7 +131,7 @@ def _solve_mode(products: Array, left: Array, right: Array) -> Array:
     """Solve one linear least-squares step with the matrix (left'left) ∘ (right'right)."""
     gram = (left.T @ left) * (right.T @ right)
     gram[np.diag_indices_from(gram)] *= 1 + RIDGE
-    return np.asarray(np.linalg.solve(gram, products.T).T)
+    return as_array(np.linalg.solve(gram, products.T).T)
 
 
 def _unit_columns(factor: Array) -> Array:

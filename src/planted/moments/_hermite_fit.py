@@ -57,7 +57,7 @@ class PolynomialFit:
     def __call__(self, X: Array) -> Array:
         """Evaluate the polynomial on rows."""
         inner = X if self.span is None else X @ self.span
-        return np.asarray(hermite_design(inner, self.degree).T @ self.coefficients)
+        return hermite_design(inner, self.degree).T @ self.coefficients
 
     def tensors(self) -> HermiteTensors:
         """Return its Hermite coefficients as tensors; orders above the degree are zero."""

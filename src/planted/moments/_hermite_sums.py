@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg.products import symmetric_pairs, triangle_weights
 from planted.moments._hermite_tensors import to_fourth, to_third
 from planted.moments._paired import fill_products, slice_rows
@@ -52,10 +52,10 @@ class WeightedGrams(Sums):
             part[chosen, weight].sum(axis=0) / count for part in (self.linear, self.mixed, self.squares)
         )
         if order <= 1:
-            return np.asarray(L[0, 0] if order == 0 else L[0, 1:])
+            return as_array(L[0, 0] if order == 0 else L[0, 1:])
         second = L[1:, 1:] - L[0, 0] * np.eye(len(L) - 1)
         if order == 2:
-            return np.asarray(second)
+            return as_array(second)
         return to_third(M[:, 1:], L[0, 1:]) if order == 3 else to_fourth(H, second, L[0, 0])
 
 

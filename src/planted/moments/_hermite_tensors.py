@@ -165,7 +165,7 @@ def to_fourth(squares: Array, second: Array, zeroth: Array) -> Array:
         for right, last in ((i, j), (j, i)):
             mixed += identity[np.ix_(left, right)] * second[np.ix_(other, last)]
     weights = triangle_weights(d)
-    return np.asarray(squares - np.outer(weights, weights) * mixed - 2.0 * zeroth * np.eye(len(squares)))
+    return squares - np.outer(weights, weights) * mixed - 2.0 * zeroth * np.eye(len(squares))
 
 
 def add_slot(v: Array, tensor: Array) -> Array:
@@ -178,7 +178,7 @@ def add_slot(v: Array, tensor: Array) -> Array:
     i, j = symmetric_pairs(len(v))
     turned = tensor.T  # one slot first, two vectorised
     half = triangle_weights(len(v))[:, None] * (v[i][:, None] * turned[j] + v[j][:, None] * turned[i])
-    return np.asarray(half + half.T)
+    return half + half.T
 
 
 def contract_slot(tensor: Array, v: Array, order: int) -> Array:
@@ -186,11 +186,11 @@ def contract_slot(tensor: Array, v: Array, order: int) -> Array:
 
     Shapes: tensor (d, d), v (d,), result (d,).
     """
-    return np.asarray((tensor if order == 2 else smat(tensor)) @ v)
+    return (tensor if order == 2 else smat(tensor)) @ v
 
 
 def _map_pairs(V: Array) -> Array:
     """Return the matrix of svec(S) to svec(V S V')."""
     (i, j), (p, q) = symmetric_pairs(len(V)), symmetric_pairs(V.shape[1])
     both = (V[np.ix_(i, p)] * V[np.ix_(j, q)] + V[np.ix_(i, q)] * V[np.ix_(j, p)]) / 2
-    return np.asarray(both * np.outer(triangle_weights(len(V)), triangle_weights(V.shape[1])))
+    return both * np.outer(triangle_weights(len(V)), triangle_weights(V.shape[1]))

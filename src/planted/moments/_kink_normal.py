@@ -123,9 +123,7 @@ class _PairProducts:
         """Return the sums for every (i, a), (j, b), shape (k*p, k*p)."""
         k, p = self.shape
         masks, inputs = _places(k), _places(p)
-        return np.asarray(
-            self._total[masks[:, None, :, None], inputs[None, :, None, :]].reshape(k * p, k * p)
-        )
+        return self._total[masks[:, None, :, None], inputs[None, :, None, :]].reshape(k * p, k * p)
 
 
 def _places(size: int) -> IntArray:

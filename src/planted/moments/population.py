@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg.products import svec, unit_rows
 from planted.moments._gram import RowMoments
 from planted.moments._pair_moments import ControlledSlope, PairMoments, second_moments
@@ -48,7 +48,7 @@ def relu_products(W: Array, U: Array, covariance: Array) -> Array:
     array([[3., 0.]])
     """
     sizes, angles = _sizes_and_angles(W, U, covariance)
-    return np.asarray(sizes * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi))
+    return sizes * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi)
 
 
 def relu_slopes_with_inputs(W: Array, U: Array, covariance: Array) -> Array:
@@ -61,7 +61,7 @@ def relu_slopes_with_inputs(W: Array, U: Array, covariance: Array) -> Array:
     own, other = _norms(W, covariance), _norms(U, covariance)
     along_own = (sines * other / own[:, None])[:, :, None] * (W @ covariance)[:, None, :]
     along_other = (np.pi - angles)[:, :, None] * (U @ covariance)[None, :, :]
-    return np.asarray((along_own + along_other) / (2 * np.pi))
+    return (along_own + along_other) / (2 * np.pi)
 
 
 def relu_products_with_inputs(W: Array, covariance: Array) -> Array:
@@ -78,7 +78,7 @@ def relu_products_with_inputs(W: Array, covariance: Array) -> Array:
     mixed = np.einsum("ia,jb->ijab", rows, rows)
     result = mean[:, :, None, None] * covariance
     result += on_kink[:, :, None, None] * own[:, None] + on_kink.T[:, :, None, None] * own[None, :]
-    return np.asarray(result + both_on[:, :, None, None] * (mixed + mixed.transpose(0, 1, 3, 2)))
+    return as_array(result + both_on[:, :, None, None] * (mixed + mixed.transpose(0, 1, 3, 2)))
 
 
 def fourth_moments(left: Array, right: Array, covariance: Array) -> Array:
@@ -88,7 +88,7 @@ def fourth_moments(left: Array, right: Array, covariance: Array) -> Array:
     """
     rows, columns = left @ covariance, right @ covariance
     mixed = np.einsum("ia,jb->ijab", rows, columns)
-    return np.asarray((rows @ right.T)[:, :, None, None] * covariance + mixed + mixed.transpose(0, 1, 3, 2))
+    return as_array((rows @ right.T)[:, :, None, None] * covariance + mixed + mixed.transpose(0, 1, 3, 2))
 
 
 def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:
@@ -161,7 +161,7 @@ class GaussianMoments:
         """
         own = np.einsum("ij,ijd->id", A.T @ A, relu_slopes_with_inputs(W, W, self.covariance))
         target = relu_slopes_with_inputs(W, self.network.W, self.covariance)
-        return np.asarray(own - np.einsum("ij,ijd->id", A.T @ self.network.A, target))
+        return as_array(own - np.einsum("ij,ijd->id", A.T @ self.network.A, target))
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
         """Return twice the same law."""
@@ -169,7 +169,7 @@ class GaussianMoments:
 
 
 def _norms(W: Array, covariance: Array) -> Array:
-    return np.asarray(np.sqrt(np.einsum("ia,ab,ib->i", W, covariance, W)))
+    return as_array(np.sqrt(np.einsum("ia,ab,ib->i", W, covariance, W)))
 
 
 def _sizes_and_angles(W: Array, U: Array, covariance: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg.products import svec_outer
 from planted.moments._hermite import Contractions, Draws
 from planted.moments._hermite_tensors import HermiteTensors, relu_coefficients
@@ -65,7 +65,7 @@ class PopulationHermite:
         powers = (net.W @ W.T)[None] ** orders[:, None, None]
         values = np.einsum("ml,jl,jlk->jmk", net.A, relu_coefficients(net.b, max(top, 1))[: top + 1], powers)
         values[0] += net.c[:, None]
-        return np.asarray(values)
+        return as_array(values)
 
 
 def relu_tensors(W: Array, b: Array, A: Array) -> HermiteTensors:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class KinkForm:
     def __call__(self, X: Array) -> Array:
         """Evaluate the function at the rows of ``X``."""
         bends = np.abs(X @ self.normals.T + self.offsets)
-        return np.asarray(bends @ self.strengths.T + X @ self.slope.T + self.intercept)
+        return bends @ self.strengths.T + X @ self.slope.T + self.intercept
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def unit_order(normals: Array, offsets: Array) -> IntArray:
 def _row_norms(rows: Array) -> Array:
     """Euclidean norms that neither overflow nor underflow."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
-    return np.asarray(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
+    return as_array(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
 
 
 def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
@@ -205,7 +205,7 @@ def _points(normals: Array, offsets: Array) -> Array:
 
 def _generic_vector(size: int) -> Array:
     """A fixed vector, decreasing so that coordinate axes sort in order, without simple linear relations."""
-    return np.asarray(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
+    return as_array(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
 
 
 def _facing(normals: Array) -> Array:

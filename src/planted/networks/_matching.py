@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.networks._kinks import scale_units
 from planted.networks._network import TwoLayerNetwork
 from planted.outcomes import BadInputError
@@ -162,4 +162,4 @@ def _costs(truth: TwoLayerNetwork, net: TwoLayerNetwork) -> Array:
     sizes = [np.linalg.norm(each, axis=1) for each in columns]
     total = sizes[0][:, None] + sizes[1][None, :]
     relative = cdist(*columns) / np.where(total > 0, total, 1.0)
-    return np.asarray(cdist(*planes, "sqeuclidean") + relative**2)
+    return as_array(cdist(*planes, "sqeuclidean") + relative**2)

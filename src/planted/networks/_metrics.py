@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._typing import as_array
 from planted.linalg.products import unit_rows
 from planted.networks._network import TwoLayerNetwork
 from planted.outcomes import BadInputError
@@ -68,7 +69,7 @@ def glm_error(B: Any, B_true: Any) -> float:
     >>> glm_error([[3.0, 4.0], [4.0, -3.0]], [[1.0, 0.0], [0.0, 1.0]])
     0.19999999999999996
     """
-    estimate, true = np.asarray(B, dtype=np.float64), np.asarray(B_true, dtype=np.float64)
+    estimate, true = as_array(B), as_array(B_true)
     if estimate.ndim != 2 or estimate.shape != true.shape:
         raise BadInputError(f"B has shape {estimate.shape} and B_true {true.shape}; expected the same (k, d)")
     rank = int(np.linalg.matrix_rank(true))
@@ -93,7 +94,7 @@ def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> 
     0.5
     """
     outputs = net(X)
-    targets = truth(X) if isinstance(truth, TwoLayerNetwork) else np.asarray(truth, dtype=np.float64)
+    targets = truth(X) if isinstance(truth, TwoLayerNetwork) else as_array(truth)
     if targets.shape != outputs.shape:
         raise BadInputError(f"the targets have shape {targets.shape}; the network's outputs {outputs.shape}")
     if outputs.shape[0] == 0:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from planted._conversion import as_matrix
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.outcomes import BadInputError, BadInputTypeError
 
@@ -142,7 +142,7 @@ class TwoLayerNetwork:
         rows = X if is_plain else as_matrix(X, "X", vector_ok=False)[0]
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
-        return np.asarray(rows @ self.W.T + self.b, dtype=np.float64)
+        return as_array(rows @ self.W.T + self.b)
 
     def patterns(self, X: Any) -> BoolArray:
         """Return which units are on for which sample, of shape (n, k).

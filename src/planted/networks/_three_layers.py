@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.networks._network import TwoLayerNetwork
 from planted.outcomes import BadInputError
 
@@ -94,10 +94,10 @@ class ThreeLayerNetwork:
         ndarray of shape (n, q)
             ``(X R' + s)^p``.
         """
-        rows = np.asarray(X, dtype=np.float64)
+        rows = as_array(X)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
-        return np.asarray((rows @ self.R.T + self.s) ** self.power)
+        return (rows @ self.R.T + self.s) ** self.power
 
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.

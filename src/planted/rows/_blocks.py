@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
 from planted.rows._passes import Engine, Journal, Passes
 from planted.rows._sources import DEFAULT_BLOCK_ROWS, ArraySource, RowSource, Stream
@@ -169,7 +168,7 @@ class RowBlocks:
         >>> [block.w for block in blocks.source.blocks(0, None)]
         [array([1., 2.])]
         """
-        values, source = np.asarray(weights, dtype=np.float64), self.source
+        values, source = as_array(weights), self.source
         if not isinstance(source, ArraySource):
             return self._seen_as(Weighted(source, values))
         if values.shape != (len(source.X),):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
 
 __all__ = ["RowWeights", "StoredWeights", "bind_weights", "checked_weights", "weighed_rows"]
@@ -65,7 +65,7 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
     >>> checked_weights([[1], [0]], 0, "weights")
     array([1., 0.])
     """
-    weights = np.ravel(np.asarray(values, dtype=np.float64))
+    weights = np.ravel(as_array(values))
     is_bad = ~(np.isfinite(weights) & (weights >= 0))
     if is_bad.any():
         place = int(np.argmax(is_bad))

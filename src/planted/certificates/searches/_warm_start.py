@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.certificates.searches._exact_units import ExactSearch
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
@@ -46,7 +46,7 @@ def scores_of_start(search: ExactSearch, start: WarmStart) -> Array:
         forward = search.X @ W.T
         return np.hstack([forward, -forward])
     A = _checked("A", matrices["A"], (problem.n_outputs, None))
-    return np.asarray(problem.Y[: len(search.X)] @ linalg.pinv(A).T)
+    return as_array(problem.Y[: len(search.X)] @ linalg.pinv(A).T)
 
 
 def _matrices_of(start: WarmStart) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def _matrices_of(start: WarmStart) -> Mapping[str, Any]:
 
 
 def _checked(name: str, values: Any, shape: tuple[int | None, int | None]) -> Array:
-    matrix = np.asarray(values, dtype=np.float64)
+    matrix = as_array(values)
     expected = tuple("k" if size is None else str(size) for size in shape)
     is_right = matrix.ndim == 2 and all(
         size in (None, got) for size, got in zip(shape, matrix.shape, strict=True)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._clock import check_time
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.fitting._damping import Damping, weigh_blocks
 from planted.linalg.products import unit_rows
 from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
@@ -140,7 +140,7 @@ def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArr
             break
         losses.append(float(rises[least]))
         kept = np.delete(kept, least)
-    return kept, np.asarray(losses)
+    return kept, as_array(losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +225,4 @@ def _move(state: _State, step: Array) -> tuple[Array, Array]:
 
 
 def _unit_normals(V: Array) -> Array:
-    return np.asarray(V / unit_rows(V[:, :-1])[1][:, None])
+    return V / unit_rows(V[:, :-1])[1][:, None]

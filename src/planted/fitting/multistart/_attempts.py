@@ -156,7 +156,7 @@ def _extend(V: Array, width: int, rng: np.random.Generator) -> Array:
 
 def _shake(V: Array, rng: np.random.Generator) -> Array:
     """Turn hyperplanes by an angle of about `SPLIT_ANGLE` and shift them as much."""
-    return np.asarray(V + SPLIT_ANGLE * random_hyperplanes(len(V), V.shape[1] - 1, rng))
+    return V + SPLIT_ANGLE * random_hyperplanes(len(V), V.shape[1] - 1, rng)
 
 
 def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, start: str) -> Attempt:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, as_array
 from planted.fitting.multistart._absolute_form import KinkFit
 from planted.linalg.signs import enumerate_flips
 from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
@@ -170,7 +170,7 @@ def _closest_half_sums(columns: Array, target: Array) -> list[BoolArray]:
 
 def _all_signs(count: int) -> Array:
     codes = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
-    return np.asarray(1.0 - 2.0 * codes)
+    return as_array(1.0 - 2.0 * codes)
 
 
 def _turn(flips: BoolArray, unit: int) -> BoolArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.fitting._losses import search_weights
 from planted.fitting._problem import Problem
 from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks
@@ -63,7 +63,7 @@ class SearchRows:
         Shapes: result (rows,).
         """
         residual = self.Y[chosen] - fit(self.rows[chosen])
-        return np.asarray((residual**2).mean(axis=1))
+        return as_array((residual**2).mean(axis=1))
 
     def unseen(self, chosen: IntArray) -> IntArray:
         """Return the rows held out and those that a fit did not use."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
 from planted.moments import augment
 
@@ -49,7 +49,7 @@ def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Genera
     """
     basis = linalg.eigh(np.einsum("tij,tkj->ik", matrices, matrices), check_finite=False)[1][:, -n_hidden:]
     factor = diagonalise_by_congruence(basis.T @ matrices @ basis, rng)
-    return np.asarray((basis @ factor.Z).T)
+    return as_array((basis @ factor.Z).T)
 
 
 def _second_order(X: Array, Y: Array) -> Array:
@@ -59,10 +59,10 @@ def _second_order(X: Array, Y: Array) -> Array:
     if 1 + d + products <= min(MAX_REGRESSION, n / ROWS_PER_FEATURE):
         features = np.hstack([augment(X), svec_outer(X)])
         coefficients = linalg.lstsq(features, Y, check_finite=False)[0][d + 1 :]
-        return np.asarray(smat(coefficients.T))
+        return smat(coefficients.T)
     residual = _without_linear_part(X, Y)
     moments = np.einsum("nl,ni,nj->lij", residual, X, X, optimize=True) / n
-    return np.asarray(moments - residual.mean(axis=0)[:, None, None] * np.eye(d))
+    return as_array(moments - residual.mean(axis=0)[:, None, None] * np.eye(d))
 
 
 def _contracted(X: Array, Y: Array, k: int, *, order: int, rng: np.random.Generator) -> Array:
@@ -88,4 +88,4 @@ def _contracted(X: Array, Y: Array, k: int, *, order: int, rng: np.random.Genera
 def _without_linear_part(X: Array, Y: Array) -> Array:
     """Subtract what 1 and x explain: it has no moment of order two or more, but much of the sampling error."""
     rows = augment(X)
-    return np.asarray(Y - rows @ linalg.lstsq(rows, Y, check_finite=False)[0])
+    return as_array(Y - rows @ linalg.lstsq(rows, Y, check_finite=False)[0])

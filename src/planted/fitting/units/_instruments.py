@@ -30,7 +30,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.fitting.units._null_units import complementarity_features
 from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
 from planted.linalg.symmetric import solve_symmetric, spectrum_of
@@ -98,7 +98,7 @@ def instrumental_start(
     h = y @ Z
     h = h * np.where((h**3).sum(axis=0) < 0, -1.0, 1.0)
     V = linalg.lstsq(augment(X), h, check_finite=False)[0].T
-    return np.asarray(V / unit_rows(V[:, :-1])[1][:, None])
+    return as_array(V / unit_rows(V[:, :-1])[1][:, None])
 
 
 def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
@@ -106,7 +106,7 @@ def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
     centred = stage.fitted - stage.fitted.mean(axis=0)
     _, values, right = linalg.svd(centred, full_matrices=False, check_finite=False)
     values = np.maximum(values[:n_hidden], 1e-12 * values[0])
-    return np.asarray(right[:n_hidden].T / values * np.sqrt(len(centred)))
+    return as_array(right[:n_hidden].T / values * np.sqrt(len(centred)))
 
 
 def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple[Array, Array]:
@@ -140,7 +140,7 @@ def _orthonormal(columns: Array) -> Array:
     lengths = np.linalg.norm(columns, axis=0)
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
     Q, R = linalg.qr(columns, mode="economic", check_finite=False)
-    return np.asarray(Q[:, np.abs(np.diag(R)) > 1e-8])
+    return as_array(Q[:, np.abs(np.diag(R)) > 1e-8])
 
 
 def _inverse_root(M: Array) -> Array:
@@ -151,4 +151,4 @@ def _inverse_root(M: Array) -> Array:
 
 def _lifted(M: Array) -> Array:
     """Keep a covariance positive definite to rounding."""
-    return np.asarray(M + 1e-12 * np.trace(M) / len(M) * np.eye(len(M)))
+    return as_array(M + 1e-12 * np.trace(M) / len(M) * np.eye(len(M)))

@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.linalg import NullSpace, diagonalise_by_congruence, null_space, smat, svec_outer
 from planted.moments import augment
@@ -127,4 +127,4 @@ def _non_negative(h: Array, offset: bool) -> Array:
     low, high = h - h.min(), h.max() - h
     scale = low.max()
     is_low = (low < OFF_TOL * scale).sum() >= (high < OFF_TOL * scale).sum()
-    return np.asarray(low if is_low else high)
+    return as_array(low if is_low else high)

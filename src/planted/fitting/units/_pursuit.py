@@ -32,7 +32,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, BoolArray, Progress
+from planted._typing import Array, BoolArray, Progress, as_array
 from planted.linalg.products import unit_rows
 from planted.moments import augment
 
@@ -87,7 +87,7 @@ def pursue_units(
     columns = _unit_columns(X, known)
     seen = {(column > 0).tobytes() for column in columns.T}
     tried = 0
-    given = None if starts is None else np.asarray((augment(X) @ starts.T > 0).T)
+    given = None if starts is None else (augment(X) @ starts.T > 0).T
     while columns.shape[1] < n_units and tried < max_starts:
         if tried >= hopeless_after and columns.shape[1] == 0:
             break
@@ -124,7 +124,7 @@ def _unit_columns(X: Array, known: Array | None) -> Array:
         return np.zeros((len(X), 0))
     columns = np.maximum(augment(X) @ known.T, 0.0)
     norms = np.linalg.norm(columns, axis=0)
-    return np.asarray(columns[:, norms > 0] / norms[norms > 0])
+    return as_array(columns[:, norms > 0] / norms[norms > 0])
 
 
 def _start_patterns(space: _Space, columns: Array, rng: np.random.Generator) -> BoolArray:
@@ -139,7 +139,7 @@ def _start_patterns(space: _Space, columns: Array, rng: np.random.Generator) -> 
     thresholds = np.quantile(direction, cuts, axis=0)[np.arange(BATCH), np.arange(BATCH)]
     if columns.shape[1]:
         thresholds[: BATCH // 4] = 0.0  # some aimed starts keep their own hyperplane
-    return np.asarray((direction > thresholds).T)
+    return (direction > thresholds).T
 
 
 def _run_batch(space: _Space, patterns: BoolArray) -> list[BoolArray]:
@@ -208,7 +208,7 @@ def _polished_column(space: _Space, pattern: BoolArray) -> Array | None:
     h = h if h.sum() >= 0 else -h
     if sines[-1] > EXACT_SINE or h[pattern].min(initial=0.0) < -EXACT_SINE:
         return None
-    return np.asarray(np.where(pattern, np.maximum(h, 0.0), 0.0))
+    return np.where(pattern, np.maximum(h, 0.0), 0.0)
 
 
 def _read_units(space: _Space, columns: Array) -> Array:

@@ -2,21 +2,22 @@ r"""Recover a network with orthonormal hidden weights by independent component a
 
 Problem     Noiseless Y = f(X W') A' with f rectified, x standard normal, the rows of W orthonormal, A of full column
             rank k. Sought: W and A.
-Idea        The entries of W x are then independent, and so are the activations h = f(W x): y = A h is a problem of
-            independent components (Algorithm 3).
-            1. sketch: z = T y with a random k × m matrix T, so that T A is square;
-            2. independent components of z give (T A)⁻¹ roughly, hence h roughly;
-            3. rows where a coordinate of h is low are those where that unit is off; the null space of Y on them is the
-               unit's exact coordinate (`quantile_null_space`);
-            4. W by least squares where the unit is on, A by least squares.
-Guarantee   Theorem 4 of [BJW18]_: exact with high probability, polynomially many samples. Kind: exact, once
-            certified. For rows of W that are not orthonormal, or x that is not normal, step 2 is only a guess; the
-            certificate decides.
-Notation    paper: A (ours Y'), U (A), V (W), T (sketch), τ (threshold of step 3).
-Departures  ``variant="paper"`` takes {h ≤ τ} for the rows that are off, as printed; these contain rows where the unit
-            is barely on, and one of them is enough to spoil the null space. ``variant="trimmed"`` (default) takes the
-            lowest 30 % and iterates, then looks for units that were not reached by random pursuit. The provable
-            component analysis of the paper is replaced by the fixed-point iteration of [Hyvarinen1999]_.
+Idea        The entries of W x are then independent, and so are the activations h = f(W x): to separate them from y = A h
+            is a problem of independent components. As in Algorithm 3,
+
+            1. sketch z = T y with a random k × m matrix T, so that T A is square;
+            2. take independent components of z, which estimate the activations up to order, shift and scale;
+            3. on the rows where a component is lowest its unit is off, and the null space of Y on these rows is the
+               unit's exact coordinate (`fitting.units`);
+            4. find W by least squares where the unit is on, and A by least squares.
+Guarantee   Theorem 4 of [BJW18]_: exact with high probability, polynomially many samples. Kind: exact, once certified.
+            For rows of W that are not orthonormal, or x that is not normal, step 2 is only a guess; the certificate
+            decides.
+Notation    paper: A (ours Y'), U (A), V (W), T (sketch).
+Departures  ``variant="paper"`` takes the rows below a small threshold, as printed (`printed`); some of these are barely
+            on, and one of them is enough to spoil the null space. ``variant="trimmed"`` (default) takes the lowest 30 %
+            and iterates, then looks for the units that were not reached by random pursuit. The component analysis with a
+            provable rate that the paper cites is replaced by scikit-learn's FastICA (`_components`).
 Cost        O(n k²) for each step of the component analysis; the rest is small.
 References  [BJW18]_, [Hyvarinen1999]_
 """
@@ -25,13 +26,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates.searches._exact_units import begin_search, complete_units, finish_search
+from planted.certificates.searches._exact_units import (
+    ExactSearch,
+    begin_search,
+    complete_units,
+    finish_search,
+)
 from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import units_from_scores
-from planted.linalg import independent_components
+from planted.linalg import unit_rows
+from planted.methods.ica._components import IndependentComponents
+from planted.methods.ica.printed import algorithm_3, steps_1_to_3, steps_4_to_8
 from planted.results import Evidence, Recovery
 
 __all__ = ["recover"]
@@ -73,21 +82,54 @@ def recover(
     """
     check_choice("variant", variant, VARIANTS)
     search = begin_search(run, activation)
-    problem, k, rng = search.problem, search.n_hidden, search.problem.rng
+    if variant == "paper":
+        W = _units_as_printed(search, warm_start)
+    else:
+        scores = _scores(search, warm_start)  # steps 1 and 2
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
+        _trace(search, scores.shape[1], W)
+        W = complete_units(search, W, max_starts=max_starts)
+    _note_condition(search, W)
+    return finish_search(search, W)  # step 4
+
+
+def _units_as_printed(search: ExactSearch, warm_start: WarmStart | None) -> Array:
+    """Run Algorithm 3, or its steps 4 to 8 from an approximate answer (§4.3)."""
+    X, Q, problem = search.X, search.Q, search.problem
     if warm_start is None:
-        T = rng.standard_normal((k, problem.n_outputs))  # step 1 of Algorithm 3
-        sketch = problem.Y[:COMPONENT_ROWS] @ T.T
-        components = independent_components(sketch, rng)  # steps 2 and 3
-        run.note(Evidence("steps of the component analysis", components.iterations, key=Check.ITERATIONS))
-        scores = sketch[: len(search.X)] @ components.unmixing.T
+        Y = problem.Y[:COMPONENT_ROWS]
+        W, components = algorithm_3(X, Y, Q, activation=search.activation, rng=problem.rng)
+        _note_components(search, components)
+        n_starts = Q.shape[1]
     else:
         scores = scores_of_start(search, warm_start)
-    rule = "threshold" if variant == "paper" else "quantile"
-    units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)  # steps 4 to 8
-    search.run.trace.append({"search": "components", "starts": scores.shape[1], "units": len(units.W)})
-    W = units.W if variant == "paper" else complete_units(search, units.W, max_starts=max_starts)
-    if len(W) >= k:
-        rows = W[:k] / problem.scaling.x_scale
-        condition = float(np.linalg.cond(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
-        run.note(Evidence("condition number of W (1 if orthonormal)", condition, key=Check.CONDITION_OF_W))
-    return finish_search(search, W)
+        W, n_starts = steps_4_to_8(X, Q, scores, search.activation), scores.shape[1]
+    _trace(search, n_starts, W)
+    return W
+
+
+def _scores(search: ExactSearch, warm_start: WarmStart | None) -> Array:
+    """Return numbers that are low where a unit is off, one column for each unit."""
+    if warm_start is not None:
+        return scores_of_start(search, warm_start)
+    problem = search.problem
+    scores, components = steps_1_to_3(problem.Y[:COMPONENT_ROWS], search.n_hidden, problem.rng)
+    _note_components(search, components)
+    return scores[: len(search.X)]
+
+
+def _note_components(search: ExactSearch, components: IndependentComponents) -> None:
+    name = "steps of the component analysis" + ("" if components.converged else ", which did not converge")
+    search.run.note(Evidence(name, components.iterations, key=Check.ITERATIONS))
+
+
+def _note_condition(search: ExactSearch, W: Array) -> None:
+    """Note how far the rows of W are from orthonormal, in the user's units."""
+    if len(W) >= search.n_hidden:
+        rows = unit_rows(W[: search.n_hidden] / search.problem.scaling.x_scale)[0]
+        name = "condition number of W (1 if orthonormal)"
+        search.run.note(Evidence(name, float(np.linalg.cond(rows)), key=Check.CONDITION_OF_W))
+
+
+def _trace(search: ExactSearch, n_starts: int, W: Array) -> None:
+    search.run.trace.append({"search": "components", "starts": n_starts, "units": len(W)})

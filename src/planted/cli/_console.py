@@ -20,7 +20,6 @@ from planted.reporting._content import Table as ContentTable
 
 __all__ = [
     "err_console",
-    "few_threads",
     "out_console",
     "print_error",
     "print_note",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 PATIENCE_SECONDS = 2.0
-SHARED_VALUES = 2_000_000  # numbers in the data from which sharing their products between threads pays
 PIPED_WIDTH = 110
 _MARK_STYLES = {"pass": "green", "fail": "red", "info": "dim"}
 
@@ -146,13 +144,3 @@ def spoken_warnings() -> Iterator[None]:
         finally:
             for message in dict.fromkeys(str(item.message) for item in caught):
                 err_console().print(Text.assemble(("warning: ", "bold yellow"), message))
-
-
-@contextmanager
-def few_threads(n_values: int) -> Iterator[None]:
-    """Use one thread for small data: their matrices are too small to share, and threads that wait cost more than they do."""
-    from scipy import linalg  # noqa: F401  # limits reach only libraries that are loaded already
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1 if n_values < SHARED_VALUES else None):
-        yield

@@ -73,7 +73,7 @@ class _Planted(TyperGroup):
 
 
 def _fault(error: Exception) -> typer.Exit:
-    """Say that it is planted's own fault, and return the exit code as what is raised."""
+    """Print that the fault is planted's own, and return the exception with the exit code."""
     if os.environ.get("PLANTED_DEBUG") == "1":
         raise error
     print_error(

@@ -80,7 +80,7 @@ def _expand(args: list[str], takes_value: set[str], n_arguments: int) -> list[st
     """Repeat the name of a variadic option before each of its values.
 
     Values end at the next option. Arguments that come after the values, as in ``--targets a b data.csv``,
-    are told by what is missing: as many trailing values as the command still lacks arguments are arguments.
+    are found by counting: the last values are arguments, as many as the command still lacks.
     """
     pieces, n_found = _cut(args, takes_value)
     n_missing = n_arguments - n_found
@@ -99,7 +99,7 @@ def _expand(args: list[str], takes_value: set[str], n_arguments: int) -> list[st
 
 
 def _cut(args: list[str], takes_value: set[str]) -> tuple[list[tuple[str, list[str]]], int]:
-    """Cut into variadic options with their words and the rest without a name; count the arguments in the rest."""
+    """Cut into variadic options, each with its words, and other pieces, without a name; count the arguments in these."""
     pieces: list[tuple[str, list[str]]] = []
     n_found, place = 0, 0
     while place < len(args):
@@ -154,6 +154,6 @@ def check_folder(path: Path | None) -> None:
 
 
 def check_tolerance(tol: float) -> None:
-    """Refuse a tolerance that decides nothing."""
+    """Refuse a tolerance that is negative or not finite."""
     if not 0 <= tol < float("inf"):
         raise BadInputError(f"--tol is {tol}; expected a number that is not negative.")

@@ -98,7 +98,7 @@ def _fresh_seed() -> int:
 
 @contextmanager
 def noticed_interrupts() -> Iterator[Interrupts]:
-    """Remember the first Ctrl-C, which methods may answer with the best so far; a second one ends at once."""
+    """Note the first Ctrl-C, after which a method may return the best so far; a second one ends the process."""
     noticed = Interrupts()
 
     def answer(number: int, frame: FrameType | None) -> None:
@@ -110,7 +110,7 @@ def noticed_interrupts() -> Iterator[Interrupts]:
 
     try:
         before = signal.signal(signal.SIGINT, answer)
-    except ValueError:  # not the main thread: whoever runs us answers Ctrl-C
+    except ValueError:  # not the main thread: Ctrl-C is left to the caller
         yield noticed
         return
     try:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from planted._clock import check_time
+from planted._threads import one_thread
 from planted.distributed._collections import CollectionSource, PartitionSource
 from planted.outcomes import BadInputError, ClusterError, PlantedError
 from planted.rows import (
@@ -183,7 +184,7 @@ def _lost(client: Any, part: int, reason: object) -> ClusterError:
 
 
 def _branches_of(source: RowSource, first: int, threads: int) -> Iterator[tuple[int, int, int, RowSource]]:
-    """Yield branches with the source their worker reads; what only we can read is read here, part by part."""
+    """Yield branches with the source their worker reads; rows that workers cannot read are read here, part by part."""
     root = root_of(source)
     if root.n_parts is None:
         for part, blocks in groupby(root.blocks(first, None), key=lambda block: block.part):
@@ -206,9 +207,7 @@ def _branches(first: int, n_parts: int, threads: int) -> Iterator[tuple[int, int
 
 def _sum_on_worker(source: RowSource, summand: Any, parts: tuple[int, int]) -> Any:
     """Sum a branch with one thread of BLAS: a worker has as many tasks as it has threads."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with one_thread():
         return sum_branch(source, summand, *parts)
 
 

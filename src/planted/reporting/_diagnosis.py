@@ -13,7 +13,7 @@ __all__ = ["summarise_diagnosis"]
 
 
 def summarise_diagnosis(diagnosis: Diagnosis) -> Report:
-    """Make a report of a diagnosis; nothing is decided here, only told.
+    """Make a report of a diagnosis; it shows what the diagnosis holds and computes nothing new.
 
     Returns the content, with the renderings ``text()``, ``html()`` and ``json()``.
 

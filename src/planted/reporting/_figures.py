@@ -112,7 +112,7 @@ def _paint_heatmap(axes: Any, data: Mapping[str, Any]) -> None:
 
 
 def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
-    """Points, with the diagonal or the zero line when they are what is hoped for."""
+    """Points, with the diagonal or the zero line on which they would lie if the fit were perfect."""
     series = data["series"]
     colours, markers = ((_SECOND, _ACCENT, _MINUS), "^os") if len(series) > 1 else ((_ACCENT,), "o")
     for colour, marker, item in zip(colours, markers, series, strict=False):

@@ -1,4 +1,4 @@
-"""The section of a report on labels that the network does not believe."""
+"""The section of a report on labels that disagree with the network."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def summarise(
     feature_names: Sequence[str] | None = None,
     target_names: Sequence[str] | None = None,
 ) -> Report:
-    """Make a report of a result; nothing is decided here, only told.
+    """Make a report of a result; it shows what the result holds and computes nothing new.
 
     `data`: ``(X, Y)`` of shapes (n, d) and (n, m), to show predictions and residuals. At most 2,000 evenly spaced
     rows are used. Returns the content, with the renderings ``text()``, ``html()`` and ``json()``.

@@ -12,6 +12,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.diagnostics import classify_point, landscape_slice
+from planted.linalg.products import unit_rows
 from planted.methods.landscape._descent import descend
 from planted.methods.landscape.objectives import Objective, population_objective
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
@@ -68,7 +69,7 @@ def _slices(name: str, objective: Objective, a: Array) -> list[Row]:
 def _claim(name: str, objective: Objective, a: Array) -> Claim:
     point = classify_point((POINT, a), objective, truth=(np.eye(4), a))
     nudged = POINT + 0.01 * np.random.default_rng(0).standard_normal(POINT.shape)
-    end = descend(objective, nudged / np.linalg.norm(nudged, axis=1, keepdims=True), a)
+    end = descend(objective, unit_rows(nudged)[0], a)
     return Claim(
         "no descent direction at the point" if name == "P'" else "(the same point on G)",
         f"{name}: {point.kind}, value {point.value:.4g}, gradient {point.gradient_norm:.1e}, smallest eigenvalue "

@@ -32,7 +32,7 @@ class StudyOptions:
 
     quick: bool = False  # a small version, under a minute
     seed: int = 0  # seed of data and solvers (their streams are separate)
-    progress: Progress = lambda what, fraction: None  # told what is being done
+    progress: Progress = lambda what, fraction: None  # callback progress(message, fraction)
     # Options of a single study, such as a data folder; ``out`` is where unfinished runs may be kept.
     extra: Mapping[str, Any] = field(default_factory=dict)
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
+from planted.linalg.products import unit_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 from planted.simulate._roles import check_number
@@ -309,7 +310,7 @@ class SpuriousMinimum:
         float
             One at the spurious minimum, zero at permutations of the identity.
         """
-        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        unit = unit_rows(rows)[0]
         squares = unit**2
         pairs = (squares.sum(axis=0) ** 2 - (squares**2).sum(axis=0)) / 2
         return float(self.weights @ pairs)

@@ -3,10 +3,6 @@
 A law is a frozen object with its dimension and a method ``sample(n, rng)``; it holds no randomness itself.
 With the defaults every coordinate has mean zero; it has variance one except under `StudentT`, `Mixture` and
 `Smoothed`. All are symmetric about their mean except `Exponential` and what is built on it.
-
-References
-----------
-.. [GKLW19] Ge, Kuditipudi, Li, Wang: Learning two-layer neural networks with symmetric inputs, ICLR 2019.
 """
 
 from __future__ import annotations

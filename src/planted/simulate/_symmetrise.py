@@ -4,10 +4,6 @@ If y may be queried, any inputs become symmetric by adding their negatives, at t
 remark. It does more than restore an assumption. For a noiseless network without biases
 ``y(x) - y(-x) = A W x`` exactly, so that the slope B = A W, whose error limits the method of symmetric inputs, is
 known to rounding from d pairs.
-
-References
-----------
-.. [GKLW19] Ge, Kuditipudi, Li, Wang: Learning two-layer neural networks with symmetric inputs, ICLR 2019.
 """
 
 from __future__ import annotations

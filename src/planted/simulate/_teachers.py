@@ -1,11 +1,4 @@
-"""Teachers: random two-layer networks to be found again.
-
-References
-----------
-.. [GKLW19] Ge, Kuditipudi, Li, Wang: Learning two-layer neural networks with symmetric inputs, ICLR 2019.
-.. [ATV21] Awasthi, Tang, Vijayaraghavan: Efficient algorithms for learning depth-2 neural networks with
-   general ReLU activations, NeurIPS 2021.
-"""
+"""Teachers: random two-layer networks to be found again."""
 
 from __future__ import annotations
 

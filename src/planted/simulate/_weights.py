@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from planted._typing import Array
+from planted.linalg.products import unit_rows
 from planted.outcomes import BadInputError
 from planted.simulate._roles import check_number
 
@@ -54,7 +55,7 @@ class UnitRows:
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return a matrix of that shape."""
-        return _unit_rows(rng.standard_normal(shape))
+        return unit_rows(rng.standard_normal(shape))[0]
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,11 @@ class NearParallel:
             raise BadInputError(
                 f"near-parallel units need two units and two inputs at least; the shape is {shape}"
             )
-        rows = _unit_rows(rng.standard_normal(shape))
+        rows = unit_rows(rng.standard_normal(shape))[0]
         first, second = rows[0 : 2 * (shape[0] // 2) : 2], rows[1::2]
         sideways = second - (second * first).sum(axis=1, keepdims=True) * first
         radians = np.deg2rad(self.angle)
-        rows[1::2] = np.cos(radians) * first + np.sin(radians) * _unit_rows(sideways)
+        rows[1::2] = np.cos(radians) * first + np.sin(radians) * unit_rows(sideways)[0]
         return rows
 
 
@@ -162,8 +163,3 @@ def random_orthonormal(n_rows: int, n_columns: int, rng: np.random.Generator) ->
     basis, triangle = np.linalg.qr(rng.standard_normal((n_rows, n_columns)))
     # Without these signs the law of the matrix depends on the convention of the QR routine.
     return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0), dtype=np.float64)
-
-
-def _unit_rows(matrix: Array) -> Array:
-    """Scale every row to length one."""
-    return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), dtype=np.float64)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planted._threads import one_thread
 from planted.cli._console import (
     err_console,
     out_console,
@@ -57,12 +58,10 @@ def demo(
     story = _tell_beginning(world, seed)
     for paragraph in story:
         print_paragraph(console, paragraph)
-    import_module("sklearn.neural_network")  # limits reach only what is loaded before them
-    from threadpoolctl import threadpool_limits
-
+    import_module("sklearn.neural_network")  # a limit of threads reaches only libraries that are loaded
     from planted.reporting import compare_section, summarise
 
-    with threadpool_limits(1):  # these matrices are too small to share; everyone is timed on one thread
+    with one_thread():  # planted and scikit-learn are timed alike
         runs, seconds = _search(world, seed)
         summary = summarise(runs[0], data=(world.X, world.Y))
         print_verdict(console, summary)

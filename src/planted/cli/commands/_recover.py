@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from planted.cli._console import (
-    few_threads,
     out_console,
     print_note,
     print_table,
@@ -109,8 +108,7 @@ def recover(
             given={**given, "hidden": hidden},
         )
         options = given | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
-        with few_threads(samples.n_values):
-            record = samples.recover(random_state=samples.run.seed if samples.run else seed, **options)
+        record = samples.recover(random_state=samples.run.seed if samples.run else seed, **options)
     from planted.reporting import summarise
 
     preview = samples.preview() if report is not None else None
@@ -150,11 +148,10 @@ class _Samples:
 
     data: tuple[Any, ...]
     names: dict[str, Any]
-    n_values: int
     run: LongRun | None = None
 
     def recover(self, **options: Any) -> Recovery:
-        """Recover by the door that these samples need."""
+        """Recover from rows, or from sums if there are only sums."""
         import planted
         from planted.moments import RowSummary
 
@@ -173,7 +170,7 @@ class _Samples:
 
         if isinstance(self.data[0], RowSummary):
             return self.data[0].X, self.data[0].Y
-        rows = RowBlocks(self.data[0].open, self.data[0].entry)  # a pass that no checkpoint need remember
+        rows = RowBlocks(self.data[0].open, self.data[0].entry)  # this pass is not written to the checkpoint
         return sample_rows(rows, PREVIEW_ROWS, np.random.default_rng(0))
 
 
@@ -195,7 +192,7 @@ def _open_samples(
         from planted.io import read_sums
 
         summary = read_sums(sums or [])
-        return _Samples((summary,), {}, summary.X.size + summary.Y.size)
+        return _Samples((summary,), {})
     if large.is_wanted(data):
         run = open_run(
             data,
@@ -206,11 +203,10 @@ def _open_samples(
             seed=seed,
             parameters=given,
         )
-        # One thread: the bits of a sum must not depend on how many share a product.
-        return _Samples((run.blocks,), {}, 0, run)
+        return _Samples((run.blocks,), {}, run)
     table = read_samples(data, targets=columns.targets, features=columns.features)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
-    return _Samples((table.X, table.Y), names, table.X.size + table.Y.size)
+    return _Samples((table.X, table.Y), names)
 
 
 def print_verdict(console: Console, summary: Report) -> None:

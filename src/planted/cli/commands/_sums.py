@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from planted.cli._console import few_threads, print_note, progress_bar, spoken_warnings
+from planted._threads import one_thread
+from planted.cli._console import print_note, progress_bar, spoken_warnings
 from planted.cli._options import DataArgument, FeaturesOption, TargetsOption, check_folder, split_names
 from planted.outcomes import BadInputError
 
@@ -40,7 +41,7 @@ def sums(
     from planted.io import open_blocks, write_sums
     from planted.moments import summarise_rows
 
-    with progress_bar(f"summing {data}"), spoken_warnings(), few_threads(0):
+    with progress_bar(f"summing {data}"), spoken_warnings(), one_thread():
         blocks = open_blocks(data, targets=split_names(targets), features=split_names(features))
         if cluster is not None:
             from planted.distributed import on_cluster

@@ -20,7 +20,7 @@ LARGEST_FILE = 512 * 1024**2
 
 
 def read_onnx_model(path: str | PathLike[str]) -> Any:
-    """Parse an ONNX file after checking that it is whole and keeps to itself.
+    """Parse an ONNX file after checking that it is complete and refers to no other file.
 
     Raises `FileFormatError` if it is too large, damaged, no ONNX model, or refers to other files.
     """

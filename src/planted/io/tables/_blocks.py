@@ -19,8 +19,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_finite
-from planted.io.tables._columns import Column, choose_columns
-from planted.io.tables._tables import BLOCK_ROWS, cut_evenly, open_source
+from planted.io.tables._tables import BLOCK_ROWS, Column, choose_columns, cut_evenly, open_source
 from planted.outcomes import BadInputError
 from planted.rows import (
     DEFAULT_BLOCK_ROWS,

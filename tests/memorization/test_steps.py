@@ -11,9 +11,7 @@ import planted
 from planted._clock import time_budget
 from planted._streams import data_streams
 from planted._validation import check_rows
-from planted.memorization._cg import _smoothed, pair_preconditioner, solve_cg
 from planted.memorization._evidence import find_contradiction
-from planted.memorization._kernel import form_kernel, solve_ridge
 from planted.memorization._memorize import SOLVERS
 from planted.memorization._task import (
     MemoryTask,
@@ -23,7 +21,9 @@ from planted.memorization._task import (
     signed_units,
     weighted_gram,
 )
-from planted.memorization._weights import check_width, loss_and_gradient
+from planted.memorization.solvers._cg import _smoothed, pair_preconditioner, solve_cg
+from planted.memorization.solvers._kernel import form_kernel, solve_ridge
+from planted.memorization.solvers._weights import check_width, loss_and_gradient
 from planted.networks import ThreeLayerNetwork
 from planted.outcomes import BadInputError
 

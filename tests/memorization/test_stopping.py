@@ -164,7 +164,7 @@ def test_an_earlier_output_is_kept_when_the_search_for_the_next_rank_is_stopped(
 def test_the_fit_to_a_part_of_the_rows_serves_where_all_rows_had_no_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from planted.memorization import _low_rank
+    from planted.memorization.solvers import _low_rank
 
     X, _ = rows_and_labels(200, 6, 1)
     y = X[:, 0] ** 2 - X[:, 1] ** 2
@@ -184,7 +184,7 @@ def test_the_fit_to_a_part_of_the_rows_serves_where_all_rows_had_no_time(
 def test_the_ridge_without_the_rows_held_out_serves_where_all_rows_had_no_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from planted.memorization import _kernel
+    from planted.memorization.solvers import _kernel
 
     X, Y = rows_and_labels()
 

@@ -11,7 +11,6 @@ import planted
 from planted._streams import data_streams
 from planted.checks import Check
 from planted.memorization._constants import theorem_constants
-from planted.memorization._kernel import form_kernel, monomials
 from planted.memorization._theory import (
     curvature_matrix,
     hessian_product,
@@ -19,6 +18,7 @@ from planted.memorization._theory import (
     smallest_hessian_eigenvalue,
     smoothed_singular_value_bound,
 )
+from planted.memorization.solvers._kernel import form_kernel, monomials
 from planted.outcomes import DataWarning
 
 SOLVERS: dict[str, dict[str, Any]] = {
@@ -116,7 +116,7 @@ def test_lemma_3_smallest_hessian_eigenvalue_is_the_norm_of_the_curvature_matrix
 
 
 def test_hessian_product_agrees_with_differences_of_the_gradient() -> None:
-    from planted.memorization._weights import loss_and_gradient
+    from planted.memorization.solvers._weights import loss_and_gradient
 
     X, y = uniform_data(20, 5, 12)
     (rng,) = data_streams(13, 1)

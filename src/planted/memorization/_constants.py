@@ -5,8 +5,8 @@ Problem     [GWZ20]_ proves that Algorithm 1 memorises when its input is made fr
 Idea        Theorem 4 turns B = max‖x‖, Y = max|y|, f(0), σ = σ_min([x_j⊗x_j]) and the wanted loss ε into the penalty
             γ = √(σ²ε/(nd)), a bound ℓ of the gradient's Lipschitz constant and a bound ρ of the Hessian's. Line 1 of
             Algorithm 1 makes step, radius and thresholds from these.
-Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set to 1,
-            and the docstring of the function says so.
+Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set
+            to 1, and the docstring of the function says so.
 Notation    All in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
 Departures  Theorem 4's text passes ε to Algorithm 1, its proof passes ε' = (σ²ε/(nd))^{5/4} / (6B⁴√(2(f(0)+1))). The
             proof's is used, because the bound on the final loss needs it.

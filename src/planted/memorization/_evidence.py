@@ -1,10 +1,10 @@
 """Whether labels were memorised, and which of the theorems' conditions the data meet.
 
-Problem     When a solver has ended, say in the user's units what it reached, and compare the data with what the theorems
-            need.
+Problem     When a solver has ended, say in the user's units what it reached, and compare the data with what the
+            theorems need.
 Idea        The loss is measured on the returned network and the user's rows; the solver's own account is not used.
-            Conditions that cost more than the fit (singular values of a large kernel, Lanczos iterations on many rows)
-            are left out, and so is every costly one once the time budget is used up; a number left out is NaN.
+            Conditions that cost more than the fit (singular values of a large kernel, Lanczos iterations on many
+            rows) are left out, and so is every costly one once the time budget is used up; a number left out is NaN.
 Guarantee   ``MEMORISED`` is said only of the measured loss.
 Notation    As in `planted.memorization._theory`; singular values and constants are in the solver's units (rows and
             labels of root mean square 1).
@@ -23,7 +23,6 @@ from planted._typing import Array
 from planted._validation import CheckedData
 from planted.checks import Check
 from planted.memorization._constants import predicted_iterations
-from planted.memorization._kernel import RANK_TOL, form_kernel
 from planted.memorization._result import MemoryOutcome
 from planted.memorization._task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
 from planted.memorization._theory import (
@@ -33,6 +32,7 @@ from planted.memorization._theory import (
     smoothed_singular_value_bound,
 )
 from planted.memorization._units import FeatureFacts
+from planted.memorization.solvers._kernel import RANK_TOL, form_kernel
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence
 

@@ -1,21 +1,21 @@
 """Memorise any labels with few units: quadratic networks of two and three layers.
 
-Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label. With two
-            layers it is y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1; with three layers the same on random features
+Problem     Given n samples (x_j, y_j), find a network with about √n units per layer that reproduces every label. With
+            two layers it is y = Σ_i a_i (w_i'x + b_i)² with a_i = ±1; with three layers the same on random features
             z = (Rx + s)^p.
 Idea        The output depends on the weights only through the symmetric matrix M = W'diag(a)W and is linear in it, so
-            that memorising is one linear system (`planted.memorization._kernel` and `_cg`), whose solution is split into
-            at most d signed units. The paper trains the weights instead (`_descent`, `_adam`, and for comparison
-            `_lbfgs`). `_low_rank` looks for the fewest units.
+            that memorising is one linear system (`solvers._kernel` and `solvers._cg`), whose solution is split into
+            at most d signed units. The paper trains the weights instead (`solvers._descent`, `solvers._adam`, and for
+            comparison `solvers._lbfgs`); `solvers._low_rank` looks for the fewest units.
 Guarantee   Theorem 4 of [GWZ20]_: if the x_j⊗x_j are linearly independent, 2d+2 units memorise any labels. With the
-            linear system d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are slightly
-            perturbed. Nothing is promised about inputs that were not memorised.
-Notation    paper: r units, W is d × r, k features;  here: W is (k, d) with one unit per row, and there are q features.
-            The loss is f = 1/(4n) Σ (output - y)².
-Departures  Linear solves are offered beside descent. The number of units per output is at most d with linear solvers and
-            2d+2 with descent. With ``bias`` the inputs are centred and a constant is appended, which the paper does not
-            do; rows of zeros and labels with an offset then become possible. Several outputs share nothing but the
-            random features.
+            linear system d units do. Theorem 5: 2⌈√n⌉ random features suffice for three layers if the inputs are
+            slightly perturbed. Nothing is promised about inputs that were not memorised.
+Notation    paper: r units, W is d × r, k features;  here: W is (k, d) with one unit per row, and there are q
+            features. The loss is f = 1/(4n) Σ (output - y)².
+Departures  Linear solves are offered beside descent. The number of units per output is at most d with linear solvers
+            and 2d+2 with descent. With ``bias`` the inputs are centred and a constant is appended, which the paper
+            does not do; rows of zeros and labels with an offset then become possible. Several outputs share nothing
+            but the random features.
 Cost        See the modules of the solvers.
 References  [GWZ20]_
 """
@@ -34,30 +34,15 @@ from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
 from planted._typing import Progress, Seed
 from planted._validation import CheckedData, check_rows
-from planted.memorization._adam import solve_adam
-from planted.memorization._cg import solve_cg
-from planted.memorization._descent import solve_pgd
 from planted.memorization._evidence import gather_conditions, gather_evidence, judge
-from planted.memorization._kernel import solve_direct, solve_ridge
-from planted.memorization._lbfgs import solve_lbfgs
-from planted.memorization._low_rank import solve_low_rank
 from planted.memorization._result import Memory
 from planted.memorization._task import MemoryFit, MemoryTask
 from planted.memorization._units import draw_features, restore, standardise
+from planted.memorization.solvers import SOLVERS
 from planted.outcomes import BadInputError
 from planted.results import Provenance
 
 __all__ = ["SOLVERS", "memorize"]
-
-SOLVERS: Mapping[str, Callable[..., MemoryFit]] = {
-    "direct": solve_direct,
-    "cg": solve_cg,
-    "low-rank": solve_low_rank,
-    "ridge": solve_ridge,
-    "pgd": solve_pgd,
-    "adam": solve_adam,
-    "lbfgs": solve_lbfgs,
-}
 
 DIRECT_ROWS = 15_000
 """Up to here "auto" factorises the kernel (1.8 GB); above, conjugate gradients take less time and memory."""

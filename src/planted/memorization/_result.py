@@ -1,8 +1,9 @@
 """What memorising returns: a network, how it ended, and the theorem's conditions with their numbers.
 
-`planted.recover` claims to have found *the* network that made the labels; `planted.memorize` claims only to have found *a*
-network that reproduces them. The two claims need different words, so memorising has outcomes and a record of its own:
-`MemoryOutcome` says what each ending means and what to do, and `Memory` is a frozen record whose fields are always there.
+`planted.recover` claims to have found *the* network that made the labels; `planted.memorize` claims only to have
+found *a* network that reproduces them. The two claims need different words, so memorising has outcomes and a record
+of its own: `MemoryOutcome` says what each ending means and what to do, and `Memory` is a frozen record whose fields
+are always there.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class MemoryOutcome(Enum):
     )
     STOPPED_EARLY = (
         "The solver ended, or was stopped, before the labels were reproduced to the tolerance.",
-        "Allow more iterations with max_iter or more time with budget_seconds, add a small noise to the inputs, or use "
-        "solver='direct'.",
+        "Allow more iterations with max_iter or more time with budget_seconds, add a small noise to the inputs, "
+        "or use solver='direct'.",
     )
 
     def __init__(self, meaning: str, advice: str) -> None:

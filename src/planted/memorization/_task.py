@@ -1,16 +1,16 @@
 """The linear problem behind memorising: find the symmetric matrix M with x'Mx = y.
 
-Problem     A quadratic network ``Σ a_i (w_i'x)²`` with signs a_i = ±1 depends on its weights only through the symmetric
-            matrix M = W'diag(a)W. Memorising n labels is therefore a system of n linear equations in the d(d+1)/2
-            entries of M.
-Idea        A solver receives a `MemoryTask`, whose rows have a root-mean-square norm of one and whose labels have a root
-            mean square of one, and returns a `MemoryFit`. It either trains weights or finds M itself; the
-            eigendecomposition M = Σ λ_i u_i u_i' is then read as at most d units √|λ_i| u_i with the signs of the λ_i.
-            A solver calls `MemoryTask.check` between its steps, inside `MemoryTask.stoppable`: a deadline, a stop that
-            the progress callback asks for, and Ctrl-C then end it with what it has reached.
+Problem     A quadratic network ``Σ a_i (w_i'x)²`` with signs a_i = ±1 depends on its weights only through the
+            symmetric matrix M = W'diag(a)W. Memorising n labels is therefore a system of n linear equations in the
+            d(d+1)/2 entries of M.
+Idea        A solver receives a `MemoryTask`, whose rows have a root-mean-square norm of one and whose labels have a
+            root mean square of one, and returns a `MemoryFit`. It either trains weights or finds M itself; the
+            eigendecomposition M = Σ λ_i u_i u_i' is then read as at most d units √|λ_i| u_i with the signs of the
+            λ_i. A solver calls `MemoryTask.check` between its steps, inside `MemoryTask.stoppable`: a deadline, a
+            stop that the progress callback asks for, and Ctrl-C then end it with what it has reached.
 Notation    Z are the rows that the quadratic layer sees (inputs or random features), n × q. K = (ZZ')∘(ZZ') is the
-            kernel of x⊗x, and with S = Z'diag(v)Z a product with it is Kv = rowsum((ZS)∘Z). The loss is 1/(4n) Σ
-            (x'Mx - y)², as in section 2.2 of [GWZ20]_.
+            kernel of x⊗x, and with S = Z'diag(v)Z a product with it is Kv = rowsum((ZS)∘Z). The loss is
+            1/(4n) Σ (x'Mx - y)², as in section 2.2 of [GWZ20]_.
 Cost        One product with K takes 2nq² flops with triangular products, and no n × n matrix.
 References  [GWZ20]_
 """
@@ -98,7 +98,7 @@ class MemoryFit:
     A: Array  # (m, k): signs: +1, -1, or 0 where a unit belongs to another output
     curve: tuple[tuple[int, float], ...]  # iteration and loss, in the task's units
     width: int | None = None  # units per output, of a solver that trains weights
-    # Rank and smallest eigenvalue of the kernel, where they were computed; else an upper bound of the latter, if known.
+    # Rank and smallest eigenvalue of the kernel where they were computed, else an upper bound of the latter if known.
     spectrum: tuple[int, float] | None = None
     eigenvalue_bound: float = float("nan")
     fallback: str = ""  # what a linear solver did instead because the kernel is singular

@@ -1,15 +1,15 @@
 """The numbers of the theorems on memorising, computed for the data at hand.
 
-Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs. How far are these
-            conditions met by given data, and what does the landscape look like where a solver ended?
-Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the loss is
-            at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)| with
+Problem     [GWZ20]_ proves that perturbed gradient descent memorises under conditions on the inputs. How far are
+            these conditions met by given data, and what does the landscape look like where a solver ended?
+Idea        Lemma 1 bounds the loss by the most negative curvature: if the smallest Hessian eigenvalue is -ε, the loss
+            is at most ndε²/(4σ²) with σ = σ_min([x_j⊗x_j]). Lemma 3 says that this eigenvalue is -max|λ(M)| with
             M = (1/n) Σ δ_j x_j x_j' as soon as there are 2d+2 units. Lemma 13 bounds σ_min for random features of
             perturbed inputs from below.
-Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set to 1,
-            and the docstring of the function says so.
-Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K. All in
-            the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
+Guarantee   These are the paper's own statements with its own constants; an O(1) factor that it does not give is set
+            to 1, and the docstring of the function says so.
+Notation    paper: r units, d inputs, X = [x^{⊗2}];  here: k units, q columns of Z, σ² = smallest eigenvalue of K. All
+            in the solver's units: rows of root-mean-square norm 1, labels of root mean square 1.
 Departures  The bound of Lemma 13 is used with the hidden factor of its probability set to 1.
 Cost        One Hessian product is one kernel product, 2nq² flops; Lanczos needs some tens of them.
 References  [GWZ20]_

@@ -1,9 +1,9 @@
 """Standardise rows and labels, draw random features, and convert networks back to the user's units.
 
-Problem     Solvers of the quadratic layer expect rows and labels of root mean square one. Users have rows, offsets and
-            scales of their own and, with three layers, a first layer of random features in between.
-Idea        z = features((x - shift)/scale)/feature_scale and y = label_scale y' + offset. Both are undone on the weights
-            afterwards, so that the network that is returned takes the user's inputs.
+Problem     Solvers of the quadratic layer expect rows and labels of root mean square one. Users have rows, offsets
+            and scales of their own and, with three layers, a first layer of random features in between.
+Idea        z = features((x - shift)/scale)/feature_scale and y = label_scale y' + offset. Both are undone on the
+            weights afterwards, so that the network that is returned takes the user's inputs.
 Notation    G = weights of the random features on standardised rows (q × d);  R, s = the same on the user's rows.
 Departures  With a bias the rows are centred and a constant as large as a typical row is appended; the paper has none.
 Cost        nqd flops for random features, and little beside.

@@ -3,18 +3,19 @@
 Problem     Find a second-order stationary point of a smooth function f: a point where the gradient is small and the
             Hessian has no eigenvalue far below zero. For the loss of a wide quadratic network every such point has a
             small loss (Lemma 1 of [GWZ20]_), so that finding one memorises the labels.
-Idea        Take gradient steps. Where the gradient is small, remember the point and move by a uniform draw from a small
-            ball: if the point is a saddle, f falls by at least f_thres within t_thres steps. If it does not, the
-            remembered point is returned.
+Idea        Take gradient steps. Where the gradient is small, remember the point and move by a uniform draw from a
+            small ball: if the point is a saddle, f falls by at least f_thres within t_thres steps. If it does not,
+            the remembered point is returned.
 Guarantee   Theorem 3, which is due to Jin et al. (2017): if f is ℓ-smooth with a ρ-Lipschitz Hessian, c is below an
             absolute constant and Δ ≥ f(x₀) - min f, the result is an ε-second-order stationary point with probability
             1 - δ. Kind: asymptotic.
-Notation    paper: x, ℓ, ρ, ε, c, δ, Δ_f, η, r, g_thres, f_thres, t_thres;  here: ``x`` (the weights W), ``ell``, ``rho``,
-            ``epsilon``, ``c``, ``delta``, ``gap`` and the fields of `DescentConstants`.
-Departures  None in the arithmetic. The loop of the box has no end; here it ends after ``max_iter`` steps with the last
-            point. t_thres is no integer, and line 8 compares with its integer part. The d of line 1 is the number of
-            inputs, as the paper writes; Jin et al. have the number of unknowns there, which would add 3 log(2d + 2)
-            to χ. Constants for practice are in `planted.memorization._descent`, which solves with both.
+Notation    paper: x, ℓ, ρ, ε, c, δ, Δ_f, η, r, g_thres, f_thres, t_thres;  here: ``x`` (the weights W), ``ell``,
+            ``rho``, ``epsilon``, ``c``, ``delta``, ``gap`` and the fields of `DescentConstants`.
+Departures  None in the arithmetic. The loop of the box has no end; here it ends after ``max_iter`` steps with the
+            last point. t_thres is no integer, and line 8 compares with its integer part. The d of line 1 is the
+            number of inputs, as the paper writes; Jin et al. have the number of unknowns there, which would add
+            3 log(2d + 2) to χ. Constants for practice are in `planted.memorization.solvers._descent`, which solves with
+            both.
 Cost        One evaluation of f and its gradient per step.
 References  [GWZ20]_
 """

@@ -1,8 +1,8 @@
 """Figures 2 to 10 of [GWZ20]: how fast small networks memorise, with true and random labels.
 
-The paper trains with Adam, in Figures 2 and 5 with gradient descent, and draws the logarithm of a running mean of the loss.
-The same training runs here, and the linear solve is drawn beside it. ``--quick`` uses scikit-learn's digits instead of
-MNIST.
+The paper trains with Adam, in Figures 2 and 5 with gradient descent, and draws the logarithm of a running mean of the
+loss. The same training runs here, and the linear solve is drawn beside it. ``--quick`` uses scikit-learn's digits
+instead of MNIST.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`planted memorize` finds a small network that reproduces every label; `planted fetch-mnist` fetches the paper's data."""
+"""`planted memorize` finds a small network for any labels; `planted fetch-mnist` fetches the data of the paper."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Memorise by Adam on mini-batches, as the paper's experiments do.
 
-Problem     Minimise the loss of `planted.memorization._weights` for more rows than full gradients can afford.
+Problem     Minimise the loss of `planted.memorization.solvers._weights` for more rows than full gradients can afford.
 Idea        Run Adam on batches of 128 rows with a learning rate of 0.003 that is multiplied by 0.3 every 15 epochs
             (appendix A.1 of [GWZ20]_).
 Guarantee   None; the result is judged by its loss. Kind: heuristic.
-Notation    As in `planted.memorization._weights`: k units in the rows of W, with signs a.
-Departures  Rows and labels are scaled to a root mean square of one. The paper does not state its start; ours is Gaussian
-            with standard deviation 1/√k.
+Notation    As in `planted.memorization.solvers._weights`: k units in the rows of W, with signs a.
+Departures  Rows and labels are scaled to a root mean square of one. The paper does not state its start; ours is
+            Gaussian with standard deviation 1/√k.
 Cost        6nkq flops per epoch. It needs PyTorch (``pip install 'planted[torch]'``).
 References  [GWZ20]_
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
-from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_adam"]

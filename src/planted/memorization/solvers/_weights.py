@@ -1,9 +1,9 @@
 """Loss, gradient, signs and widths, for the solvers that train the weights.
 
-Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units
-            and a_i = -1 for the rest.
-Idea        With δ = output - label the gradient is diag(a) W (1/n) Σ δ_j x_j x_j'. Each output has units of its own, so
-            that several outputs are trained one after the other.
+Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the
+            units and a_i = -1 for the rest.
+Idea        With δ = output - label the gradient is diag(a) W (1/n) Σ δ_j x_j x_j'. Each output has units of its own,
+            so that several outputs are trained one after the other.
 Notation    paper: r units, W is d × r;  here: k units, W is k × q, and Z holds the rows.
 Cost        2nq² + 2kq² flops per gradient.
 References  [GWZ20]_

@@ -1,9 +1,10 @@
 """Memorise by L-BFGS on the weights.
 
-Problem     Minimise the loss of `planted.memorization._weights` with all rows at once.
-Idea        Run a quasi-Newton method from a Gaussian start. A start with small weights prefers matrices M of low rank.
+Problem     Minimise the loss of `planted.memorization.solvers._weights` with all rows at once.
+Idea        Run a quasi-Newton method from a Gaussian start. A start with small weights prefers matrices M of low
+            rank.
 Guarantee   None; the result is judged by its loss. Kind: heuristic.
-Notation    As in `planted.memorization._weights`.
+Notation    As in `planted.memorization.solvers._weights`.
 Departures  [GWZ20]_ does not use L-BFGS; it is here for comparison.
 Cost        2nq² + 2kq² flops per step.
 References  [GWZ20]_
@@ -16,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from planted._typing import Array
 from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
-from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_lbfgs"]

@@ -2,12 +2,12 @@
 
 Problem     Find a symmetric M with x_j'M x_j = y_j for j = 1, ..., n, and of all solutions the one of least Frobenius
             norm.
-Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive definite
-            exactly when the x_j⊗x_j are linearly independent, which is the condition of Theorem 4 of [GWZ20]_: one
-            Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of two Gram matrices (K,
-            or that of the monomials) is diagonalised and directions whose eigenvalue is rounding are dropped. The answer
-            is then the least-squares solution of least norm, and the record says so. The ridge adds a penalty μ to the
-            diagonal of K; it does not memorise but may predict better.
+Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive
+            definite exactly when the x_j⊗x_j are linearly independent, which is the condition of Theorem 4 of
+            [GWZ20]_: one Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of two
+            Gram matrices (K, or that of the monomials) is diagonalised and directions whose eigenvalue is rounding
+            are dropped. The answer is then the least-squares solution of least norm, and the record says so. The
+            ridge adds a penalty μ to the diagonal of K; it does not memorise but may predict better.
 Guarantee   Exact up to rounding: the residual is corrected once in float64. Kind: exact.
 Notation    K, α as above;  Φ = monomials z_a z_b (√2 z_a z_b off the diagonal), n × q(q+1)/2, K = ΦΦ'.
 Departures  [GWZ20]_ trains by perturbed gradient descent and does not use that the problem is linear in M.

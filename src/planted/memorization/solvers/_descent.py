@@ -1,20 +1,20 @@
 """Memorise by perturbed gradient descent on the weights.
 
-Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the units
-            and a_i = -1 for the rest.
+Problem     Minimise f(W) = 1/(4n) Σ_j (Σ_i a_i (w_i'x_j)² - y_j)² over W, with a_i = +1 for the first half of the
+            units and a_i = -1 for the rest.
 Idea        Every approximate second-order stationary point has a small loss (Lemma 1 of [GWZ20]_), so that any method
             which leaves saddle points will do. ``constants="theorem"`` runs `algorithm_1` as it is printed, on
             g = f + (γ/2)‖W‖² from W = 0, with what Theorem 4 gives to it. ``constants="practical"`` runs the same
             scheme with constants that can be waited for.
-Guarantee   With the theorem's constants f ≤ ε with probability 1 - δ (Theorem 4), in a number of steps that nobody can
-            run; it is in the notes. With practical constants the result is judged by its loss. Kind: asymptotic |
+Guarantee   With the theorem's constants f ≤ ε with probability 1 - δ (Theorem 4), in a number of steps that nobody
+            can run; it is in the notes. With practical constants the result is judged by its loss. Kind: asymptotic |
             heuristic.
 Notation    paper: r units, W is d × r;  here: k units, W is k × q, and Z holds the rows. With M = W'diag(a)W and
             δ = output - label the gradient of f is diag(a) W (1/n) Σ δ_j z_j z_j'.
-Departures  Practical constants alone: there is no penalty; the start is Gaussian with standard deviation 1/√k instead of
-            zero, which is a saddle and would cost the first t_thres steps; the step is halved where the loss would rise;
-            and the descent ends when the loss reaches the tolerance. For n = 300, d = 100 a loss of 1e-10 takes some
-            tens of steps, where the theorem's step is 6e-5 and its t_thres 7e9.
+Departures  Practical constants alone: there is no penalty; the start is Gaussian with standard deviation 1/√k instead
+            of zero, which is a saddle and would cost the first t_thres steps; the step is halved where the loss would
+            rise; and the descent ends when the loss reaches the tolerance. For n = 300, d = 100 a loss of 1e-10 takes
+            some tens of steps, where the theorem's step is 6e-5 and its t_thres 7e9.
 Cost        2nq² + 2kq² flops per step.
 References  [GWZ20]_
 """
@@ -28,10 +28,10 @@ import numpy as np
 
 from planted._typing import Array
 from planted.memorization._constants import predicted_iterations, theorem_constants, theorem_input
-from planted.memorization._kernel import form_kernel
 from planted.memorization._task import MemoryFit, MemoryTask, kernel_product, merge_curves
-from planted.memorization._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.memorization.printed import DescentConstants, algorithm_1, draw_from_ball
+from planted.memorization.solvers._kernel import form_kernel
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_pgd"]

@@ -58,6 +58,7 @@ def write_pages(folder: Path) -> None:
     """Write every generated page into ``folder``; pages that did not change keep their time stamp."""
     pages = {
         "api.rst": api_page(),
+        "architecture.rst": load_file(ROOT / "docs" / "house_pages.py").architecture_page(),
         "examples.rst": examples_page(),
         "bad-input.rst": bad_input_page(),
         "benchmarks.rst": benchmarks_page(),

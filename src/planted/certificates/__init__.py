@@ -1,23 +1,23 @@
-r"""When may a network be called *the* planted one?
+"""When may a network be called *the* planted one?
 
-Problem     A small residual is not recovery: with few samples wrong networks fit exactly. The certificates decide from
-            the rows between RECOVERED, FITTED and the refusals, and every number behind the decision is put into the
-            evidence.
+Problem     A small residual is not recovery: with few samples wrong networks fit exactly. The certificates decide
+            from the rows between RECOVERED, FITTED and the refusals, and every number behind the decision is put into
+            the evidence.
 Noiseless   `_exact.certify_noiseless` asks for the following.
 
             1. Every sample is reproduced to rounding.
             2. A drawn part of the distinct samples gives more equations than there are unknowns, and the Jacobian on
-               it has full rank. That part then determines the network locally, and the other samples are a test
-               that it has passed. Repeated rows would be no test, so they count once.
+               it has full rank. That part then determines the network locally, and the other samples are a test that
+               it has passed. Repeated rows would be no test, so they count once.
             3. Every unit is on in at least d + 2 distinct samples and off in at least k + 1: one more than its own
                linear system needs on each side.
             4. A renewed search finds no further ReLU unit in the column space of the outputs.
             5. Where there are enough samples, the uniqueness theorem of `complementarity` holds: its null space has
                dimension k.
-Noisy       `_noisy.certify_noisy` asks that the residual look like noise that ignores x. Functions of x, added to every
-            output, must not explain more of it than chance would: `_lack_of_fit` is an F test, and `_split_units`
-            looks for one unit where there are two. Both statistics grow like n when a unit is missing, misplaced or of
-            another kind. Then every unit's kink must be significant and the Jacobian of full rank.
+Noisy       `_noisy.certify_noisy` asks that the residual look like noise that ignores x. Functions of x, added to
+            every output, must not explain more of it than chance would: `_lack_of_fit` is an F test, and
+            `_split_units` looks for one unit where there are two. Both statistics grow like n when a unit is missing,
+            misplaced or of another kind. Then every unit's kink must be significant and the Jacobian of full rank.
 Guarantee   Noiseless with (5): EXACT and global. Noiseless without (5): EXACT in the sense of (1) to (4), where local
             uniqueness is proved and global uniqueness is the outcome of a search that found nothing else. Noisy:
             ASYMPTOTIC.

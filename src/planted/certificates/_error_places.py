@@ -1,16 +1,18 @@
-r"""Do wrong labels lie anywhere, or where x or each other say?
+"""Test whether wrong labels are independent of x and of each other.
 
-Problem     A network reproduces most labels of an output exactly and misses the others. These are gross errors only if they
-            have nothing to do with x: a unit that few outputs see, or a wrong output weight, also leaves most labels right
-            and is wrong exactly where that unit is on.
-Idea        Regress the indicator of a wrong label on functions of x: the inputs, their squares and products (while few),
-            the patterns of the network's own units, and half-spaces drawn at random. Under random places the explained
-            part follows an F distribution; the smallest p-value over outputs, times their number, must not be tiny.
-            A unit that is on in a few samples only leaves too little for that test, but it is wrong in most outputs of these
-            samples at once. Errors that fall independently crowd in one sample no more than a binomial law allows:
-            for every c the number of samples with at least c wrong labels is compared with it.
-Guarantee   Heuristic. Errors that do depend on x are refused too: which
-            labels to believe is then not a question of counting.
+Problem     A network reproduces most labels of an output exactly and misses the others. The missed labels may be
+            called gross errors only if their places have nothing to do with x: a wrong output weight, or a unit that
+            few outputs see, also leaves most labels right and is wrong exactly where that unit is on.
+Idea        The indicator of a wrong label is regressed on functions of x: the inputs, their squares and products
+            while these are few, the patterns of the network's own units, and half-spaces drawn at random. If the
+            places are random, the explained part follows an F distribution; the smallest p-value over outputs, times
+            their number, must not be tiny.
+
+            A unit that is on in only a few samples leaves too little for that test, but it makes most outputs of
+            these samples wrong at once. If errors fall independently, the number of wrong labels in a sample is
+            binomial. For every c the number of samples with at least c wrong labels is compared with that law.
+Guarantee   Heuristic. Errors that do depend on x are refused as well, because counting cannot tell which labels to
+            believe.
 Cost        One regression with some hundred features on the rows in memory.
 """
 
@@ -39,7 +41,7 @@ CROWDING = "p-value of the test that wrong labels do not crowd in the same sampl
 def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork) -> Evidence:
     """Test whether the places of wrong labels depend on x.
 
-    Returns the smallest p-value over outputs times their number. Shapes: X (n, d), is_wrong (n, m).
+    The evidence measures the smallest p-value over outputs times their number. Shapes: X (n, d), is_wrong (n, m).
     """
     counts = is_wrong.sum(axis=0)
     tested = is_wrong[:, (counts > 0) & (counts < len(X))].astype(np.float64)
@@ -65,8 +67,8 @@ def errors_ignore_inputs(X: Array, is_wrong: BoolArray, network: TwoLayerNetwork
 def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
     """Test whether wrong labels crowd in the same samples.
 
-    Returns the smallest p-value over the numbers of wrong labels in a sample, times how many numbers were tried.
-    Shapes: is_wrong (n, m).
+    The evidence measures the smallest p-value over the numbers of wrong labels in a sample, times how many numbers
+    were tried. Shapes: is_wrong (n, m).
     """
     n, m = is_wrong.shape
     in_sample = is_wrong.sum(axis=1)
@@ -88,9 +90,8 @@ def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
 def _features(X: Array, network: TwoLayerNetwork) -> Array:
     """Orthonormal functions of x, the constant first; no more than the rows can bear."""
     n, d = X.shape
-    rng = np.random.default_rng(
-        0
-    )  # features of a fixed test: the verdict on given labels does not depend on a seed
+    # The features of the test are fixed, so that the verdict on given labels does not depend on a seed.
+    rng = np.random.default_rng(0)
     W = rng.standard_normal((N_HALF_SPACES, d))
     half_spaces = rng.uniform(-1, 1, N_HALF_SPACES) < X @ unit_rows(W)[0].T
     products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2

@@ -46,11 +46,12 @@ def certify_noiseless(
 ) -> Verdict:
     """Judge a network that claims to reproduce noiseless data.
 
-    `uniqueness`: lines of the method's own uniqueness theorem; the guarantee is global when there are any and all
-    hold. `rivals`: further units that a renewed search found in the column space of the outputs; None when there was
-    no such search. The guarantee is then heuristic at best. `further`: conditions of the method's own; the first that
-    fails is named as the reason why the network is not identifiable. Returns the decision. ``FITTED`` means that the
-    samples are not reproduced to rounding.
+    `uniqueness` holds lines of the method's own uniqueness theorem; the guarantee is global when there are any and
+    all hold. `rivals` is the number of further units that a renewed search found in the column space of the outputs,
+    or None when there was no such search. `further` holds conditions of the method's own; the first that fails is
+    named as the reason why the network is not identifiable.
+
+    The outcome FITTED means that the samples are not reproduced to rounding.
     """
     net = fit.network
     rows = check_rows_against(problem.blocks, net)
@@ -81,8 +82,8 @@ def certify_noiseless(
 def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
     """Return the places of rows that are evidence: repeated ones are not, nor those that lie on a unit's kink.
 
-    A kink that can move without changing any output comes to rest on a sample; counted as seen on, that sample would make
-    the unit look determined.
+    A kink that can move without changing any output comes to rest on a sample; counted as seen on, that sample would
+    make the unit look determined.
     """
     distinct = np.sort(np.unique(problem.X, axis=0, return_index=True)[1])
     t = np.abs(network.preactivations(problem.X[distinct]))
@@ -93,8 +94,8 @@ def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
 def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntArray, n_fit: int) -> IntArray:
     """Return so many of the rows, drawn so that every unit keeps the d + 1 on which it is on that determine it.
 
-    The network must be determined by these alone; that it reproduces the rest too is then no accident. Rows of a rare unit
-    are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare.
+    The network must be determined by these alone; that it reproduces the rest too is then no accident. Rows of a rare
+    unit are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare.
     """
     shuffled = problem.rng.permutation(distinct)
     is_chosen = np.arange(len(shuffled)) < n_fit

@@ -1,8 +1,9 @@
-"""What a network with few outputs must show beyond a small residual.
+"""Further conditions on a network with fewer outputs than units.
 
-With fewer outputs than units there is no column space to search again. A unit that few rows see on one side is told
-from a linear part by those rows alone: below `SIDE_ROWS` (d+1) of them it is not identifiable. On inputs that take
-two values every function is piecewise linear in many ways: a unit must depend on an input with more values.
+With fewer outputs than units there is no column space that could be searched again, so two conditions take its place.
+A unit with few rows on one side of its kink is distinguished from a linear function by these rows alone: with fewer
+than `SIDE_ROWS` (d + 1) of them it is not identifiable. And if all inputs of a unit take two values only, the same
+function is piecewise linear in many ways, so every unit must depend on an input with more values.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def few_outputs_evidence(
 ) -> tuple[Evidence, ...]:
     """Return the conditions on sides and on values of the inputs, each naming its weakest unit.
 
-    The result: rows on the rarer side; weight on inputs with more than two values. Shapes: active (k,).
+    `active` says on how many rows each unit is on. The first line counts the rows on the rarer side of a unit, the
+    second measures its weight on inputs with more than two values. Shapes: active (k,).
     """
     rarer = np.minimum(active, problem.n_samples - active)
     unit = int(np.argmin(rarer))

@@ -1,14 +1,15 @@
-r"""Would one more unit explain the residual?
+"""Test whether one more unit would explain the residual.
 
-Problem     A network with a unit too few can leave a residual that a global test of noise passes, when the noise is large.
-Idea        Look for the missing unit where it would be: of many random half-spaces take those whose activation, made
-            orthogonal to the network's own functions, explains most of the residual; add each as a unit, refine, and
-            measure how much the sum of squares falls, in noise variances. Where no unit is missing, the fall is that of
-            d + m parameters and of a search over half-spaces: about a χ² with 2 (d + m) degrees of freedom (measured at
-            (d, k, m, n) = (4, 5, 1, 800), (4, 5, 1, 4000) and (10, 5, 5, 600): means 11.7, 10.4, 32.3, largest of twelve
-            19.4, 18.7, 44.7). Its 99 % quantile is the limit.
-Guarantee   Heuristic: the search may miss the unit, and a unit too weak for the noise to show is not excluded by any
-            test. The fall it found is a lower bound.
+Problem     If the noise is large, a network with one unit too few can leave a residual that passes a global test of
+            noise.
+Idea        The missing unit is looked for directly. Of many random half-spaces those are taken whose activation, made
+            orthogonal to the network's own functions, explains most of the residual. Each is added as a unit and
+            refined, and the fall of the sum of squares is measured in noise variances. If no unit is missing, that
+            fall is due to d + m parameters and to a search over half-spaces: about a χ² with 2 (d + m) degrees of
+            freedom. Measured at (d, k, m, n) = (4, 5, 1, 800), (4, 5, 1, 4000) and (10, 5, 5, 600), its mean was
+            11.7, 10.4 and 32.3, the largest of twelve 19.4, 18.7 and 44.7. The 99 % quantile of that χ² is the limit.
+Guarantee   Heuristic. The search may miss the unit, and no test excludes a unit that is too weak for the noise. The
+            fall that was found is a lower bound.
 Cost        `STARTS` refinements of k + 1 units on the rows in memory.
 """
 
@@ -47,7 +48,7 @@ def missing_unit_evidence(
 ) -> Evidence:
     """Measure how much one more unit lowers the sum of squares.
 
-    Returns the fall in noise variances, which must stay below what noise alone reaches once in a hundred times.
+    The fall, in noise variances, must stay below what noise alone reaches once in a hundred times.
     """
     X, Y = problem.X, problem.Y
     rows = problem.sampled_rows
@@ -74,7 +75,7 @@ def missing_unit_evidence(
 
 
 def noise_limit(problem: Problem, level: float) -> float:
-    """Return what a unit fitted to noise alone explains, in noise variances, with no more than a given probability."""
+    """Return what a unit fitted to noise explains, in noise variances, with at most a given probability."""
     return float(stats.chi2.ppf(1 - level, 2 * (problem.n_features + problem.n_outputs)))
 
 

@@ -1,16 +1,19 @@
-r"""Is every unit needed, and every bend, or could noise have made them?
+"""Test whether every unit and every bend is needed, or could come from fitting noise.
 
-Problem     Where a network of k units is doubted by chance, one of k + 1 is fitted, and its last unit looks strong beside
-            standard errors that hold its hyperplane fixed: it was free to look anywhere. And a table that is nearly linear
-            is fitted well by a unit that is on for nearly all samples, although nothing in it bends.
-Idea        1. Take the unit away whose output weights stand out least, refine the rest, and measure how much the sum of
-               squares rises, in noise variances.
-            2. Give the outputs a free affine part and take each unit away with the other units held fixed: what it then
-               explains is its bend alone. One regression on [H, x, 1] has the answer for all units.
-            A unit fitted to noise alone lowers the sum of squares by about a χ² with 2 (d + m) degrees of freedom
-            (`_missing_unit`); a unit that is claimed must be beyond what that reaches once in ten thousand times.
-Guarantee   Heuristic: the refined rest may be a local minimum, and the rise then too large.
-Cost        One refinement of k - 1 units on the rows in memory and a few steps on all rows; one pass of n (k + d)².
+Problem     When a correct network of k units fails a test by chance, one of k + 1 units is fitted. Its last unit
+            looks strong beside standard errors that hold its hyperplane fixed, although the hyperplane was free to
+            turn to the noise. Likewise, nearly linear data are fitted well by a unit that is on for nearly all
+            samples, although nothing in the data bends.
+Idea        1. Take away the unit whose output weights stand out least, refine the rest, and measure how much the sum
+               of squares rises, in noise variances.
+            2. Give the outputs a free affine part and take each unit away while the others are held fixed. What the
+               unit then explains is due to its bend alone. One regression on [H, x, 1] gives the answer for all units
+               (`planted.linalg.symmetric`).
+
+            A unit fitted to noise lowers the sum of squares by about a χ² with 2 (d + m) degrees of freedom
+            (`_missing_unit`). A unit is accepted if it exceeds what that law reaches once in ten thousand times.
+Guarantee   Heuristic: the refined rest may be a local minimum, in which case the rise is too large.
+Cost        One refinement of k - 1 units on the rows in memory, a few steps on all rows, and one pass of n (k + d)².
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ def needless_unit_evidence(
 ) -> Evidence:
     """Measure how much the sum of squares rises without the weakest unit.
 
-    `strengths`: output weights of the units in standard errors; the smallest is the weakest. Returns the rise in
-    noise variances, which must be beyond what a unit fitted to noise reaches. Shapes: strengths (k,).
+    `strengths` are the output weights of the units in standard errors; the smallest is the weakest. The rise, in
+    noise variances, must be beyond what a unit fitted to noise reaches. Shapes: strengths (k,).
     """
     unit = int(np.argmin(strengths))
     name = f"rise of the sum of squares without unit {unit}, in noise variances"
@@ -79,8 +82,7 @@ def bend_evidence(
 ) -> Evidence:
     """Measure how much the bend of the straightest unit explains beyond an affine function.
 
-    Returns the part of the sum of squares, in noise variances, which must be beyond what a bend fitted to noise
-    reaches.
+    That part of the sum of squares, in noise variances, must be beyond what a bend fitted to noise reaches.
     """
     k = network.n_hidden
     sums = accumulate(problem.blocks, _RegressionSummand(network, weights))

@@ -97,8 +97,8 @@ def certify_noisy(
         text = "; ".join(item.shortfall for item in failed) + "."
         if failed == [hidden]:
             text = (
-                f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units within "
-                f"{angle.measured:.2g} radians look like one. More samples tell them apart."
+                f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units "
+                f"within {angle.measured:.2g} radians look like one. More samples tell them apart."
             )
         return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text, doubt)
     if first_failure(further):
@@ -116,7 +116,7 @@ def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
 
 
 def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
-    """Compare the median absolute residual with the root mean square: 0.67 for normal noise, 0 for gross errors alone."""
+    """Compare the median absolute residual with the root mean square: 0.67 for normal noise, 0 for gross errors."""
     residual = problem.Y - network(problem.X)
     level = np.sqrt((residual**2).mean())
     ratio = float(np.median(np.abs(residual)) / level) if level > 0 else 0.0

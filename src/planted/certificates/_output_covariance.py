@@ -1,18 +1,19 @@
-r"""Generalised least squares: noise that is correlated or unequal between outputs.
+r"""Generalised least squares for noise that is correlated or unequal between outputs.
 
-Problem     Least squares gives every output the same weight. Where the noise of the outputs differs or is correlated it is
-            consistent, but neither are its estimates the best nor its standard errors right.
-Idea        Estimate the covariance Σ of the residual across outputs, map the outputs by
-            :math:`T = \bar s\, \Sigma^{-1/2}`, in which noise is equal and uncorrelated, refine there and map back
-            [Aitken1936]_:
+Problem     Least squares gives every output the same weight. If the noise of the outputs differs or is correlated,
+            the fit is still consistent, but its estimates are not the best possible and its standard errors are
+            wrong.
+Idea        Estimate the covariance Σ of the residual across outputs and map the outputs by :math:`T = \bar s\,
+            \Sigma^{-1/2}`, after which the noise is equal and uncorrelated. Refine there and map back [Aitken1936]_:
 
             .. math:: T y = (T A) f(W x + b) + T c + T \xi, \qquad \mathrm{Cov}(T \xi) = \bar s^2 1 .        \quad (1)
 
-            Σ is estimable when there are `ROWS_PER_OUTPUT` rows for each output. It is used when it differs from a multiple
-            of the identity by more than chance (likelihood ratio, Mauchly) and its eigenvalues by a factor `RATIO`:
-            else there is nothing to gain. A covariance that is singular, by a factor `SINGULAR`, weighs nothing.
+            Σ can be estimated when there are `ROWS_PER_OUTPUT` rows for each output. It is used when it differs from
+            a multiple of the identity by more than chance (Mauchly's likelihood ratio) and its eigenvalues differ by
+            a factor `RATIO`; otherwise there is nothing to gain. If they differ by a factor `SINGULAR`, some
+            combination of outputs has no noise by which it could be weighed, and least squares is kept.
 Guarantee   Asymptotic: the maximum-likelihood estimate for normal noise of unknown covariance, to first order.
-Cost        One refinement and one certificate more.
+Cost        One more refinement and one more certificate.
 References  [Aitken1936]_
 """
 
@@ -48,8 +49,8 @@ def certify_whitened(
 ) -> tuple[TwoLayerNetwork, Verdict]:
     """Refine and judge again with whitened outputs, if the noise is correlated or unequal between them.
 
-    Returns network: the generalised least-squares network, or the given one where there is nothing to gain; verdict:
-    the verdict on it, its standard errors in the user's units.
+    Returns the generalised least-squares network, or the given one where there is nothing to gain, and the verdict on
+    it, with standard errors in the user's units.
     """
     n, m = problem.n_samples, problem.n_outputs
     if verdict.outcome not in JUDGED or m == 1 or n < ROWS_PER_OUTPUT * m:
@@ -78,7 +79,8 @@ def certify_whitened(
 def sphericity_p_value(covariance: Array, n_samples: int) -> float:
     """Test that a covariance is a multiple of the identity.
 
-    Returns probability of a likelihood ratio as large by chance, for normal noise. Shapes: covariance (m, m).
+    Returns the probability that the likelihood ratio is as large by chance, for normal noise. Shapes: covariance
+    (m, m).
 
     Examples
     --------

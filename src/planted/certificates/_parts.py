@@ -50,7 +50,8 @@ def named_failure(
     rank, on, off, *search = checks
     if not on.passed:
         unit = int(np.argmin(rows.active))
-        return f"Unit {unit} was active in {rows.active[unit]} of {rows.n_samples} samples; {on.required:.0f} are needed."
+        seen = f"{rows.active[unit]} of {rows.n_samples} samples"
+        return f"Unit {unit} was active in {seen}; {on.required:.0f} are needed."
     if not off.passed:
         unit = int(np.argmax(rows.active))
         idle = rows.n_samples - rows.active[unit]

@@ -1,4 +1,9 @@
-"""One pass over the rows behind the tests of a residual: what do a network's own functions and others explain of it?"""
+"""The sums behind the tests of a residual, in one pass over the rows.
+
+The tests ask how much of the residual is explained by the network's own derivatives and activations, and how much
+more by other functions of x. `residual_sums` adds up the products of all of them; `_lack_of_fit` and `_split_units`
+read their statistics from it without another pass.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +51,8 @@ def residual_sums(
 ) -> ResidualSums:
     """Accumulate the sums in one pass.
 
-    Φ holds, for every unit, its pre-activation and the squares on both sides of its kink, and ReLU random features; at most
-    half of the degrees of freedom go to it.
+    Φ holds, for every unit, its pre-activation and the squares on both sides of its kink, and ReLU random features;
+    at most half of the degrees of freedom go to it.
     """
     k, m, d = network.n_hidden, network.n_outputs, network.n_features
     hidden = k * (d + int(biases))

@@ -1,17 +1,19 @@
-r"""How close may two units be before noise makes one of them?
+"""The angle below which noise hides that one unit is two.
 
-Problem     Two units with nearly the same hyperplane and output weights of one sign look like one unit. Their difference
-            from it is confined to the wedge between the hyperplanes; below some angle noise drowns it, every test of the
-            residual passes, and a network with a unit too few would be called recovered.
-Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u, |u| = 1. With one output the difference is
-            a (ε |u'x̃| - |t|)₊ / 2 in the wedge, of mean square a² p(0) ε³ E|u'x̃|³ / 6, with p(0) the density of t at the
-            kink. With several outputs the output weights of the two differ, the difference is of first order, of mean
-            square |a|² ε² / 2. Either is seen when n times the mean square exceeds L noise variances, L the limit of the
-            test for a missing unit (`_missing_unit`). That gives the angle α = 2 ε of each unit below which it may be two.
-            Whether this matters depends on the dimension: k others with random hyperplanes lie within α of it with
-            probability k P(α), which falls like α to the power d. The sum over units, halved, is the expected number of
-            pairs that are hidden; a network is claimed when it is below `HIDDEN_PAIRS`.
-Guarantee   An estimate for random units. Nothing excludes that a network was built with nearly parallel units.
+Problem     Two units with nearly the same hyperplane and output weights of one sign look like one unit. Their
+            difference from it is confined to the wedge between the hyperplanes. Below some angle the noise hides it,
+            every test of the residual passes, and a network with one unit too few would be called recovered.
+Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u with |u| = 1. With one output the
+            difference is a (ε |u'x̃| - |t|)₊ / 2 in the wedge, of mean square a² p(0) ε³ E|u'x̃|³ / 6, where p(0) is
+            the density of t at the kink. With several outputs the two units have different output weights, and the
+            difference is of first order, of mean square |a|² ε² / 2. It is seen when n times the mean square exceeds
+            L noise variances, where L is the limit of the test for a missing unit (`_missing_unit`). This gives for
+            each unit the angle α = 2 ε below which it may be two.
+
+            Whether this matters depends on the dimension. Of k other units with random hyperplanes, some k P(α) lie
+            within α of a given one, and P(α) falls like α to the power d. The sum over units, halved, is the expected
+            number of hidden pairs; a network is claimed when it is below `HIDDEN_PAIRS`.
+Guarantee   An estimate for random units. Nothing excludes a network that was built with nearly parallel units.
 Cost        One product of n d k multiplications on the rows in memory.
 """
 
@@ -41,7 +43,7 @@ def resolution_evidence(
 ) -> tuple[Evidence, Evidence]:
     """Return the angle that noise hides and how many pairs of random units it would hide.
 
-    The result: the largest angle, for information, and the expected number of hidden pairs, which must be small.
+    The largest angle is for information; the expected number of hidden pairs must be small.
     """
     angles = hidden_angles(problem, network, noise=noise)
     dimension = problem.n_features + int(biases)

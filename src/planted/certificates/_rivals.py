@@ -1,13 +1,13 @@
-r"""Is there another explanation of noiseless outputs? A renewed search for units, and the theorem that excludes one.
+"""Search for another explanation of noiseless outputs, and the theorem that excludes one.
 
-Problem     A network reproduces every sample. Does its column space hold a further ReLU unit, and do the samples
-            determine the network among all of its width?
+Problem     A network reproduces every sample. Does the column space of the outputs hold a further ReLU unit, and do
+            the samples determine the network among all networks of its width?
 Idea        *Search.* With the found units known, pursuit looks for one more unit in the column space of the outputs.
-            *Theorem.* The null space of the complementarity system has one vector for each unit of every network that
-            explains the outputs: if its dimension is k, there is no other network of k units (`_null_units`).
-Guarantee   The theorem is a proof. The search is evidence: it may miss a unit.
-Cost        `RIVAL_STARTS` starts of pursuit on some hundred rows; one singular value decomposition with
-            q = k(k+1)/2 + k(d+1) columns.
+            *Theorem.* The null space of the complementarity system contains one vector for each unit of every network
+            that explains the outputs. If its dimension is k, there is no other network of k units (`_null_units`).
+Guarantee   The theorem is a proof. The search is evidence, since it may miss a unit.
+Cost        `RIVAL_STARTS` starts of pursuit on some hundred rows, and one singular value decomposition with q =
+            k(k+1)/2 + k(d+1) columns.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def count_rivals(problem: Problem, network: TwoLayerNetwork, Q: Array) -> int:
 
 
 def uniqueness_of(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
-    """Return the lines of the uniqueness theorem for a ReLU network without biases; none where its system is too large."""
+    """Return the lines of the uniqueness theorem for a ReLU network without biases; none if its system is too large."""
     k, d = network.n_hidden, network.n_features
     q = k * (k + 1) // 2 + k * (d + 1)
     if not network.activation.is_piecewise_linear or q > MAX_NULL_COLUMNS or len(problem.X) < q - k:

@@ -1,9 +1,10 @@
-r"""The verdict on a fit under a robust loss: the certificate of least squares, on the pseudo-outputs.
+"""The verdict on a fit under a robust loss: the certificate of least squares, applied to the pseudo-outputs.
 
-At an M-estimate the pseudo-outputs of `_robust_loss` are a least-squares problem whose residual is the influence of each
-entry; the tests for traces of x and for a missing unit, made for least squares, apply to it. Two things are added. The
-offset c is the mean of the noise only where the noise is symmetric: an excess of one sign, among all residuals or among
-those beyond `FAR` scales, turns a claim into a fit. And the loss is named, with the variances by which it was chosen.
+At an M-estimate the pseudo-outputs of `planted.fitting._losses` form a least-squares problem whose residual is the
+influence of each entry. The tests for traces of x and for a missing unit, which are made for least squares, therefore
+apply to it. Two things are added. First, the offset c is the mean of the noise only if the noise is symmetric; an
+excess of one sign, among all residuals or among those beyond `FAR` scales, turns RECOVERED into FITTED. Second, the
+evidence names the loss and the variances by which it was chosen.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def certify_with_loss(
 def asymmetry_evidence(residual: Array) -> Evidence:
     """Test whether residuals are as often positive as negative, the far ones too.
 
-    Returns the largest excess of one sign in an output, in standard errors. Shapes: residual (n, m).
+    The evidence measures the largest excess of one sign in an output, in standard errors. Shapes: residual (n, m).
 
     Examples
     --------

@@ -1,14 +1,16 @@
-r"""Is one of the units really two, nearly parallel?
+r"""Test whether one of the units is really two that are nearly parallel.
 
-Problem     Two units at a small angle θ, with output weights A₁ and A₂, look like one with weights A₁ + A₂. What that one
-            leaves, :math:`\tfrac12 (A_1 - A_2)\, θ\, (v^⊤ x)\, 1[w^⊤ x > 0]` with v across w, is spread so thinly over
-            the functions of a global test that noise hides it.
-Idea        It has rank one. For every unit, regress the whitened residual in the outputs across its own weights on the
-            inputs of its active side, the network's activations taken out: without a second unit the coefficients, made
-            white, are a matrix of standard normal entries, whose largest singular value follows the Tracy–Widom law
-            (Johnstone's scaling with Ma's halves, Chiani's gamma form of the law; a single row or column: χ²).
-Guarantee   Level at most that of the law, as n grows: other units' Jacobians are not taken out, which only shrinks the
-            entries. With one output there is nothing to see at first order in θ, and the test is silent.
+Problem     Two units at a small angle θ with output weights A₁ and A₂ look like one with weights A₁ + A₂. The
+            difference, :math:`\tfrac12 (A_1 - A_2)\, θ\, (v^⊤ x)\, 1[w^⊤ x > 0]` with v orthogonal to w, is spread so
+            thinly over the functions of a global test that noise hides it.
+Idea        The difference has rank one. For every unit, take the part of the whitened residual that is orthogonal to
+            the unit's own output weights, and regress it on the inputs of its active side, with the network's
+            activations taken out. If there is no second unit, the whitened coefficients are a matrix of standard
+            normal entries, and its largest singular value follows the Tracy–Widom law (with Johnstone's scaling, Ma's
+            correction by halves, and Chiani's gamma form of the law; for a single row or column it is a χ²).
+Guarantee   The level is at most that of the law as n grows: the Jacobians of the other units are not taken out, which
+            only shrinks the entries. With one output nothing is visible at first order in θ, and the test says
+            nothing.
 Cost        O(k p³) from the sums of `residual_sums`.
 References  Johnstone (2001), Ann. Statist. 29; Ma (2012), Bernoulli 18; Chiani (2014), J. Multivariate Anal. 129.
 """
@@ -31,8 +33,8 @@ GAMMA = (46.446, 0.186054, 9.84801)
 def split_unit_p_value(sums: ResidualSums) -> tuple[float, int]:
     """Test every unit for a second one nearly parallel to it.
 
-    Returns p_value: of the most suspicious unit, times the number of units; NaN where nothing could be tested; unit:
-    that unit; -1 where nothing could be tested.
+    Returns the p-value of the most suspicious unit, times the number of units, and that unit; NaN and -1 where
+    nothing could be tested.
     """
     A, k = sums.A, sums.A.shape[1]
     if k == 0 or len(A) < 2:
@@ -65,8 +67,8 @@ def _unit_p_value(sums: ResidualSums, unit: int, freedom: float) -> float:
 def largest_root_p_value(value: float, shape: tuple[int, ...]) -> float:
     """Return how often a matrix of standard normal entries has a larger squared singular value.
 
-    The result: the probability; against simulation it is right to a tenth at 0.02 and, for the smallest shapes, to a
-    factor of three at 0.002.
+    Compared with simulation the probability is right to a tenth at 0.02 and, for the smallest shapes, to a factor of
+    three at 0.002.
 
     Examples
     --------

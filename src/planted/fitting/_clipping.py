@@ -1,7 +1,8 @@
-"""Outputs with wild values: robust units for the problem, and a clipped copy that has moments.
+"""Robust units for outputs with gross errors or heavy tails.
 
-Means and variances of outputs with gross errors or heavy tails are theirs, not the network's. Units are therefore taken from
-outputs clipped at a few robust standard deviations; the outputs themselves are then expressed in these units.
+A few wild values determine the mean and the variance of an output that contains them. The scale of the problem is
+therefore taken from outputs clipped at a few robust standard deviations, and the outputs themselves are then
+expressed on that scale. The clipped outputs have moments and serve methods that need them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ NORMAL_RANGE = 3.29  # from the 5 % to the 95 % quantile, in standard deviations
 def clip_outputs(blocks: RowBlocks, rng: np.random.Generator) -> RowBlocks:
     """Clip every output at a few robust standard deviations about its median, where missing labels are put.
 
-    Labels missing at random then shrink an output's mean given x towards the median: the hidden units stay what they are.
-
-    Returns the same inputs with outputs of bounded range.
+    If labels are missing at random, this shrinks an output's mean given x towards the median and leaves the hidden
+    units as they are. The inputs are unchanged.
     """
     Y = sample_rows(blocks, LIMIT_ROWS, rng)[1]
     Y = np.where(np.isfinite(Y).any(axis=0), Y, 0.0)  # an output without a label is a constant

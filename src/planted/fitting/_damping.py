@@ -1,8 +1,8 @@
 """The Levenberg–Marquardt core shared by `refine`, the absolute-value form and moment matching.
 
-A step solves (N + λ diag(scales)) step = gradient with the Gauss–Newton matrix N. The damping λ is raised until a step
-lowers the cost, and lowered after a step that did so at once. `Damping` holds λ and the rule by which it changes;
-the fits that use it say how their matrix is formed and what a trial costs.
+A step solves (N + λ diag(scales)) step = gradient with the Gauss–Newton matrix N. The damping λ is raised until a
+step lowers the cost, and lowered after a step that did so at once. `Damping` holds λ and the rule by which it
+changes; the fits that use it say how their matrix is formed and what a trial costs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Trial = TypeVar("Trial", bound=_HasCost)
 
 
 class Descent(NamedTuple, Generic[Trial]):
-    """What one search along the damping gave: the trial that lowered the cost or None, the damping to go on with, trials."""
+    """The trial that lowered the cost or None, the damping to go on with, and the number of trials."""
 
     trial: Trial | None
     damping: Damping
@@ -52,8 +52,8 @@ class Damping:
     ) -> Descent[Trial]:
         """Raise the damping until a step lowers the cost.
 
-        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. The trial of
-        the result is None if no step lowers the cost: the fit is then at a minimum to rounding.
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. The trial
+        of the result is None if no step lowers the cost: the fit is then at a minimum to rounding.
         """
         N, gradient, scales = system
         value, tried = self.value, 0

@@ -1,27 +1,29 @@
 r"""Losses that forgive outliers: M-estimates by least squares on pseudo-outputs.
 
-Problem     Minimise :math:`\sum_{i,l} \rho(r_{il} / s_l)` instead of a sum of squares, r the residual of one output of
-            one sample, s the scale of that output's inliers; rows may carry weights ω.
+Problem     Minimise :math:`\sum_{i,l} \rho(r_{il} / s_l)` instead of a sum of squares, where r is the residual of one
+            output of one sample and s the scale of that output's inliers. Rows may carry weights ω.
 Idea        With ψ = ρ' the minimum is where :math:`J^\top \psi(r/s) = 0`. Replace the outputs by
 
             .. math:: \tilde y = f(x) + s\, \psi(r / s) / q, \qquad q = \mathrm{mean}\ \psi'(r / s) .    \quad (1)
 
-            A least-squares step towards them is Newton's step for the M-estimate [Huber1981]_, and at the end the
-            residual of (1) has the variance :math:`s^2 E \psi^2 / (E \psi')^2` of the M-estimate's influence: its
-            standard errors, its test for traces of x and its search for a missing unit are those of least squares on
-            the pseudo-outputs. One wild output of a sample does not cost the others: weights belong to entries, not rows.
-            A missing label (NaN) has ψ = ψ' = 0.
-            The scale is the median absolute residual over 0.6745.
+            A least-squares step towards these pseudo-outputs is Newton's step for the M-estimate [Huber1981]_. At the
+            end the residual of (1) has the variance :math:`s^2 E \psi^2 / (E \psi')^2` of the M-estimate's influence.
+            The standard errors, the test for traces of x and the search for a missing unit are therefore those of
+            least squares on the pseudo-outputs. Weights belong to entries rather than rows, so that one wild output
+            of a sample does not cost the others. A missing label (NaN) has ψ = ψ' = 0. The scale is the median
+            absolute residual over 0.6745.
 
             | loss | ψ(u) | tuned to 95 % efficiency on normal noise |
             | huber | max(-τ, min(u, τ)) | τ = 1.345 |
             | cauchy | u / (1 + (u/τ)²) | τ = 2.385 |
             | sharp-cauchy | the same | τ = 1: 76 % there, but 96 % on Cauchy noise, where τ = 2.385 has 68 % |
             | l1 | u / sqrt(u² + τ²), smoothed | τ = 0.1, by reweighting 1/sqrt(u² + τ²) |
-            "auto" fits with huber and then takes the loss with the smallest :math:`E \psi^2 / (E \psi')^2`, the squared
-            one unless another is better by `MARGIN`.
+
+            The loss "auto" fits with huber and then takes the loss with the smallest :math:`E \psi^2 / (E \psi')^2`,
+            which is the squared one unless another is better by `MARGIN`.
 Guarantee   A stationary point of the loss, for noise independent of x. The offset c is the centre of the noise in the
-            sense of ψ: its mean only if the noise is symmetric (`_robust_verdict` tests it). Kind: local, asymptotic.
+            sense of ψ, which is its mean only if the noise is symmetric (`planted.certificates._robust` tests it).
+            Kind: local, asymptotic.
 Cost        Some ten to thirty refinements of one to three passes.
 References  [Huber1981]_
 """
@@ -114,7 +116,7 @@ def refine_with_loss(
 ) -> RobustFit:
     """Refine on all rows under a loss and weights.
 
-    Returns the fit, with the problem on which it is a least-squares fit.
+    The fit comes with the problem on which it is a least-squares fit.
     """
     network = problem.scaling.in_order(network)
     if loss == "auto":
@@ -145,8 +147,8 @@ def fit_with_loss(
 ) -> tuple[Refinement, bool, Problem]:
     """Take Newton steps (1) until they gain nothing; units keep their order.
 
-    Returns fit: the last least-squares fit; converged: whether nothing was left to gain; influenced: the problem with
-    the pseudo-outputs of that fit.
+    Returns the last least-squares fit, whether nothing was left to gain, and the problem with the pseudo-outputs of
+    that fit.
     """
     for index in range(ROUNDS):
         problem.progress(f"fitting with the {loss} loss", float("nan"))
@@ -163,7 +165,7 @@ def fit_with_loss(
 def choose_loss(residual: Array) -> tuple[str, dict[str, float]]:
     """Choose the loss under which the estimate has the smallest variance, judged by the residual's tails.
 
-    Returns loss: the squared loss, unless another is better by five per cent; relative: estimated variance of every
+    Returns its name, the squared loss unless another is better by five per cent, and the estimated variance of every
     loss relative to the smallest. Shapes: residual (n, m).
 
     Examples
@@ -187,7 +189,7 @@ def choose_loss(residual: Array) -> tuple[str, dict[str, float]]:
 def output_scales(residual: Array) -> Array:
     """Estimate the scale of each output's inliers by the median absolute residual.
 
-    Returns scales, the standard deviation for normal noise. Shapes: residual (n, m), result (m,).
+    For normal noise it is the standard deviation. Shapes: residual (n, m), result (m,).
     """
     medians = np.nanmedian(np.abs(residual), axis=0)
     return np.maximum(MEDIAN_TO_STD * medians, SMALLEST_SCALE)

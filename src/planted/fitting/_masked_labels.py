@@ -1,12 +1,12 @@
-r"""Labels of which some entries do not count: missing ones, and those found wrong.
+r"""Outputs of which some entries do not count, because they are missing or were found wrong.
 
-Where entries are left out, the normal equations no longer share one matrix between outputs. With the marked rows of output l
-alone, :math:`Z_l, G_l`, the Gauss–Newton matrix of the hidden layer is
+If entries are left out, the outputs no longer share one matrix of normal equations. With :math:`Z_l, G_l` restricted
+to the rows in which output l counts, the Gauss–Newton matrix of the hidden layer is
 
 .. math:: N = \sum_l (a_l a_l^\top \otimes 1) \circ
           (Z_l^\top Z_l - Z_l^\top G_l (G_l^\top G_l)^{-1} G_l^\top Z_l) .                              \quad (1)
 
-`masked_conditioning` says from it whether the entries that count determine the network at all.
+`masked_conditioning` decides from it whether the entries that count determine the network.
 """
 
 from __future__ import annotations
@@ -63,10 +63,7 @@ def masked_conditioning(X: Array, counts: BoolArray, network: TwoLayerNetwork, *
 
 
 def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
-    """Count rows, complete rows and missing labels.
-
-    Returns rows, complete: rows, and rows without a missing label; missing: missing labels of every output.
-    """
+    """Count the rows, the rows without a missing label, and the missing labels of every output."""
     found = accumulate(blocks, _count_labels)
     return found.rows, found.complete, found.missing
 
@@ -75,9 +72,9 @@ def label_counts(blocks: RowBlocks) -> tuple[int, int, IntArray]:
 class LabelSums(Sums):
     """Rows, complete rows, and missing labels of every output."""
 
-    rows: int
-    complete: int
-    missing: IntArray
+    rows: int  # number of rows
+    complete: int  # rows without a missing label
+    missing: IntArray  # (m,): missing labels of each output
 
 
 def _count_labels(first_row: int, X: Array, Y: Array) -> LabelSums:

@@ -1,11 +1,12 @@
-r"""Which entries of the outputs does a network not believe? One streaming pass, one table.
+"""List the entries of the outputs that a network does not explain, in one pass.
 
-Problem     Given a network and n × m outputs, some of them wrong: list the entries whose residual is far beyond the others',
-            with the weight a robust loss gives them.
-Idea        An entry is an outlier when its residual exceeds a limit of its output: a number of scales where the inliers are
-            noisy, rounding where they are reproduced exactly (gross errors on exact labels). The pass keeps counts and the
-            largest residuals; every entry is kept only when the whole table is asked for.
-Cost        One pass, O(n m k); memory one block and 24 bytes per outlier kept.
+Problem     Given a network and n × m outputs, some of them wrong, list the entries whose residual is far beyond that
+            of the others, with the weight that a robust loss gives them.
+Idea        An entry is an outlier when its residual exceeds a limit of its output: a number of scales where the
+            inliers are noisy, and rounding where they are reproduced exactly, as for gross errors on exact labels.
+            The pass keeps counts and the largest residuals; all entries are kept only when the whole table is asked
+            for.
+Cost        One pass, O(n m k). Memory: one block and 24 bytes for each outlier that is kept.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ LISTED = 50  # entries kept when counts are what is wanted
 
 @dataclass(frozen=True, slots=True)
 class OutlierTable:
-    """Entries of the outputs that a network does not believe."""
+    """Entries of the outputs that a network does not explain."""
 
     shape: tuple[int, int]  # samples and outputs looked at
     loss: str  # the loss whose weights are listed; ``"exact"`` where inliers are reproduced to rounding
     limits: Array  # (m,): residual of each output above which an entry is listed
     by_output: IntArray  # (m,): number of outliers of each output
     n_rows: int  # samples with at least one outlier
-    # (entries,): where they are, largest residual first; all of them, or the largest when only some were kept.
+    # (entries,): rows of the outliers, largest residual first; all of them, or the largest when only some were kept.
     rows: IntArray
-    outputs: IntArray
+    outputs: IntArray  # (entries,): their outputs
     residuals: Array  # (entries,): output minus prediction
     weights: Array  # (entries,): weight of the entry in the fit: zero for a gross error
 
@@ -133,11 +134,11 @@ class OutlierSums(Sums):
     """Outliers of consecutive rows: counts, and the largest of them with their place among these rows' entries."""
 
     keep: int  # at most so many; -1 for all
-    count: int
-    by_output: IntArray
-    n_rows: int
-    places: IntArray
-    residuals: Array
+    count: int  # number of rows
+    by_output: IntArray  # (m,): outliers of each output
+    n_rows: int  # rows with at least one outlier
+    places: IntArray  # (kept,): row times m plus output of the outliers that are kept
+    residuals: Array  # (kept,): their residuals
 
     def merge(self, other: OutlierSums) -> OutlierSums:
         """Put later rows behind these; largest residual first."""

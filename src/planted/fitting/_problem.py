@@ -1,14 +1,14 @@
-r"""Standardise the data; convert networks back to the original scale.
+"""Standardise the data; convert networks back to the original scale.
 
-Every method works on standardised data: columns of X shifted and scaled to mean 0 and variance 1, Y divided by one common
-scale (one for all outputs, so that equal noise stays equal), and shifted only when its mean dwarfs its spread. The
-network is returned in the user's units:
+Every method works on standardised data. The columns of X are shifted and scaled to mean 0 and variance 1. Y is
+divided by one scale for all outputs, so that equal noise stays equal, and is shifted only when its mean is far larger
+than its spread. The network is returned in the user's units:
 
     x' = (x - μ) / s,   y' = (y - ν) / τ   ⇒   W = W'/s,  b = b' - W μ,  A = τ A',  c = τ c' + ν .
 
-Inputs at offset 1e8 or scale 1e±150 thus become the same problem as well-scaled ones. Constant columns become zero and get
-zero weight. The search phases of all methods use a sample of rows in memory (`Problem.X`, `Problem.Y`); refinement and
-certificates read all rows, in blocks.
+Inputs at offset 1e8 or scale 1e±150 thus become the same problem as well-scaled ones. Constant columns become zero
+and get zero weight. The search phases of all methods use a sample of rows in memory (`Problem.X`, `Problem.Y`);
+refinement and certificates read all rows, in blocks.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ DWARFING_MEAN = 1e3  # standard deviations; below, an offset costs fewer digits 
 class Scaling:
     """The affine change of units between the user's data and the standardised problem."""
 
-    x_mean: Array  # (d,): shift and scale of the inputs
-    x_scale: Array
+    x_mean: Array  # (d,): shift of the inputs
+    x_scale: Array  # (d,): scale of the inputs
     y_shift: Array  # (m,): shift of the outputs, zero unless their mean dwarfs their spread
     y_scale: float  # common scale of the outputs
 
@@ -54,7 +54,7 @@ class Scaling:
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a network of the standardised problem in the user's units.
 
-        Returns the same function of the user's inputs, rows of W of unit norm.
+        It is the same function of the user's inputs, with rows of W of unit norm.
         """
         W, norms = unit_rows(network.W / self.x_scale)
         degree = network.activation.degree
@@ -69,7 +69,7 @@ class Scaling:
     def standardise(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a network of the user's units in those of the standardised problem; the inverse of `restore`.
 
-        Returns the same function of standardised inputs, units in the same order.
+        It is the same function of standardised inputs, units in the same order.
         """
         return TwoLayerNetwork(
             network.W * self.x_scale,
@@ -82,10 +82,8 @@ class Scaling:
     def in_order(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Sort the units as the canonical form of the restored network sorts them.
 
-        Done before the last refinement, so that units have the same number in the network, in its standard errors and in the
-        sentences of its evidence, whatever the seed.
-
-        Returns the same network, units reordered.
+        This is done before the last refinement, so that units have the same number in the network, in its standard
+        errors and in the sentences of its evidence, whatever the seed.
         """
         restored = self.restore(network)
         order = unit_order(restored.W, restored.b)
@@ -155,9 +153,9 @@ class Problem:
 class Preparation:
     """Data and a seed, from which each method gets its problem; what was read once is not read again.
 
-    Methods ask for one of three forms: ``"centred"`` shifts and scales the inputs; ``"uncentred"`` only scales, so that a
-    network without biases keeps none; ``"clipped"`` takes its units from clipped outputs, for wild or missing labels.
-    Every problem of one preparation begins with the same random numbers, whichever came before.
+    Methods ask for one of three forms: ``"centred"`` shifts and scales the inputs; ``"uncentred"`` only scales, so
+    that a network without biases keeps none; ``"clipped"`` takes its units from clipped outputs, for wild or missing
+    labels. Every problem of one preparation begins with the same random numbers, whichever came before.
     """
 
     def __init__(

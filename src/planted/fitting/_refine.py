@@ -1,22 +1,21 @@
 r"""Refine a network by variable-projection Levenberg–Marquardt on sums over rows.
 
-Problem     From a nearby network find the minimiser of
-            :math:`\sum_s \|y_s - A f(W x_s + b) - c\|^2` over W, b, A, c.
-Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a linear least-squares problem; eliminating it
-            leaves a problem in V alone [Golub2003]_. With the sums of `planted.moments._normal` (Z masked inputs,
-            G = [H, 1]) the Gauss–Newton matrix of the reduced problem is
+Problem     From a nearby network find the minimiser of :math:`\sum_s \|y_s - A f(W x_s + b) - c\|^2` over W, b, A, c.
+Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a linear least-squares problem, and
+            eliminating it leaves a problem in V alone [Golub2003]_. With the sums of `planted.moments._normal`
+            (masked inputs Z, and G = [H, 1]) the Gauss–Newton matrix of the reduced problem is
 
-            .. math:: N = (A^\top A \otimes 1_{p \times p}) \circ (Z^\top Z - Z^\top G (G^\top G)^{-1} G^\top Z)    \quad (1)
+            .. math:: N = (A^\top A \otimes 1_{p \times p}) \circ (Z^\top Z - Z^\top G (G^\top G)^{-1} G^\top Z) \quad (1)
 
-            and its gradient :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. A step is
-            accepted when the
-            sum of squares really falls; the damping multiplies the diagonal of N. The scale of a unit is a gauge: N is
-            singular along :math:`(w_j, b_j)`, which is pinned by a rank-one term, and rows of W are renormalised after each
-            step.
+            and its gradient is :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. The damping
+            multiplies the diagonal of N, and a step is accepted when the sum of squares really falls. The scale of a
+            unit is a gauge: N is singular along :math:`(w_j, b_j)`, so that this direction is pinned by a rank-one
+            term, and the rows of W are renormalised after each step.
 Guarantee   A stationary point; the global minimum when the start is in its basin. For ReLU the problem is piecewise
-            quadratic, so noiseless data end at rounding error in finitely many steps. Kind: local.
-Departures  Kaufman's simplification of the Jacobian (the derivative of the projector is dropped), exact at zero residual
-            and of second order otherwise. The residual is recomputed from rows at every step (see `_normal`).
+            quadratic, so that noiseless data end at rounding error in finitely many steps. Kind: local.
+Departures  Kaufman's simplification of the Jacobian is used: the derivative of the projector is dropped, which is
+            exact at zero residual and of second order otherwise. The residual is computed again from the rows at
+            every step (see `planted.moments._normal`).
 Cost        One pass per trial step, O(n (k p)²) time for p = d + 1, O((k p)²) memory, O((k p)³) algebra.
 References  [Golub2003]_
 """
@@ -70,10 +69,9 @@ def refine(
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
-    `biases`: whether b is free; otherwise the start must have b = 0, and b stays zero. `decrease_tol`: stop when a
-    step lowers the cost by less than this many residual variances. `ridge`: added to the sum of squares: this times
-    the squared output weights of units of unit rows. For data that are not planted; a recovery uses none. Returns the
-    end point and how it was reached.
+    If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step lowers the
+    cost by less than `decrease_tol` residual variances. `ridge` times the squared output weights of units of unit
+    rows is added to the sum of squares; it is for data that are not planted, and a recovery uses none.
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
@@ -165,7 +163,7 @@ def _evaluate(
 
 
 def _reduced_system(state: _State, offset: bool, biases: bool, ridge: float) -> tuple[Array, Array, Array]:
-    """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies; known biases do not move."""
+    """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies; known biases stay."""
     net, p = state.network, state.network.n_features + 1
     N = reduced_normal_matrix(state.sums, net, offset=offset, ridge=ridge)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()

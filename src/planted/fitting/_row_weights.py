@@ -1,4 +1,8 @@
-"""Weights of samples: put beside the rows, scaled to mean one, and drawn with the rows in memory."""
+"""Sample weights: put beside the rows, scaled to mean one, and drawn with the rows in memory.
+
+With weights of mean one, sums of squares and counts keep their size, so that tolerances and standard errors mean the
+same with and without weights.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ __all__ = ["weigh_rows", "weights_in_memory"]
 def weigh_rows(blocks: RowBlocks, sample_weight: Any) -> tuple[RowBlocks, StoredWeights | None]:
     """Put weights beside the rows, unless they carry some already, and scale them to mean one; one pass.
 
-    Returns blocks: the rows that count: those of weight zero are left out; weights: their weights, of mean one.
-    Shapes: sample_weight (n,).
+    Returns the rows that count, without those of weight zero, and their weights of mean one. Shapes: sample_weight
+    (n,).
     """
     tag = ""
     if sample_weight is not None:
@@ -45,8 +49,8 @@ def _count_rows(blocks: RowBlocks) -> int:
 class WeightSums(Sums):
     """Rows that count, and the sum of their weights."""
 
-    count: int
-    total: float
+    count: int  # rows of positive weight
+    total: float  # sum of their weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,7 @@ class _WeightSummand:
 def weights_in_memory(problem: Problem, weights: StoredWeights | None) -> tuple[Problem, Array | None]:
     """Sample rows anew with their weights, if there are any.
 
-    Returns problem: the problem, with rows that belong to the weights; local: their weights, on the scale of
-    ``weights``.
+    Returns the problem with rows that belong to the weights, and their weights on the scale of `weights`.
     """
     if weights is None:
         return problem, None

@@ -1,9 +1,9 @@
 """One run of one method: what was asked, what is known so far, and the record made of it.
 
-A method receives a `MethodRun`, whose problem is prepared in the form that the method's card asks for. It notes lines of
-evidence (`note`), refuses by name when one does not hold (`require`, `refuse`), and ends with `finish`. Options, provenance,
-counts and trace are filled in here; no method builds a `Recovery` itself. A method that can return the best so far when it
-is stopped says how in `on_stop`.
+A method receives a `MethodRun`, whose problem is prepared in the form that the method's card asks for. It notes lines
+of evidence (`note`), refuses by name when one does not hold (`require`, `refuse`), and ends with `finish`. Options,
+provenance, counts and trace are filled in here; no method builds a `Recovery` itself. A method that can return the
+best so far when it is stopped says how in `on_stop`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class _Refused(Exception):  # carries an answer, not an error
 class MethodRun:
     """A run in progress."""
 
-    card: Requirements
-    data: Preparation
-    n_hidden: int | str
+    card: Requirements  # what the method needs
+    data: Preparation  # the data, prepared once for every method that is tried
+    n_hidden: int | str  # number of units asked for
     options: Mapping[str, Any]  # of the method, defaults included
-    solve: Solve
-    evidence: list[Evidence] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    solve: Solve  # runs another method on other rows
+    evidence: list[Evidence] = field(default_factory=list)  # lines noted so far
+    trace: list[dict[str, Any]] = field(default_factory=list)  # one record for each attempt or step
     # Makes the record of the best so far from the reason for stopping; None while there is nothing to show.
     on_stop: Callable[[str], Recovery] | None = None
-    _problem: Problem | None = None
+    _problem: Problem | None = None  # None until it is first looked at
 
     @property
     def problem(self) -> Problem:

@@ -1,15 +1,16 @@
-r"""Standard errors that do not believe in equal noise: the sandwich, and the bootstrap.
+r"""Standard errors for noise of any variance: the sandwich estimate and the bootstrap.
 
-Problem     The standard errors of `uncertainty` assume noise of one variance. Noise that grows with x, or differs between
-            outputs, makes them too small or too large.
+Problem     The standard errors of `_standard_errors` assume noise of one variance. If the noise grows with x, or
+            differs between outputs, they are too small or too large.
 Idea        *Sandwich.* The estimate is a sum of influences of rows. With the projected masked inputs
             :math:`\tilde Z = Z - G (G^\top G)^{-1} G^\top Z` and the score
             :math:`s_i = \sum_l r_{il} (a_l \otimes 1) \circ \tilde z_i`, row i moves V by
-            :math:`\psi_i = T (T^\top N T)^{-1} T^\top s_i` and the output weights by
-            :math:`(G^\top G)^{-1} (g_i r_{il} - G^\top Z (a_l \otimes 1) \circ \psi_i)`; their squares, summed over rows
-            and taken to the user's units, are variances whatever the noise, as long as rows are independent.
+            :math:`\psi_i = T (T^\top N T)^{-1} T^\top s_i` and the output weights by :math:`(G^\top G)^{-1} (g_i
+            r_{il} - G^\top Z (a_l \otimes 1) \circ \psi_i)`. The squares of these influences, summed over rows and
+            expressed in the user's units, are variances for any noise, as long as the rows are independent.
+
             *Bootstrap.* Refit on rows drawn with replacement; the spread of the fits is the standard error.
-Guarantee   Both asymptotic, for independent rows. Sandwich variances are enlarged by n m / (n m - unknowns).
+Guarantee   Both are asymptotic, for independent rows. Sandwich variances are enlarged by n m / (n m - unknowns).
 Cost        Sandwich: one pass, O(n (k p)²). Bootstrap: n_boot refinements on the rows in memory.
 """
 
@@ -53,10 +54,10 @@ def sandwich_errors(problem: Problem, fit: Refinement, *, offset: bool) -> Uncer
 class InfluenceSums(Sums):
     """Squared influences of rows on every parameter, in the user's units."""
 
-    W: Array
-    b: Array
-    A: Array
-    c: Array
+    W: Array  # (k, d)
+    b: Array  # (k,)
+    A: Array  # (m, k)
+    c: Array  # (m,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 r"""Standard errors, conditioning and the Cramér–Rao bound of a two-layer network.
 
 Problem     How well do the rows determine the parameters?
-Idea        With Gaussian noise of variance s² the information about (V, B), V = (W, b), B = (A, c), is J'J / s². In the
-            gauge of unit rows of W a unit moves only along the tangent basis T (w_j⊥ and b_j). Eliminating B
-            gives the reduced matrix N of `refine`, hence
+Idea        With Gaussian noise of variance s² the information about (V, B), where V = (W, b) and B = (A, c), is J'J /
+            s². With the rows of W held at unit norm a unit moves only along the tangent basis T, which consists of
+            w_j⊥ and b_j. Eliminating B gives the reduced matrix N of `refine`, hence
 
             .. math:: \mathrm{Cov}(V) = s^2\, T (T^\top N T)^{-1} T^\top, \qquad
                       \mathrm{Cov}(B_l) = s^2 \left( (G^\top G)^{-1} + K_l\, \mathrm{Cov}(V) K_l^\top / s^2 \right),
 
-            with :math:`K_l = (G^\top G)^{-1} G^\top Z\, \mathrm{diag}(a_l \otimes 1_p)`. No m·k-sized matrix is formed.
-            The smallest singular value of J, columns scaled to unit length, is the square root of the smallest eigenvalue of
-            the scaled T'NT: zero means that the samples do not determine the network even locally.
+            with :math:`K_l = (G^\top G)^{-1} G^\top Z\, \mathrm{diag}(a_l \otimes 1_p)`. No matrix of size m·k is
+            formed. The smallest singular value of J, its columns scaled to unit length, is the square root of the
+            smallest eigenvalue of the scaled T'NT. If it is zero, the samples do not determine the network even
+            locally.
 Guarantee   Asymptotic, for noise independent of x with equal variance in all outputs.
 Cost        O((k p)³) once; nothing is read from rows.
 """
@@ -86,9 +87,10 @@ def information(
 
 
 def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
-    """Return the directions in which units can move at unit norm: an orthonormal basis of w_j⊥, and b_j unless it is known.
+    """Return an orthonormal basis of the directions in which units can move at unit norm.
 
-    Shapes: result (k (d + 1).
+    For each unit these are the directions of w_j⊥ and, unless it is known, that of b_j. Shapes: result
+    (k (d + 1), k d), or (k (d + 1), k (d - 1)) without biases.
     """
     k, d = network.W.shape
     size = d if biases else d - 1
@@ -121,7 +123,7 @@ def _variances(
     units: Scaling,
     mixing: Array | None,
 ) -> dict[str, Array]:
-    """Diagonals of the covariances in the user's units, for unit noise variance (delta method, all maps linear in root)."""
+    """Return the diagonals of the covariances in the user's units, for unit noise variance, by the delta method."""
     k, p, m = network.n_hidden, network.n_features + 1, network.n_outputs
     hidden = hidden_changes(root.reshape(k, p, root.shape[1]), network, units)
     size = k + int(offset)

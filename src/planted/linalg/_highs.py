@@ -45,12 +45,12 @@ class LinearProgram:
     """A linear program, mixed-integer if some variables must be whole numbers."""
 
     c: Array  # (q,): objective
-    G: Array  # (r, q): inequalities ``G x <= g``
-    g: Array
-    E: Array  # (s, q): equations ``E x = e``
-    e: Array
-    lower: Array  # (q,): bounds, infinite where there are none
-    upper: Array
+    G: Array  # (r, q): left sides of the inequalities ``G x <= g``
+    g: Array  # (r,): their right sides
+    E: Array  # (s, q): left sides of the equations ``E x = e``
+    e: Array  # (s,): their right sides
+    lower: Array  # (q,): lower bounds, infinite where there are none
+    upper: Array  # (q,): upper bounds, infinite where there are none
     is_integer: BoolArray | None = None  # (q,): variables that must be whole numbers
 
 
@@ -84,9 +84,9 @@ def solve_program(program: LinearProgram, *, time_limit: float | None = None) ->
 
 
 def translate_status(code: int) -> ProgramStatus:
-    """Translate the status of `scipy.optimize.linprog` and `milp`, the only place that knows their numbers.
+    """Translate the status of `scipy.optimize.linprog` and `milp`; no other place knows their numbers.
 
-    Returns ours; unknown numbers are unreliable.
+    Unknown numbers are unreliable.
     """
     return {
         0: ProgramStatus.OPTIMAL,

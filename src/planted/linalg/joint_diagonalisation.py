@@ -54,8 +54,8 @@ def diagonalise_by_congruence(
     """Find Z with ``S_t = Z diag(d_t) Z'`` for all t.
 
     `tol`: stop as soon as the off-diagonal energy is below this fraction of the total. `max_sweeps`: largest number
-    of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer. Shapes: matrices (T,
-    k, k).
+    of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer. Shapes: matrices
+    (T, k, k).
 
     Examples
     --------

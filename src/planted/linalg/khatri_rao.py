@@ -20,8 +20,7 @@ __all__ = ["khatri_rao_values"]
 def khatri_rao_values(W: Array, order: int) -> Array:
     """Return the singular values of the matrix with columns w_i ⊗ ... ⊗ w_i.
 
-    The result: singular values, descending; zeros where there are more rows than dimensions. Shapes: W (k, d), result
-    (k,).
+    They are in descending order, with zeros where there are more rows than dimensions. Shapes: W (k, d), result (k,).
 
     Examples
     --------

@@ -70,9 +70,9 @@ class LowRankSparse:
 
 
 def alternating_projections(Y: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
-    """Split by alternating projections and polish.
+    """Split by alternating projections and polish; judge the answer by its ``clean_share``.
 
-    Returns the split; judge it by ``clean_share``. Shapes: Y (n, m), known (n, m).
+    `known` marks the entries of Y that are known, all if omitted. Shapes: Y (n, m), known (n, m).
 
     Examples
     --------
@@ -102,10 +102,10 @@ def alternating_projections(Y: Array, rank: int, *, known: BoolArray | None = No
 def principal_component_pursuit(
     Y: Array, *, weight: float, known: BoolArray | None = None, tol: float = 1e-7
 ) -> tuple[Array, int]:
-    """Solve (1).
+    """Solve (1); return the low-rank part and the number of steps, `PURSUIT_STEPS` if the tolerance was not met.
 
-    Returns L: the low-rank part; steps: steps taken; `PURSUIT_STEPS` if the tolerance was not met. Shapes: Y (n, m),
-    known (n, m).
+    `weight` is λ of (1). `known` marks the entries of Y that are known, all if omitted. Shapes: Y (n, m), known
+    (n, m).
 
     Examples
     --------
@@ -142,10 +142,9 @@ def tuned_weight(shape: tuple[int, int], *, as_printed: bool) -> float:
 
 
 def polish_low_rank(Y: Array, L: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
-    """Polish an approximate low-rank part to rounding error.
+    """Polish an approximate low-rank part, such as that of `principal_component_pursuit`, to rounding error.
 
-    `L`: approximate low-rank part, such as that of `principal_component_pursuit`. Shapes: Y (n, m), L (n, m), known
-    (n, m).
+    Shapes: Y (n, m), L (n, m), known (n, m).
     """
     counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
     sizes = _robust_sizes(Y, counts)[1]

@@ -18,12 +18,10 @@ from planted._typing import Array
 
 __all__ = ["NullSpace", "column_space", "null_space", "numerical_rank"]
 
-RANK_TOL = (
-    1e-10  # noiseless float64 data leave null singular values near 1e-15; real ones seldom fall below 1e-7
-)
-SURELY_FULL = (
-    1e-4  # relative singular value that a product, rounded to 1e-13 of its largest, cannot mistake for zero
-)
+# Noiseless float64 data leave null singular values near 1e-15; real ones seldom fall below 1e-7.
+RANK_TOL = 1e-10
+# Relative singular value that a product, rounded to 1e-13 of its largest, cannot mistake for zero.
+SURELY_FULL = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,7 @@ class NullSpace:
     """A null space and the evidence for its dimension."""
 
     basis: Array  # (q, dimension): orthonormal basis
-    # (q,): all singular values divided by the largest, descending (zeros where the matrix has fewer rows than
-    # columns).
+    # (q,): all singular values divided by the largest, descending; zeros where the matrix has fewer rows than columns.
     singular_values: Array
 
     @property
@@ -64,9 +61,8 @@ def null_space(M: Array, *, tol: float = RANK_TOL) -> NullSpace:
     1
     """
     n, q = M.shape
-    if (
-        n >= q and tol < SURELY_FULL
-    ):  # a product decides most cases without a null space at a fraction of the cost
+    # A product decides most cases without a null space at a fraction of the cost.
+    if n >= q and tol < SURELY_FULL:
         squares = linalg.eigvalsh(M.T @ M, check_finite=False)
         if squares[0] > SURELY_FULL**2 * squares[-1]:
             return NullSpace(np.zeros((q, 0)), np.sqrt(squares[::-1] / squares[-1]))
@@ -80,10 +76,10 @@ def null_space(M: Array, *, tol: float = RANK_TOL) -> NullSpace:
 
 
 def column_space(M: Array, *, tol: float = RANK_TOL) -> tuple[Array, Array]:
-    """Return an orthonormal basis of the column space and all relative singular values.
+    """Return an orthonormal basis of the column space, and all relative singular values in descending order.
 
-    `tol`: singular values below ``tol`` times the largest count as zero. Returns basis: orthonormal columns;
-    singular_values: relative singular values, descending. Shapes: M (n, q).
+    `tol`: singular values below ``tol`` times the largest count as zero. Shapes: M (n, q), results (n, rank) and
+    (q,).
     """
     left, values, _ = linalg.svd(M, full_matrices=False, check_finite=False)
     relative = values / values[0] if len(values) and values[0] > 0 else values

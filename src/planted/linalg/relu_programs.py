@@ -29,7 +29,7 @@ def unit_in_subspace(
 ) -> ProgramSolution:
     """Find one ReLU unit whose activations lie in a subspace (a).
 
-    `functional`: its product with w must be one; choose it orthogonal to the w of known units. Returns its ``x``
+    The product of `functional` with w must be one; choose it orthogonal to the w of known units. The solution's ``x``
     starts with v (d numbers) and w (k numbers). Shapes: X (n, d), Q (n, k), functional (k,).
     """
     (n, d), k = X.shape, Q.shape[1]
@@ -57,8 +57,9 @@ def fit_units_exactly(
 ) -> ProgramSolution:
     """Decide whether a sum of ReLU units with output weights one takes given values (b).
 
-    `bound`: M of (1): the largest pre-activation considered; weights are bounded by it too. Returns its ``x`` starts
-    with the rows of V, ``n_units * d`` numbers; INFEASIBLE when there is no such network. Shapes: X (n, d), y (n,).
+    `bound` is M of (1), the largest pre-activation considered; weights are bounded by it too. The solution's ``x``
+    starts with the rows of V, ``n_units * d`` numbers; its status is INFEASIBLE when there is no such network.
+    Shapes: X (n, d), y (n,).
 
     Examples
     --------

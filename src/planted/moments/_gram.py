@@ -63,10 +63,7 @@ class RowMoments(Sums):
 
 
 def joint_moments(blocks: RowBlocks) -> RowMoments:
-    """Sum the joint rows ``(x, y)`` of a source, one pass.
-
-    Returns sums of rows of length d + m.
-    """
+    """Sum the joint rows ``(x, y)`` of a source, of length d + m, in one pass."""
     return accumulate(blocks, JointSummand())
 
 

@@ -52,8 +52,8 @@ SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the
 class Draws:
     """Random directions along which high orders are contracted."""
 
-    theta: Array  # (R, d): unit vectors
-    eta: Array
+    theta: Array  # (R, d): unit vectors θ of (1) and (2)
+    eta: Array  # (R, d): unit vectors η of (2)
     outputs: Array  # (R, m): combinations of the outputs, of unit norm
 
     @classmethod
@@ -124,10 +124,7 @@ class SampleHermite:
     fit: PolynomialFit | None = None  # what is regressed out first; the plain averages of the paper if None
 
     def tensors(self) -> HermiteTensors:
-        """Return the orders 0 to 4.
-
-        The result: the fit's where its degree and its directions reach, averages over the residual elsewhere.
-        """
+        """Return the orders 0 to 4: those of the fit as far as it reaches, averages over the residual elsewhere."""
         if self.fit is not None and self.fit.degree >= 4 and self.fit.span is None:
             return self.fit.tensors()
         m = self.shape[1]

@@ -100,10 +100,9 @@ def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) ->
 
 
 def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
-    """Return the span of the units that order 2 shows.
+    """Return the span of the units that order 2 shows, as orthonormal columns, and all singular values.
 
-    Returns span: orthonormal columns; values: singular values of all outputs' T_2 side by side, descending. Shapes:
-    second (m, d, d).
+    The values are those of all outputs' T_2 side by side, descending. Shapes: second (m, d, d), span (d, rank).
     """
     stack = second.transpose(1, 0, 2).reshape(second.shape[1], -1)
     left, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)

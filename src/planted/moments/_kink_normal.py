@@ -42,10 +42,9 @@ class LinearSums:
 def accumulate_kinks(
     rows: Array, Y: Array, V: Array, *, coefficients: Array, weights: Array | None = None
 ) -> NormalSums:
-    """Sum the normal equations of the absolute-value form.
+    """Sum the normal equations of the absolute-value form, with G = [|t|, (x, 1)].
 
-    Returns the sums, with G = [|t|, (x, 1)]. Shapes: rows (n, p), Y (n, m), V (k, p), coefficients (m, k + p),
-    weights (n,).
+    Shapes: rows (n, p), Y (n, m), V (k, p), coefficients (m, k + p), weights (n,).
     """
     k, p = V.shape
     m = Y.shape[1]

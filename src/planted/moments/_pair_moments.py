@@ -61,7 +61,7 @@ class PairMoments(Protocol):
     def slope(self, V: Array) -> ControlledSlope:
         """Regress y on x with a constant and the products of V'x as controls.
 
-        Returns twice the coefficients of x. Shapes: V (d, r).
+        Shapes: V (d, r).
         """
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
@@ -98,17 +98,17 @@ class SampleMoments:
         return self._joint
 
     def slope(self, V: Array) -> ControlledSlope:
-        """Regress y on x with a constant and the products of V'x as controls, one pass.
+        """Regress y on x with a constant and the products of V'x as controls; one pass.
 
-        Returns twice the coefficients of x. Shapes: V (d, r).
+        Shapes: V (d, r).
         """
         n_controls = V.shape[1] * (V.shape[1] + 1) // 2
         return _regress_with_controls(self.blocks, partial(_fill_squares, V), n_controls, self._dtype)
 
     def slope_beside(self, W: Array) -> ControlledSlope:
-        """Regress y on x with a constant and |W x| as controls, one pass: all of the even part once W is right.
+        """Regress y on x with a constant and |W x| as controls; one pass.
 
-        Returns twice the coefficients of x. Shapes: W (k, d).
+        Once W is right, |W x| explains all of the even part. Shapes: W (k, d).
         """
         return _regress_with_controls(self.blocks, partial(_fill_sizes, W), len(W), np.float64)
 
@@ -125,10 +125,7 @@ class SampleMoments:
         return sums.gradient / sums.count
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
-        """Split the rows in the middle of their order.
-
-        Returns the first and the second half.
-        """
+        """Return the first and the second half of the rows, split in the middle of their order."""
         middle = self.joint().count // 2
         return tuple(  # type: ignore[return-value]
             SampleMoments(_rows_between(self.blocks, *bounds), self.precision)
@@ -143,7 +140,7 @@ class SampleMoments:
 def second_moments(joint: RowMoments, d: int) -> tuple[Array, Array]:
     """Return C = E[x x'] and R = E[y x'], about zero.
 
-    Returns C: second moments of the inputs; R: products of outputs and inputs.
+    Shapes: C (d, d), R (m, d).
     """
     second = joint.covariance + np.outer(joint.mean, joint.mean)
     return second[:d, :d], second[d:, :d]
@@ -198,8 +195,8 @@ class _RegressionSummand:
 class GradientSums(Sums):
     """Sum of the gradient in W of half the squared residual."""
 
-    count: int
-    gradient: Array
+    count: int  # number of rows
+    gradient: Array  # (k, d): the sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,9 @@ class PairSummand:
 def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, Array]:
     """Average the columns of the distinguishing matrix of [GKLW19]_, Definition 1, over rows.
 
-    `V`: directions in which the inputs' products are taken; the identity for the paper's matrix. Returns N: columns
-    E[t_i t_j g 1{t_i t_j <= 0}], i < j, with g = svec(V'x x'V); second: E[g]. Shapes: W (k, d), V (d, r).
+    The products of the inputs are taken in the directions V, which is the identity for the paper's matrix: g =
+    svec(V'x x'V). Returns the columns E[t_i t_j g 1{t_i t_j <= 0}], i < j, and E[g]. Shapes: W (k, d), V (d, r),
+    results (r(r+1)/2, k(k-1)/2) and (r(r+1)/2,).
     """
     sums = accumulate(blocks, DistinguishingSummand(W, V))
     return sums.N / sums.count, sums.second / sums.count

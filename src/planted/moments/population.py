@@ -94,10 +94,9 @@ def fourth_moments(left: Array, right: Array, covariance: Array) -> Array:
 def gaussian_distinguishing_matrix(W: Array, covariance: Array) -> Array:
     """Return the distinguishing matrix of [GKLW19]_ for x ~ N(0, Σ).
 
-    By Lemma 7 of the paper E[t_i t_j xx' 1{t_i t_j <= 0}] = E[t_i t_j xx'] - 2 E[σ(t_i) σ(t_j) xx'].
-
-    The result: columns svec(N_ij), i < j; svec keeps the singular values of the paper's d² rows. Shapes: W (k, d),
-    covariance (d, d), result (d(d+1)/2, k(k-1)/2).
+    By Lemma 7 of the paper E[t_i t_j xx' 1{t_i t_j <= 0}] = E[t_i t_j xx'] - 2 E[σ(t_i) σ(t_j) xx']. The columns are
+    svec(N_ij), i < j; svec keeps the singular values of the paper's d² rows. Shapes: W (k, d), covariance (d, d),
+    result (d(d+1)/2, k(k-1)/2).
     """
     opposite = fourth_moments(W, W, covariance) - 2 * relu_products_with_inputs(W, covariance)
     return svec(opposite[np.triu_indices(len(W), 1)]).T
@@ -129,7 +128,8 @@ class GaussianMoments:
     def slope(self, V: Array) -> ControlledSlope:
         """Return the regression on x; even controls are uncorrelated with x and change nothing.
 
-        The result: a W exactly, and zero residual: the coefficients carry no sampling error. Shapes: V (d, r).
+        The slope is A W exactly and has no residual, since the coefficients carry no sampling error. Shapes: V
+        (d, r).
         """
         C, R = second_moments(self.joint(), len(V))
         return ControlledSlope(2.0 * linalg.solve(C, R.T, assume_a="pos").T, 0.0)

@@ -24,8 +24,8 @@ class Activation:
 
     name: str  # the text from which `parse_activation` makes this object
     degree: int  # the power ``p``
-    right: float  # coefficients on the two sides of zero
-    left: float
+    right: float  # coefficient for t > 0
+    left: float  # coefficient for t < 0
 
     def __call__(self, t: Array) -> Array:
         """Return the activation of ``t``, elementwise."""
@@ -60,8 +60,7 @@ class Activation:
 def parse_activation(text: str | Activation) -> Activation:
     """Make an `Activation` from its name.
 
-    `text`: ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` or ``"quadratic"``. Returns the
-    activation of that name.
+    Names are ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` and ``"quadratic"``.
 
     Examples
     --------

@@ -38,10 +38,9 @@ NORM_TOLERANCE = 1e-7  # what is left of double precision after the norm identit
 
 
 def are_equivalent(net: TwoLayerNetwork, other: TwoLayerNetwork, *, tol: float) -> bool:
-    """Decide whether two networks are the same function.
+    """Decide whether two networks agree everywhere; False if their numbers of inputs or outputs differ.
 
-    `tol`: tolerance on hyperplanes and, relative to the networks' scale, output by output, on their strengths.
-    Returns whether the functions agree everywhere; False if the numbers of inputs or outputs differ.
+    `tol` is the tolerance on hyperplanes and, output by output relative to the networks' scale, on their strengths.
 
     Examples
     --------

@@ -128,10 +128,9 @@ def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
 
 
 def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
-    """Group units by hyperplane.
+    """Group units by hyperplane; the distinct hyperplanes are in canonical order.
 
-    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. Returns the distinct
-    hyperplanes in canonical order, and who lies on which.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
     """
     labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
     facing = _facing(units.normals[first])

@@ -30,9 +30,7 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
     """Return the error of Section 4 of [GKLW19]_: squared distance of normalised rows of W and columns of A.
 
     The metric sees neither the sizes of the units nor the biases. Units are paired by the assignment with the
-    smallest sum of both distances.
-
-    The result: the errors of W and A; both infinite when the shapes or the numbers of units differ.
+    smallest sum of both distances. Both errors are infinite when the shapes or the numbers of units differ.
 
     Examples
     --------
@@ -54,13 +52,13 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
 def glm_error(B: Any, B_true: Any) -> float:
     """Return the error (4.1) of [GLM18]_, which asks whether ``B inv(B_true)`` is a signed permutation.
 
-    With ``Q = B inv(B_true)`` scaled to unit rows it is the smaller of ``1 - min_i max_j |Q_ij|`` and
-    ``1 - min_j max_i |Q_ij|``. Because the smaller one counts, it has a flaw: it is zero when all rows of
-    ``B`` are the same row of ``B_true``. It is blind to signs and sizes as well. Report it beside the paper's
-    figures; judge recovery by `planted.parameter_error`.
+    With ``Q = B inv(B_true)`` scaled to unit rows it is the smaller of
+    ``1 - min_i max_j |Q_ij|`` and ``1 - min_j max_i |Q_ij|``. Because the smaller one counts, it has a flaw: it is
+    zero when all rows of ``B`` are the same row of ``B_true``. It is blind to signs and sizes as well. Report it
+    beside the paper's figures; judge recovery by `planted.parameter_error`.
 
-    `B_true`: true hidden weights, of full row rank; a right inverse stands for the inverse when k < d. Shapes: B (k,
-    d), B_true (k, d).
+    `B_true`: true hidden weights, of full row rank; a right inverse stands for the inverse when k < d. Shapes: B
+    (k, d), B_true (k, d).
 
     Examples
     --------
@@ -84,8 +82,9 @@ def glm_error(B: Any, B_true: Any) -> float:
 def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> float:
     """Return the mean squared error of a network divided by the variance of the targets.
 
-    The result: residual sum of squares over total sum of squares about the mean, summed over outputs; 1 is what the
-    mean alone reaches. For constant targets 0 if they are met exactly, else infinite. Shapes: truth (n, m), X (n, d).
+    This is the residual sum of squares over the total sum of squares about the mean, summed over outputs; the mean
+    alone reaches 1. For constant targets it is 0 if they are met exactly, else infinite. Shapes: truth (n, m), X
+    (n, d).
 
     Examples
     --------

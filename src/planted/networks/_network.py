@@ -136,9 +136,8 @@ class TwoLayerNetwork:
         ndarray of shape (n, k)
             Pre-activations.
         """
-        is_plain = (
-            type(X) is np.ndarray and X.dtype == np.float64
-        )  # as everywhere inside; users pass anything
+        # Inside the library inputs are always plain float64 arrays; users pass anything.
+        is_plain = type(X) is np.ndarray and X.dtype == np.float64
         rows = X if is_plain else as_matrix(X, "X", vector_ok=False)[0]
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")

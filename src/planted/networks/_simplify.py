@@ -74,8 +74,8 @@ class _Units:
 def simplify_network(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     """Return an equal network with fewer units, or the network itself if none can be saved.
 
-    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. The result: the simplified
-    network; its rows of W have unit norm if anything was simplified.
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. If anything was simplified, the
+    rows of W have unit norm.
 
     Examples
     --------

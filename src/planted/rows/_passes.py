@@ -78,8 +78,8 @@ class LocalEngine:
 def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
     """Sum over all rows: one pass.
 
-    Returns the sums, the same bits for the same blocks wherever they are computed. Raises `BadInputError` if there is
-    no row.
+    The sums have the same bits for the same blocks wherever they are computed. Raises `BadInputError` if there is no
+    row.
 
     Examples
     --------

@@ -66,16 +66,14 @@ class SampleSummand:
 def sample_rows(
     blocks: RowBlocks, max_rows: int, rng: np.random.Generator, *, n_rows: int | None = None
 ) -> tuple[Array, Array]:
-    """Draw a uniform sample of rows in one pass, in their original order.
+    """Draw a uniform sample of the rows (X, Y) in one pass, in their original order.
 
-    `max_rows`: at most this many rows are kept; all of them if there are fewer. `rng`: every row gets a random key,
-    the smallest keys win. It is advanced. `n_rows`: number of rows, if it is known: far fewer of them then travel.
-    Returns X: the sampled inputs; Y: the sampled outputs.
+    At most `max_rows` rows are kept. Every row gets a random key from `rng`, which is advanced, and the smallest keys
+    win. If the number of rows `n_rows` is known, far fewer of them have to travel.
     """
     stream = rng.bit_generator
-    if not isinstance(
-        stream, np.random.PCG64
-    ):  # a stream that cannot be entered anywhere gives the seed of one that can
+    # A stream that cannot be entered anywhere gives the seed of one that can.
+    if not isinstance(stream, np.random.PCG64):
         stream = np.random.PCG64([int(word) for word in rng.integers(0, 2**32, size=4)])
     highest = 1.0
     if n_rows is not None and n_rows > max_rows:

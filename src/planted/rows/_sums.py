@@ -86,10 +86,7 @@ class SumTree(Generic[S]):
             self.push(full, level + 1)
 
     def total(self) -> S | None:
-        """Merge the open nodes, lowest last, without changing the tree.
-
-        Returns sums of all parts; None if they hold no row.
-        """
+        """Merge the open nodes, lowest last, without changing the tree; None if there was no row."""
         last: S | None = None
         for node in self.nodes:
             last = _merged(node, last)
@@ -114,10 +111,7 @@ def pack_sums(sums: Sums) -> dict[str, npt.NDArray[Any]]:
 
 
 def unpack_sums(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Sums:
-    """Make sums of the arrays of `pack_sums`.
-
-    Returns the sums, bit by bit.
-    """
+    """Make sums of the arrays of `pack_sums`, bit by bit."""
     known = {kind_of(found): found for found in _kinds(Sums)}
     if kind not in known:
         raise FileFormatError(f"sums of the unknown kind {kind!r}; they were written by another version")

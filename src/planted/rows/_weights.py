@@ -77,9 +77,9 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
 
 
 def weighed_rows(X: npt.NDArray[Any], Y: npt.NDArray[Any], w: Array) -> tuple[Any, Any, Array]:
-    """Leave out the rows of weight zero.
+    """Leave out the rows of weight zero; return the others with their weights.
 
-    Returns the rows that count, with their weights. Shapes: X (rows, d), Y (rows, m), w (rows,).
+    Shapes: X (rows, d), Y (rows, m), w (rows,).
     """
     if len(w) != len(X):
         raise BadInputError(f"there are {len(w)} weights for {len(X)} rows; expected one for each")

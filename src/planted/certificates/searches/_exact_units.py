@@ -1,9 +1,9 @@
-r"""From exact units to a certified network: what every method for noiseless data without biases shares.
+"""From exact units to a certified network, for all methods for noiseless data without biases.
 
-The methods of [BJW18]_ differ in how they find the units. Before, the data must be fit for it (outputs that vary, rank
-equal to the number of units, inputs that span, samples enough): `begin_search` checks this and refuses by name. After, the
-units still missing are searched for at random, output weights are solved for, everything is refined on all rows and judged
-(`finish_search`).
+The methods of [BJW18]_ differ in how they find the units, but share what comes before and after. Before, the data
+must be suitable: outputs that vary, a rank equal to the number of units, inputs that span their space, and enough
+samples. `begin_search` checks this and refuses by name. After, `finish_search` searches at random for the units that
+are still missing, solves for the output weights, refines everything on all rows and certifies it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HOPELESS_STARTS = 256  # when no unit is known and nothing shows that the output
 class ExactSearch:
     """A noiseless problem without biases, with what is known on the way."""
 
-    run: MethodRun
+    run: MethodRun  # the run of the method that searches
     activation: Activation  # the rectified activation
     n_hidden: int  # number of units looked for
     X: Array  # (rows, d): rows to search on
@@ -90,7 +90,7 @@ def _check_data(run: MethodRun, X: Array, rank: int, k: int, needs_rank: bool) -
 def network_of_units(search: ExactSearch, W: Array) -> TwoLayerNetwork:
     """Put least-squares output weights on hidden rows, units in the canonical order.
 
-    Returns the network in standardised units. Shapes: W (k, d).
+    The network is in standardised units. Shapes: W (k, d).
     """
     H = search.activation(search.X @ W.T)
     A = linalg.lstsq(H, search.problem.Y[: len(search.X)], check_finite=False)[0].T

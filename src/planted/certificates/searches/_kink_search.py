@@ -1,4 +1,9 @@
-"""A search for kinks in progress: its rows, the attempts so far, and the record made of a verdict on one of them."""
+"""The state of a search for kinks: its rows, the attempts so far, and the record made from a verdict.
+
+A search is used by `_restarts`, which makes the attempts, and by `_kink_verdict`, which takes one to its verdict. It
+is told of every attempt, so that it can count those that end at a known score and can return the best one when the
+search is stopped.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +34,11 @@ SAME_SCORE = 1e-3  # relative difference of held-out scores at which two attempt
 class KinkSearch:
     """Attempts at the kinks of a network, and the best so far."""
 
-    run: MethodRun
+    run: MethodRun  # the run of the method that searches
     rows: SearchRows  # the rows in memory, split
     n_hidden: int | str  # what is looked for
-    offset: bool | str
-    loss: str = "squared"
+    offset: bool | str  # whether c is free; "auto" keeps it when it is needed
+    loss: str = "squared"  # the loss of the fits, or "auto"
     weights: RowWeights | None = None  # weights of all rows, mean one
     scores: list[float] = field(default_factory=list)  # held-out mean squares of the attempts
     waiting: list[Attempt] = field(default_factory=list)  # attempts to be judged before new ones are made
@@ -56,10 +61,7 @@ class KinkSearch:
             self.best = Attempt(fit, score, False, 0, False, score)
 
     def note(self, attempt: Attempt) -> bool:
-        """Remember an attempt.
-
-        Returns whether an earlier one ended at the same held-out score.
-        """
+        """Remember an attempt; return whether an earlier one ended at the same held-out score."""
         is_repeated = any(abs(attempt.score - other) <= SAME_SCORE * attempt.score for other in self.scores)
         self.run.trace.append(attempt.record)
         self.scores.append(attempt.score)
@@ -91,6 +93,7 @@ class KinkSearch:
         name, error = "held-out residual, in output standard deviations", float(np.sqrt(self.best.score))
         level = Evidence(name, error, key=Check.HELD_OUT_ERROR)
         tried = len(self.run.trace)
-        text = f"{reason} The best of {tried} attempt(s) misses held-out rows by {error:.2g} output standard deviations."
+        size = f"{error:.2g} output standard deviations"
+        text = f"{reason} The best of {tried} attempt(s) misses held-out rows by {size}."
         network = orient_noisily(self.best.fit).network
         return self.record(network, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (level,), text, doubt))

@@ -1,4 +1,8 @@
-"""From a fit of absolute values to a verdict: orient, refine on all rows, certify, and say what speaks against it."""
+"""From a fit of absolute values to a verdict on a network.
+
+A fit of absolute values has no orientations. Here its units are oriented, the network is refined on all rows and
+certified, exactly or with noise; where the certificate fails, the evidence says why.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
 def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]:
     """Orient, refine and certify a fit that reproduces its rows.
 
-    Returns recovery: the record; missed: rows that the network does not reproduce.
+    Returns the record, and the number of rows that the network does not reproduce.
     """
     problem = search.problem
     fit = _without_idle_units(search.rows, attempt)
@@ -170,7 +174,8 @@ def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
 def _cautious(verdict: Verdict) -> Verdict:
     """Do not blame the data for a local minimum.
 
-    Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not known then.
+    Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not
+    known then.
     """
     if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
         return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)

@@ -1,12 +1,12 @@
-r"""Recover a network from noisy data when there are as many outputs as units.
+"""Recover a network from noisy data when there are at least as many outputs as units.
 
-Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, the number of units included.
-Idea        The number of units is the number of output directions in which x explains more than noise would
-            (`rank_of_signal`), unless it is given. The best of several candidates is refined on all rows
-            (`fitting.multistart._candidates`) and certified, with outputs whitened where their noise is correlated
-            or unequal (`_output_covariance`). If x still shows in the residual, one more unit is tried while m
-            allows.
-Guarantee   None that the global minimum is found; the certificate decides.
+Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares network, including the number of units.
+Idea        Unless it is given, the number of units is the number of output directions in which x explains more than
+            noise would (`rank_of_signal`). The best of several candidates is refined on all rows
+            (`planted.fitting.multistart._candidates`) and certified. If the noise is correlated or unequal between
+            outputs, this is repeated with whitened outputs (`_output_covariance`). If the residual still depends on
+            x, one more unit is tried, as long as m allows it.
+Guarantee   The global minimum may be missed; the certificate decides.
 """
 
 from __future__ import annotations

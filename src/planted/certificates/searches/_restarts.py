@@ -1,13 +1,13 @@
-r"""Attempts at the kinks of a network, one after the other, until a certificate holds.
+"""Repeated attempts at the kinks of a network until a certificate holds.
 
 Problem     Find the network behind the rows from attempts that may end in local minima, and know when to stop.
-Idea        Each attempt is an expanded fit of absolute values, pruned and polished (`fitting.multistart`). One that
-            reproduces its rows, or is down to the noise of the best, is oriented, refined on all rows and certified
-            (`_kink_verdict`). A network that is certified on noisy rows must also withstand a challenge: all its units
-            are split in two and fitted again; if the held-out error falls, it was a local minimum. Without a
+Idea        Each attempt is an expanded fit of absolute values, pruned and polished (`planted.fitting.multistart`). An
+            attempt that reproduces its rows, or reaches the noise of the best one, is oriented, refined on all rows
+            and certified (`_kink_verdict`). A network certified on noisy rows is also challenged: all its units are
+            split in two and fitted again, and if the held-out error falls, the network was a local minimum. Without a
             certificate the search ends when further attempts keep ending at scores already known. A width that was
             chosen by held-out error is raised while the residual has room for one more unit.
-Guarantee   None that the network is found; the certificate decides.
+Guarantee   The network may be missed; the certificate decides.
 """
 
 from __future__ import annotations

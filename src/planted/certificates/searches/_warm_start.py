@@ -1,10 +1,10 @@
-r"""Start an exact method from an approximate network (BJW18 §4.3).
+"""Start an exact method from an approximate network (BJW18 §4.3).
 
-Problem     Another method, or the user, knows A or W roughly: to some per cent, signs of W perhaps unknown. Noiseless
-            Y = f(X W') A' of full column rank. Find the network exactly, for any law of x.
+Problem     Another method, or the user, knows A or W to some per cent, perhaps without the signs of W. The data are
+            noiseless, Y = f(X W') A', of full column rank. Find the network exactly, for any law of x.
 Idea        Either matrix ranks the samples for each unit: by w_i'x, or by coordinate i of A⁺y, which is the
-            activation itself if A is right. The lowest samples are those where the unit is off; the null space on
-            them gives the unit exactly (`quantile_null_space`).
+            activation itself if A is right. The unit is off in the lowest samples, and the null space on them gives
+            the unit exactly (`quantile_null_space`).
 Guarantee   Corollary 5 of [BJW18]_: exact with high probability if the approximation is good enough. The certificate
             decides.
 Departures  Algorithm 3's threshold is replaced by a quantile, and units that were not reached are searched for at
@@ -33,11 +33,10 @@ WarmStart = TwoLayerNetwork | Recovery | Mapping[str, Any]
 
 
 def scores_of_start(search: ExactSearch, start: WarmStart) -> Array:
-    """Rank the samples for every unit of an approximate answer.
+    """Rank the samples for every unit of an approximate answer; scores are low where the unit is off.
 
-    `start`: the approximate answer in the user's units. From a network or ``{"W": W}`` the hidden weights are used,
-    with both signs; from ``{"A": A}`` the output weights. Returns low where the unit is off. Shapes: result (rows,
-    starts).
+    `start` is the approximate answer in the user's units. From a network or ``{"W": W}`` the hidden weights are used,
+    with both signs; from ``{"A": A}`` the output weights. Shapes: result (rows, starts).
     """
     matrices = _matrices_of(start)
     problem = search.problem

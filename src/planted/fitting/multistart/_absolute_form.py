@@ -1,24 +1,24 @@
-r"""Fit a sum of absolute values and a linear part: the sign-free form of a ReLU network.
+r"""Fit a sum of absolute values and a linear part: the form of a ReLU network without orientations.
 
 Problem     Since a ReLU is half an absolute value and half a linear function, a network with k units is
 
             .. math:: y = \sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x, \qquad \tilde x = (x, 1), \quad (1)
 
-            with :math:`v_i = (w_i, b_i)`, :math:`\beta_i` the halves of the output weights and a linear part Λ.
-            Replacing v by -v changes nothing: a start cannot have the wrong orientation, which is where fits in the
-            ReLU form get stuck. Find v, β, Λ by least squares.
-Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem; eliminating it leaves the hyperplanes alone
-            (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`.
-            Levenberg–Marquardt steps are accepted when the sum of squares falls; a trial costs n (k + p)², only
-            accepted steps pay for the normal matrix. Then units are taken away one by one: leaving out unit i raises
+            where :math:`v_i = (w_i, b_i)`, :math:`\beta_i` is half the output weights, and Λ is a linear part.
+            Replacing v by -v changes nothing, so that a start cannot have the wrong orientation, which is where fits
+            in the ReLU form get stuck. Find v, β and Λ by least squares.
+Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem. Eliminating it leaves the hyperplanes
+            alone (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`.
+            Levenberg–Marquardt steps are accepted when the sum of squares falls. A trial costs n (k + p)²; only
+            accepted steps pay for the normal matrix. Then units are taken away one by one. Leaving out unit i raises
             the cost by
 
             .. math:: \delta_i = \|\beta_i\|^2 / [(G^\top G)^{-1}]_{ii}, \qquad G = [|t|, \tilde x], \quad (2)
 
-            which is zero for a unit that is dead *and* for one of two that coincide: one rule for both.
+            which is zero for a unit without effect and for one of two that coincide (`planted.linalg.symmetric`).
 Guarantee   A stationary point of (1). Kind: local.
-Departures  Steps in the hyperplanes alone instead of joint steps in (v, β, Λ). With half as many extra units as units nearly
-            every single start ends at rounding error (docs/theory/expand.md).
+Departures  Steps are made in the hyperplanes alone instead of jointly in (v, β, Λ). With half as many extra units as
+            units nearly every single start ends at rounding error (docs/theory/restarts.md).
 Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory.
 """
 
@@ -77,9 +77,9 @@ class KinkFit:
 
 
 def random_hyperplanes(count: int, n_features: int, rng: np.random.Generator) -> Array:
-    """Draw hyperplanes that cut standardised inputs near their middle.
+    """Draw hyperplanes (w, b) that cut standardised inputs near their middle, w of unit norm.
 
-    Returns rows (w, b) with w of unit norm. Shapes: result (count, n_features + 1).
+    Shapes: result (count, n_features + 1).
     """
     W = unit_rows(rng.standard_normal((count, n_features)))[0]
     return np.hstack([W, BIAS_SPREAD * rng.standard_normal((count, 1))])
@@ -125,8 +125,8 @@ def fit_kinks(
 def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArray, Array]:
     """Take units away in the order in which they are missed least (2).
 
-    `tol`: beyond ``n_units``, units stay only if leaving them out raises the cost by more than this. Returns kept:
-    units that stay, in their order; losses: rise of the cost with each unit taken away, in order.
+    Beyond `n_units`, units stay only if leaving them out raises the cost by more than `tol`. Returns the units that
+    stay, in their order, and the rise of the cost with each unit taken away.
     """
     kept, losses = np.arange(fit.n_units), []
     target = fit.GG @ fit.coefficients.T  # what the regressors must explain; the fit is optimal

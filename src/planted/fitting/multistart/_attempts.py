@@ -1,15 +1,15 @@
-r"""Restarts of expand, fit, prune, polish on samples of the rows in memory.
+"""Attempts at the hyperplanes of a network: expand, fit, prune and polish on samples of the rows in memory.
 
-Problem     Find hyperplanes of a k-unit network in the absolute-value form, by attempts that cost little and are judged
-            on rows that no attempt has seen.
-Idea        One attempt: (1) k + extra random hyperplanes, fitted until the cost stalls; (2) units taken away, least
-            missed first, until k are left; (3) fitted to convergence; (4) scored on the rows held out. An attempt is
-            *exact* when its rows are reproduced to rounding, *settled* when k units predict held-out rows as well as
-            k + extra did: nothing was lost by pruning, what is left is noise.
-            Attempts use fresh rows; every second one starts from the best units so far, with copies turned a little and
-            fresh ones added.
-Choices     Measured on noiseless Gaussian inputs, see docs/theory/expand.md: extra units k/2 (at least 4), 4 equations
-            per unknown of the expanded network, twice as many rows at each new attempt.
+Problem     Find the hyperplanes of a k-unit network in the absolute-value form by attempts that cost little and are
+            judged on rows that no attempt has seen.
+Idea        An attempt (1) fits k + extra random hyperplanes until the cost stalls, (2) takes units away, least missed
+            first, until k are left, (3) fits these to convergence, and (4) is scored on the rows held out. An attempt
+            is *exact* when its rows are reproduced to rounding. It is *settled* when k units predict held-out rows as
+            well as k + extra did: nothing was lost by pruning, and what is left is noise. Every attempt uses fresh
+            rows. Every second one starts from the best units so far, with copies of them turned a little and fresh
+            ones added.
+Choices     There are k/2 extra units, at least 4; 4 equations for each unknown of the expanded network; and twice as
+            many rows at each new attempt. These were measured on noiseless Gaussian inputs (docs/theory/restarts.md).
 """
 
 from __future__ import annotations
@@ -103,12 +103,10 @@ def attempt_from(
 
 
 def challenge(problem: Problem, search: SearchRows, fit: KinkFit) -> tuple[Attempt, float]:
-    """Look for a better network beside a given one: every unit split in two, fitted, pruned, polished.
+    """Look for a better network beside a given one: every unit is split in two, fitted, pruned and polished.
 
-    Two nearly parallel units that were fitted by one are found this way, which random starts find rarely.
-
-    Returns rival: the rival; gain: part of the held-out error that the rival saves against the given hyperplanes
-    fitted to the same rows.
+    Two nearly parallel units that were fitted by one are found this way, which random starts find rarely. Returns the
+    rival, and the part of the held-out error that it saves against the given hyperplanes fitted to the same rows.
     """
     chosen, width = _rows_and_width(search, fit.n_units, 2 * fit.n_units, 4, problem.rng)
     copies = fit.V[problem.rng.permutation(fit.n_units)[: width - fit.n_units]]

@@ -1,12 +1,14 @@
-r"""Refine several candidates on some rows, choose by rows they have not seen, refine the winner on all.
+"""Refine several candidates on some rows, choose by rows they have not seen, refine the winner on all.
 
 Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k units, k known. Find the least-squares network.
-Idea        Candidates are the instrumental start and random ones, each refined on a part of the rows and scored by its
-            mean squared residual on rows held out. Stop as soon as two starts end at the same best score: a global
-            minimum is reached from many starts, local ones differ. The best is refined on all rows, without the
-            offset c when it does not earn its place (an F-test).
-Guarantee   None that the global minimum is found. Given the right basin, the answer is the maximum-likelihood estimate
-            for Gaussian noise, efficient up to O(1/n).
+Idea        1. Candidates are the instrumental start and random ones. Each is refined on a part of the rows and scored
+               by its mean squared residual on rows held out.
+            2. The search stops as soon as two starts end at the same best score, because a global minimum is reached
+               from many starts while local ones differ.
+            3. The best candidate is refined on all rows, without the offset c if an F-test finds that it is not
+               needed.
+Guarantee   The global minimum may be missed. In the right basin the answer is the maximum-likelihood estimate for
+            Gaussian noise, efficient up to O(1/n).
 Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
 """
 
@@ -106,7 +108,7 @@ def refine_on_all_rows(
 ) -> tuple[Refinement, bool]:
     """Refine the winner on all rows; drop c when an F-test says it is not needed (step 3).
 
-    Returns fit: the refined network; has_offset: whether c was kept free.
+    Returns the refined network, and whether c was kept free.
     """
     problem.progress("refining on all rows", float("nan"))
     full = refine(

@@ -1,4 +1,4 @@
-r"""From absolute values back to ReLU units: which way does each unit look?
+r"""Turn a fit of absolute values back into ReLU units by finding the orientation of each unit.
 
 Problem     A fit :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` is a ReLU network with output weights
             :math:`a_i = 2 \beta_i` exactly if its linear part is made of halves of the units:
@@ -6,13 +6,15 @@ Problem     A fit :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` 
             .. math:: \sum_i \xi_i\, \beta_i w_i^\top = \Lambda_w, \qquad \xi_i \in \{-1, 1\}; \quad (1)
 
             unit i is then :math:`a_i \sigma(\xi_i v_i^\top \tilde x)`, and the constants go into c.
-Idea        Exact fits: all solutions of (1) by `planted.linalg.signs` (least squares and rounding for units
-            in no linear dependence, meeting in the middle for the others). Several solutions are the ambiguity of
-            Claim 4.8 of [ATV21]_; the one with the smallest offset is returned and their number reported. No
-            solution: the linear part needs units of its own, added by `TwoLayerNetwork.simplify`.
-            Noisy fits: the signs of `direction_signs` and the least-squares rounding of (1), for dependent units the
-            nearest points of two sets of half sums too, in the metric of the residual; then units are turned one by one
-            while the residual of the ReLU form, known from the products of the regressors, falls.
+Idea        *Exact fits.* `planted.linalg.signs` finds all solutions of (1), by least squares and rounding for units
+            in no linear dependence, and by meeting in the middle for the others. If there are several, this is the
+            ambiguity of Claim 4.8 of [ATV21]_; the one with the smallest offset is returned and their number
+            reported. If there is none, the linear part needs units of its own, which `TwoLayerNetwork.simplify` adds.
+
+            *Noisy fits.* Candidates are the signs of `_direction_signs`, the least-squares rounding of (1) and, for
+            dependent units, the nearest points of two sets of half sums in the metric of the residual. From each,
+            units are turned one by one while the residual of the ReLU form falls; it is known from the products of
+            the regressors.
 References  [ATV21]_
 """
 
@@ -71,7 +73,7 @@ def orient_exactly(fit: KinkFit) -> Oriented:
 def orient_noisily(fit: KinkFit) -> Oriented:
     """Orient the units of a fit with noise by the residual of the ReLU form.
 
-    Returns the network, its output weights re-fitted, with the gap to the next best orientation.
+    The output weights are fitted again; the answer holds the gap to the next best orientation.
     """
     candidates = _nearest_patterns(fit)
     flips = min(candidates, key=lambda pattern: _rise(fit, pattern)[0])

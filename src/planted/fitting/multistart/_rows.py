@@ -1,4 +1,4 @@
-"""The rows that attempts at hyperplanes are fitted to and judged on."""
+"""The rows in memory, split into those that attempts are fitted to and those that judge them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ EXACT_RMS = 1e-9  # residuals in output standard deviations; noiseless fits end 
 class SearchRows:
     """Rows in memory, split into those attempts may use and those that judge them."""
 
-    rows: Array  # standardised inputs with a column of ones, and outputs
-    Y: Array
-    pool: IntArray  # numbers of the rows for fitting and for judging
-    held_out: IntArray
+    rows: Array  # (n, p): standardised inputs with a column of ones
+    Y: Array  # (n, m): standardised outputs
+    pool: IntArray  # numbers of the rows for fitting
+    held_out: IntArray  # numbers of the rows for judging
     varies: Array  # (p,): one for inputs that vary (and for the constant), zero for constant inputs
     loss: str  # loss of the fit
     omega: Array | None  # (n,): weights of the rows
@@ -49,8 +49,8 @@ class SearchRows:
     def judge(self, fit: KinkFit) -> tuple[float, int]:
         """Return the mean squared residual on the rows held out, and how many of them are missed.
 
-        Returns score: weighted mean squared residual (for robust losses the median of the squares); missed: rows with
-        a residual above rounding.
+        The mean is weighted; for robust losses it is the median of the squares. A row is missed if its residual is
+        above rounding.
         """
         squares = self.squares(fit, self.held_out)
         omega = None if self.omega is None else self.omega[self.held_out]

@@ -1,11 +1,12 @@
-r"""How many units? Follow the held-out error along a path of widths.
+"""Choose the number of units by following the held-out error along a path of widths.
 
 Problem     Choose k for the absolute-value form from the rows alone.
-Idea        *Up:* widths 8, 16, 32, ...; each keeps the units of the one before and adds fresh ones, until the held-out
-            error is at rounding or no longer falls by `PLATEAU`. *Down:* from there, take the least missed unit away,
-            polish, score, and so on until the error has clearly left the plateau. The answer is the smallest k whose
-            error on unseen rows is within `PLATEAU`, or two standard errors of the paired difference, of the best (for
-            exact fits: at rounding). Spectral gaps of moment matrices say nothing here.
+Idea        *Up.* Widths are 8, 16, 32, and so on; each keeps the units of the one before and adds fresh ones, until
+            the held-out error is at rounding or no longer falls by `PLATEAU`. *Down.* From there the least missed
+            unit is taken away, the rest is polished and scored, and so on until the error has clearly left the
+            plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
+            errors of the paired difference, of the best; for exact fits it must be at rounding. Spectral gaps of
+            moment matrices do not show k here.
 Guarantee   None; the path is part of the record.
 Cost        About as much as two attempts at the largest width.
 """

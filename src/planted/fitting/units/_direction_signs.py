@@ -1,26 +1,27 @@
-r"""Which way does each direction look? Signs of hidden directions from noisy outputs (BJW18 §5).
+r"""Signs of hidden directions from noisy outputs (BJW18 §5).
 
-Problem     Y = f(X W' + b) A' + E with mean-zero noise. Known: the rows of W (and b) up to sign, approximately. Sought:
-            the signs, then A.
+Problem     Y = f(X W' + b) A' + E with mean-zero noise. The rows of W, and b, are known approximately and up to sign.
+            Find the signs, then A.
 Idea        *Printed* (Algorithm 6). Let S_i(±) hold both :math:`\sigma(\pm t_j)` of every other unit and one of
-            :math:`\sigma(\pm t_i)` of unit i, t = x'w + b. Project the outputs off its span; the sign with the smaller
-            residual wins.
-            *One solve.* The 2k projections have 2k - 1 of the columns of
+            :math:`\sigma(\pm t_i)` of unit i, where t = x'w + b. The outputs are projected off its span, and the sign
+            with the smaller residual wins.
 
-            .. math:: F = [\sigma(T), \sigma(-T)], \qquad \beta = (F^\top F)^{-1} F^\top Y                   \quad (1)
+            *One solve.* Each of the 2k projections has 2k - 1 of the columns of
 
-            each; leaving out column r raises the sum of squares by
+            .. math:: F = [\sigma(T), \sigma(-T)], \qquad \beta = (F^\top F)^{-1} F^\top Y .                 \quad (1)
+
+            Leaving out column r raises the sum of squares by
 
             .. math:: |\beta_r|^2 / ((F^\top F)^{-1})_{rr},                                              \quad (2)
 
-            so the sign whose column costs more to leave out is kept: the same decision from one solve, and from sums over
-            rows alone. A follows by regression on the kept columns.
-Guarantee   Theorem 9 of [BJW18]_: right with high probability for noise of any variance once the directions are accurate
-            and the samples many. Kind: asymptotic. Needs k ≤ d (k ≤ d + 1 with biases): with more units the linear
-            functions σ(t) - σ(-t) of the others span that of unit i, and both signs fit alike.
+            so the sign whose column costs more to leave out is kept. This is the same decision from one solve, and
+            from sums over rows alone. A follows by regression on the kept columns.
+Guarantee   Theorem 9 of [BJW18]_: right with high probability for noise of any variance once the directions are
+            accurate and the samples many. Kind: asymptotic. The theorem needs k ≤ d (k ≤ d + 1 with biases): with
+            more units the linear functions σ(t) - σ(-t) of the others span that of unit i, and both signs fit alike.
 Notation    paper: V (ours W), U (A), A (Y'), v_i (a direction before its sign is known), ξ_i (its sign).
-Departures  The two forms agree to rounding (a test compares them). The rise (2) is summed over outputs; Algorithm 6 compares
-            output by output and votes by the sum as well.
+Departures  The two forms agree to rounding, which a test checks. The rise (2) is summed over outputs; Algorithm 6
+            compares output by output and votes by the sum as well.
 Cost        Printed: 2k projections, O(n k³). One solve: O(n k²) and O(k³).
 References  [BJW18]_
 """
@@ -65,8 +66,8 @@ def orient_directions(
 ) -> SignedDirections:
     """Find the signs of hidden directions, then the output weights.
 
-    `form`: equation (2), or Algorithm 6 as printed; they decide alike. Returns the directions, output weights and
-    margins. Shapes: X (n, d), Y (n, m), W (k, d), b (k,).
+    `form` selects equation (2) or Algorithm 6 as printed; they decide alike. Shapes: X (n, d), Y (n, m), W (k, d), b
+    (k,).
 
     Examples
     --------
@@ -85,8 +86,8 @@ def orient_directions(
     rises = _printed_rises(F, Y) if form == "printed" else _one_solve_rises(F, Y)
     if rises is None:
         raise BadInputError(
-            f"the {2 * k} columns of both signs are linearly dependent on these {len(X)} samples: signs can be told for "
-            f"k <= d directions that are both on and off on more than 2k samples; here k = {k}, d = {X.shape[1]}"
+            f"the {2 * k} columns of both signs are linearly dependent on these {len(X)} samples: signs can be told "
+            f"for k <= d directions that are both on and off on more than 2k samples; here k = {k}, d = {X.shape[1]}"
         )
     turned = _signs(rises)
     A = linalg.lstsq(f(T * turned), Y, check_finite=False)[0].T
@@ -98,10 +99,10 @@ def orient_directions(
 
 
 def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Array | None:
-    """Find the signs of pre-activations, by (2).
+    """Find the signs of pre-activations, one or minus one, by (2).
 
-    Returns one or minus one; None where the columns of both signs are dependent, as for k > d. Shapes: T (n, k), Y
-    (n, m), result (k,).
+    The result is None where the columns of both signs are dependent, as for k > d. Shapes: T (n, k), Y (n, m), result
+    (k,).
     """
     rises = _one_solve_rises(np.hstack([activation(T), activation(-T)]), Y)
     return None if rises is None else _signs(rises)

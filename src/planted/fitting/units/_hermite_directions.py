@@ -1,10 +1,10 @@
 r"""Directions of hidden units from Hermite moments of normal inputs across outputs (Stein's identity).
 
 Problem     y = A f(W x) with x normal of any covariance and k ≤ d. Find the rows of W up to sign and scale.
-Idea        For whitened x the moment of order q of output l is a sum of :math:`A_{li} w_i^{\otimes q}`. The matrices of
-            order two, one for each output, are diagonalised together by one congruence; tensors of order three and
-            four are contracted with random vectors first. Order two is read from a regression on 1, x and its
-            products, which removes the sampling error of the linear part, where there are rows enough.
+Idea        For whitened x the moment of order q of output l is a sum of :math:`A_{li} w_i^{\otimes q}`. The matrices
+            of order two, one for each output, are diagonalised together by one congruence; tensors of order three and
+            four are first contracted with random vectors. If there are enough rows, order two is read from a
+            regression on 1, x and its products, which removes the sampling error of the linear part.
 References  [BJW18]_
 """
 
@@ -27,7 +27,7 @@ CONTRACTIONS = 4  # times k random contractions of the tensors of order three an
 def hermite_directions(
     X: Array, Y: Array, n_hidden: int, *, order: int = 2, rng: np.random.Generator
 ) -> Array:
-    """Estimate the hidden directions, up to sign, from the moments (1).
+    """Estimate the hidden directions, up to sign, from moments of the given order across outputs.
 
     Shapes: X (n, d), Y (n, m), result (k, d).
     """
@@ -45,7 +45,7 @@ def hermite_directions(
 def directions_of_matrices(matrices: Array, n_hidden: int, rng: np.random.Generator) -> Array:
     """Find w_1, ..., w_k from matrices W' D W with diagonal D.
 
-    Returns unit rows, in any order and with any sign. Shapes: matrices (T, d, d), result (k, d).
+    The result has unit rows, in any order and with any sign. Shapes: matrices (T, d, d), result (k, d).
     """
     basis = linalg.eigh(np.einsum("tij,tkj->ik", matrices, matrices), check_finite=False)[1][:, -n_hidden:]
     factor = diagonalise_by_congruence(basis.T @ matrices @ basis, rng)
@@ -75,9 +75,8 @@ def _contracted(X: Array, Y: Array, k: int, *, order: int, rng: np.random.Genera
         s = X @ u
         weight = r * s if order == 3 else r * s**2
         matrix = (X * weight[:, None]).T @ X / n
-        if (
-            order == 4
-        ):  # the other terms of He_3 and He_4 are averages of r, or of r x, and vanish; not so r x x'
+        # The other terms of He_3 and He_4 are averages of r, or of r x, and vanish; that of r x x' does not.
+        if order == 4:
             edge = 2 * X.T @ (r * s) / n
             matrix -= np.outer(edge, u) + np.outer(u, edge) + weight.mean() * np.eye(d)
             matrix -= (X * r[:, None]).T @ X / n

@@ -1,24 +1,28 @@
 r"""A start for noisy data by instrumental variables, for any input law.
 
-Problem     y = A f(W x + b) + c + ξ, ξ independent of x with mean zero, m ≥ k. Find approximate hidden weights.
-Idea        Complementarity, h (h - t) = 0, reads for a unit with S = z z', P = z (w, b)':
+Problem     y = A f(W x + b) + c + ξ, where ξ is independent of x with mean zero, and m ≥ k. Find approximate hidden
+            weights.
+Idea        For a unit with S = z z' and P = z (w, b)', complementarity, h (h - t) = 0, reads
 
             .. math:: \tilde y^\top S \tilde y - \tilde y^\top P (x, 1) = 0,                            \quad (1)
 
-            linear in (S, P). With noise its left side has conditional mean tr(S Σ_ξ) given x, a constant; hence
+            which is linear in (S, P). With noise its left side has the conditional mean tr(S Σ_ξ) given x, a
+            constant. Hence
 
             .. math:: \mathrm{Cov}\left(y^\top S y - y^\top P (x, 1),\ \phi(x)\right) = 0                \quad (2)
 
-            for *every* function φ: a linear instrumental-variable system [Hansen1982]_ that is consistent whatever
-            the law of x. Stack the quadratic features q = [svec(y y'), -y ⊗ (x, 1)] and take the k directions of q that the
-            instruments explain
-            least: the smallest generalised eigenvectors of (C' C, Cov q), C the covariance of q with whitened instruments.
-            Their S-parts are diagonalised jointly, which gives Z; then h = Z' y and (w, b) by regression of h on
-            (x, 1), whose slope is proportional to w for elliptic x and close to it otherwise.
-Guarantee   Consistent for elliptically distributed x, a start otherwise; always followed by refinement. Kind: heuristic.
-Departures  Instruments: x, its squares and products (while few), ReLU random features, and, as in two-stage least
-            squares, the same quadratic features of the first-stage fit ŷ(x).
-Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments; one Gram product, memory O((q + r)² + n r).
+            for *every* function φ. This is a linear instrumental-variable system [Hansen1982]_, consistent whatever
+            the law of x. Stack the quadratic features q = [svec(y y'), -y ⊗ (x, 1)] and take the k directions of q
+            that the instruments explain least: the smallest generalised eigenvectors of (C' C, Cov q), where C is the
+            covariance of q with whitened instruments. Joint diagonalisation of their S-parts gives Z. Then h = Z' y,
+            and (w, b) follow by regression of h on (x, 1), whose slope is proportional to w for elliptic x and close
+            to it otherwise.
+Guarantee   Consistent for elliptically distributed x, a start otherwise; always followed by refinement. Kind:
+            heuristic.
+Departures  The instruments are x, its squares and products while these are few, ReLU random features, and, as in
+            two-stage least squares, the same quadratic features of the first-stage fit ŷ(x).
+Cost        O(n (q + r)²) for q = k(k+1)/2 + k(d+1) features and r instruments, in one Gram product; memory
+            O((q + r)² + n r).
 References  [Hansen1982]_
 """
 
@@ -49,15 +53,15 @@ class FirstStage:
 
     instruments: Array  # (n, r): orthonormal columns: a constant and functions of x
     fitted: Array  # (n, m): the part of Y they explain
-    # (min(m, r - 1): singular values of the explained part in units of noise, descending; pure noise gives about √r +
-    # √m.
+    # (min(m, r - 1),): singular values of the explained part in units of noise, descending; pure noise gives about
+    # √r + √m.
     signal: Array
 
 
 def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
     """Regress Y on x, its products and random ReLU features.
 
-    Returns the regression and the spectrum of what it explains. Shapes: X (n, d), Y (n, m).
+    Shapes: X (n, d), Y (n, m).
     """
     n, d = X.shape
     angles = unit_rows(rng.standard_normal((N_RANDOM_FEATURES, d)))[0]
@@ -74,10 +78,7 @@ def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
 
 
 def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
-    """Count output directions in which x explains more than noise would.
-
-    Returns the number of hidden units when m ≥ k.
-    """
+    """Count output directions in which x explains more than noise would: the number of units when m ≥ k."""
     edge = np.sqrt(stage.instruments.shape[1]) + np.sqrt(len(stage.signal))
     return int((stage.signal > slack * edge).sum())
 
@@ -85,9 +86,9 @@ def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
 def instrumental_start(
     X: Array, Y: Array, n_hidden: int, *, stage: FirstStage, rng: np.random.Generator
 ) -> Array:
-    """Estimate the hidden weights by (2).
+    """Estimate the hidden weights (w, b) by (2), w of unit norm.
 
-    Returns rows (w, b) of unit-norm w. Shapes: X (n, d), Y (n, m), result (k, d + 1).
+    Shapes: X (n, d), Y (n, m), result (k, d + 1).
     """
     project = _signal_projection(stage, n_hidden)
     y = Y @ project
@@ -112,8 +113,9 @@ def _signal_projection(stage: FirstStage, n_hidden: int) -> Array:
 def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple[Array, Array]:
     """Return C' C and Cov q of (2), summed over blocks of rows.
 
-    One Gram matrix of [instruments, features of the first-stage fit, q] holds both; its first column is the constant, whose
-    Schur complement centres the rest. The means of the first block are taken off before, so that this loses no digits.
+    One Gram matrix of [instruments, features of the first-stage fit, q] holds both; its first column is the constant,
+    whose Schur complement centres the rest. The means of the first block are taken off before, so that this loses no
+    digits.
     """
     gram: Array = np.zeros(())
     shift: Array = np.zeros(())
@@ -135,7 +137,7 @@ def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple
 
 
 def _orthonormal(columns: Array) -> Array:
-    """Return an orthonormal basis whose first column is the first column's direction; dependent columns are dropped."""
+    """Return an orthonormal basis that starts with the first column's direction; dependent columns are dropped."""
     check_time()
     lengths = np.linalg.norm(columns, axis=0)
     columns = columns[:, lengths > 0] / lengths[lengths > 0]

@@ -1,24 +1,28 @@
 r"""Read all units at once from the null space of the complementarity system, and prove that they are the only ones.
 
-Problem     Noiseless Y = f(X W' + b) A' + c, f the ReLU, A of full column rank k, at least about q samples
-            (q below). Find W and b for *any* X, and decide whether they are unique.
-Idea        For a ReLU, activation h and pre-activation t satisfy h (h - t) = 0 on every sample. With h = z'(y - c):
+Problem     Noiseless Y = f(X W' + b) A' + c, where f is the ReLU and A has full column rank k, with at least about q
+            samples (q below). Find W and b for *any* X, and decide whether they are unique.
+Idea        The activation h and the pre-activation t of a ReLU satisfy h (h - t) = 0 on every sample. With h =
+            z'(y - c):
 
             .. math:: y^\top S y - y^\top P (x, 1) = 0, \qquad S = z z^\top,\ P = z (w, b)^\top,          \quad (1)
 
-            linear in the k pairs (S, P). One row [svec(y y'), -y ⊗ (x, 1)] per sample, outputs projected to their
-            k-dimensional span: q = k(k+1)/2 + k(d+1) columns. The null space contains the k pairs; its S-parts are z_i z_i'
-            mixed linearly, and
-            joint diagonalisation by congruence separates them. Signs from h ≥ 0, (w, b) by least squares where h > 0.
-            With unknown c replace y by (y, 1) and (x, 1) by x: the constants move into S, whose k × k part is still z z'.
-Guarantee   Uniqueness theorem. *If the null space has dimension exactly k, every k-unit network with
-            full-column-rank A that fits
-            the samples is the same network*, up to order and positive scale. Proof: another such network's
-            (S', P') = (z'z'ᵀ, z'(w', b')ᵀ) lies in the span of the (S_i, P_i), so z'z'ᵀ = Σ c_i z_i z_iᵀ. The z_i are
-            independent, so a combination of rank one has a single non-zero c_i: z' is proportional to z_i. The S_i are
-            independent too, which forces P' = c_i P_i, hence (w', b') proportional to (w_i, b_i) with the same scale. ∎
-            Deterministic, no distribution, noiseless. It says nothing about wider networks or other activations.
-            Needs n ≥ q - k samples. Nested units (j on whenever i is) enlarge the null space: then nothing is claimed here.
+            which is linear in the k pairs (S, P). Each sample gives one row [svec(y y'), -y ⊗ (x, 1)]; with the
+            outputs projected to their k-dimensional span there are q = k(k+1)/2 + k(d+1) columns. The null space
+            contains the k pairs. Its S-parts are linear mixtures of the z_i z_i', and joint diagonalisation by
+            congruence separates them. Signs follow from h ≥ 0, and (w, b) by least squares where h > 0. If c is
+            unknown, y is replaced by (y, 1) and (x, 1) by x: the constants move into S, whose k × k part is still z
+            z'.
+Guarantee   Uniqueness theorem. *If the null space has dimension exactly k, every k-unit network with A of full column
+            rank that fits the samples is the same network*, up to order and positive scale. Proof: the pair (S', P')
+            = (z'z'ᵀ, z'(w', b')ᵀ) of another such network lies in the span of the (S_i, P_i), so z'z'ᵀ = Σ c_i z_i
+            z_iᵀ. The z_i are independent, so a combination of rank one has a single non-zero c_i, and z' is
+            proportional to z_i. The S_i are independent too, which forces P' = c_i P_i, hence (w', b') is
+            proportional to (w_i, b_i) with the same scale. ∎
+
+            The theorem is deterministic and holds for noiseless data of any distribution. It says nothing about wider
+            networks or other activations. It needs n ≥ q - k samples. Nested units (j on whenever i is) enlarge the
+            null space; nothing is then claimed here.
 Departures  Ours; no paper.
 Cost        O(n q² + q³) time, O(q²) memory after one QR.
 """
@@ -49,7 +53,7 @@ OFF_TOL = 1e-8  # activation, relative to the largest, below which a sample coun
 def complementarity_features(X: Array, y: Array, *, offset: bool = False) -> Array:
     """Return the rows of (1).
 
-    The result: ``[svec(y y'), -y ⊗ (x, 1)]``, or ``[svec((y,1)(y,1)'), -(y,1) ⊗ x]`` with an offset; the k(k+1)/2
+    They are ``[svec(y y'), -y ⊗ (x, 1)]``, or ``[svec((y,1)(y,1)'), -(y,1) ⊗ x]`` with an offset; the k(k+1)/2
     columns of svec(y y') come first in both. Shapes: X (n, d), y (n, k), result (n, q).
     """
     if not offset:
@@ -62,8 +66,8 @@ def complementarity_features(X: Array, y: Array, *, offset: bool = False) -> Arr
 def complementarity_null_space(X: Array, y: Array, *, offset: bool = False) -> NullSpace:
     """Return the null space of (1) on the given samples.
 
-    `y`: outputs projected to their k-dimensional span, columns of comparable size. The result: its basis and the
-    singular values that decided its dimension. Shapes: X (n, d), y (n, k).
+    The outputs `y` are projected to their k-dimensional span, with columns of comparable size. Shapes: X (n, d), y
+    (n, k).
     """
     features = complementarity_features(X, y, offset=offset)
     lengths = np.linalg.norm(features, axis=0)
@@ -77,9 +81,9 @@ def complementarity_null_space(X: Array, y: Array, *, offset: bool = False) -> N
 def units_from_null_space(
     X: Array, y: Array, space: NullSpace, *, offset: bool = False, rng: np.random.Generator
 ) -> Array | None:
-    """Separate a k-dimensional null space into its k units.
+    """Separate a k-dimensional null space into its k units (w, b); None when the dimension is not k.
 
-    Returns rows (w, b); None when the dimension is not k. Shapes: X (n, d), y (n, k), result (k, d + 1).
+    Shapes: X (n, d), y (n, k), result (k, d + 1).
     """
     k = y.shape[1]
     if space.dimension != k:
@@ -97,7 +101,7 @@ def units_from_null_space(
 def uniqueness_evidence(space: NullSpace, n_hidden: int) -> tuple[Evidence, Evidence]:
     """Return the two lines of the uniqueness theorem.
 
-    The result: dimension of the null space, and the singular value that bounds it away from more.
+    The first is the dimension of the null space, the second the singular value that bounds it away from more.
     """
     dropped = f"largest null value {space.largest_dropped:.1e}"
     return (

@@ -1,27 +1,28 @@
 r"""Find ReLU units in the column space of the outputs (row-space pursuit).
 
-Problem     Noiseless Y = f(X W' + b) A' + c with A of full column rank. The columns of H = f(X W' + b) lie in the column
-            space of Y (of [Y, 1] when c is unknown). Find them from about 3 (d + k) samples.
-Idea        One unit at a time, alternate between its activation pattern and the vector of the column space it must
-            be. Rows are :math:`\tilde x = (x, 1)`, Q is an orthonormal basis of the column space, and for a pattern s
+Problem     Noiseless Y = f(X W' + b) A' + c with A of full column rank. The columns of H = f(X W' + b) lie in the
+            column space of Y (of [Y, 1] when c is unknown). Find them from about 3 (d + k) samples.
+Idea        One unit at a time, alternate between its activation pattern and the vector of the column space that it
+            must be. Rows are :math:`\tilde x = (x, 1)`, Q is an orthonormal basis of the column space, and for a
+            pattern s
 
             .. math:: G = \tilde X_s^\top \tilde X_s, \quad R = \tilde X_s^\top Q_s, \quad K = G - R R^\top, \quad
                       \rho(v) = v^\top K v \,/\, v^\top G v .                                            \quad (1)
 
-            ρ is the squared sine of the angle between :math:`\sigma(\tilde X v)` and the column space. Iterate
-            :math:`v \leftarrow (K + 0.3\,\rho\, G)^{-1} G v` (2), a shifted inverse iteration; when a pattern
-            repeats take the
-            smallest eigenvector of (K, G), when it repeats again give up this start. A unit is found when ρ vanishes.
-            Many starts run at once: for a batch of patterns (rows of a 0/1 matrix M) all G and R are one product
-            M @ [x̃ ⊗ x̃, x̃ ⊗ Q].
-            Once some units are known, half of the new starts are aimed at the others: regress a random vector of the column
-            space on [X̃, known columns of H]; what X̃ explains is a mixture of the missing units alone.
-Guarantee   None that it finds all units (heuristic search); every unit returned lies in the column space to a sine of 1e-9
-            and is verified again by the caller on all samples.
-Departures  Ours; no paper. Aimed starts cut the mean number of starts from 580 to 230 at (d, k, m) = (30, 20, 25), n = 264,
-            and the misses from 3 of 30 to none.
-Cost        O(n p (p/2 + k)) per start and iteration for p = d + 1, in products; a batch of 64 starts at (30, 20),
-            n = 264 takes tens of milliseconds. Memory: one n × p(p/2 + k) feature matrix.
+            Here ρ is the squared sine of the angle between :math:`\sigma(\tilde X v)` and the column space. Iterate
+            :math:`v \leftarrow (K + 0.3\,\rho\, G)^{-1} G v` (2), a shifted inverse iteration. When a pattern
+            repeats, take the smallest eigenvector of (K, G); when it repeats again, give up this start. A unit is
+            found when ρ vanishes. Many starts run at once: for a batch of patterns, the rows of a 0/1 matrix M, all G
+            and R are one product M @ [x̃ ⊗ x̃, x̃ ⊗ Q].
+
+            Once some units are known, half of the new starts are aimed at the others. A random vector of the column
+            space is regressed on [X̃, known columns of H]; what X̃ explains is a mixture of the missing units alone.
+Guarantee   The search is heuristic and may miss units. Every unit returned lies in the column space to a sine of
+            1e-9, and the caller verifies it again on all samples.
+Departures  Ours; no paper. Aimed starts cut the mean number of starts from 580 to 230 at (d, k, m) = (30, 20, 25), n
+            = 264, and the misses from 3 of 30 to none.
+Cost        O(n p (p/2 + k)) per start and iteration for p = d + 1, in products; a batch of 64 starts at (30, 20), n =
+            264 takes tens of milliseconds. Memory: one n × p(p/2 + k) feature matrix.
 """
 
 from __future__ import annotations

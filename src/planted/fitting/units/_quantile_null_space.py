@@ -1,25 +1,26 @@
-r"""Make approximate units exact: the null space on samples where a unit is surely off (Algorithm 5, robust).
+r"""Make approximate units exact by the null space on samples where a unit is surely off (Algorithm 5, robust).
 
 Problem     Noiseless Y = f(X W') A' with f rectified (zero for t ≤ 0, injective beyond) and A of full column rank.
             Given something that tells roughly where a unit is off, an approximate w or an approximate column of A,
             find the unit to rounding.
-Idea        Q spans the column space of Y (n × k). A unit's activations are h = Q u for one u. Where the unit is off,
-            h = 0, while the k - 1 other units still vary: u is the null vector of those rows,
+Idea        Let Q (n × k) span the column space of Y. A unit's activations are h = Q u for one u. Where the unit is
+            off, h = 0, while the k - 1 other units still vary, so that u is the null vector of those rows,
 
             .. math:: u = \arg\min_{\|u\| = 1} \| Q_N u \|, \qquad N \subset \{\text{rows that are off}\},   \quad (1)
 
-            and w follows by least squares of f⁻¹(h) on X where h > 0. It is enough that N holds k rows or so, *all*
-            of them off. Scores (x'w, or the unit's coordinate of y) rank the rows; N is the lowest 30 % (rule
-            "quantile"). One wrong row spoils (1), so iterate: the new w gives a better ranking. A unit is accepted
-            when f(X w) = Q u on every row. [BJW18]_ take N = {score ≤ τ} (rule "threshold"), which holds rows that
-            are on, but barely.
+            and w follows by least squares of f⁻¹(h) on X where h > 0. It is enough that N holds about k rows, *all*
+            of them off. Scores (x'w, or the unit's coordinate of y) rank the rows, and N is the lowest 30 %
+            (rule "quantile"). One wrong row spoils (1), so it is iterated: the new w gives a better ranking. A unit
+            is accepted when f(X w) = Q u on every row. [BJW18]_ take N = {score ≤ τ} (rule "threshold"), which also
+            contains rows that are barely on.
 Guarantee   A unit that is returned is one: a vector of the column space that is f of a linear function of x, to
-            `EXACT_SINE`. Not promised: that a start leads to a unit. Theorem 6 and Lemma 10 of [BJW18]_: for Gaussian
-            X and starts close enough, rule "threshold" is exact.
+            `EXACT_SINE`. It is not promised that a start leads to a unit. Theorem 6 and Lemma 10 of [BJW18]_: for
+            Gaussian X and starts close enough, rule "threshold" is exact.
 Notation    paper: A (ours Y'), V (W), U (A), S (complement of N), w (u).
 Departures  Rule "quantile" is ours. From directions wrong by 2 % at n = 3000 it reached 40 of 40 units, the printed
-            threshold none; from 0.1 % 40 and 13 (d = 6, k = 4, ten teachers). Both signs of an approximate w are
-            tried, and the unit that verifies is taken, in place of "the first linear system which had a solution".
+            threshold none; from 0.1 % it reached 40, the threshold 13 (d = 6, k = 4, ten teachers). Both signs of an
+            approximate w are tried, and the unit that verifies is taken, in place of "the first linear system which
+            had a solution".
 Cost        One singular value decomposition of |N| × k and one least-squares fit of n/2 × d for each iteration.
 References  [BJW18]_
 """
@@ -39,11 +40,8 @@ from planted.networks import Activation
 __all__ = ["RULES", "ExactUnits", "exact_unit", "pursue_rectified_units", "units_from_scores"]
 
 RULES = ("quantile", "threshold")
-OFF_SHARES = (
-    0.3,
-    0.4,
-    0.48,
-)  # of the rows; 0.25 to 0.35 behave alike, more only where these do not separate units
+# Of the rows; 0.25 to 0.35 behave alike, more are tried only where these do not separate units.
+OFF_SHARES = (0.3, 0.4, 0.48)
 NULL_TOL = 1e-9  # relative singular value that counts as zero
 TAU_PAPER = 1e-3  # "1/poly(samples)" in Algorithms 3 and 5, as a part of the score's spread
 EXACT_SINE = 1e-8  # largest |f(X w) - Q u| over |Q u|; powers of f cost digits, rounding alone leaves 1e-15
@@ -64,8 +62,9 @@ class ExactUnits:
 def exact_unit(X: Array, Q: Array, off: BoolArray, *, activation: Activation) -> tuple[Array, float]:
     """Apply (1) once.
 
-    Returns w: hidden weights, of unit norm; zero if there is nothing to fit; sine: ``|f(X w) - Q u| / |Q u|``, the
-    distance from being a unit of this column space. Shapes: X (n, d), Q (n, k), off (n,).
+    Returns the hidden weights w of unit norm, zero if there is nothing to fit, and the sine
+    ``|f(X w) - Q u| / |Q u|``, the distance from being a unit of this column space. Shapes: X (n, d), Q (n, k), off
+    (n,).
     """
     u = linalg.svd(Q[off], full_matrices=True, check_finite=False)[2][-1]
     h = Q @ u
@@ -84,8 +83,8 @@ def units_from_scores(
 ) -> ExactUnits:
     """Make every unit exact for which there is a usable score (Algorithm 5, steps 2 to 5).
 
-    `rule`: which rows count as off; "threshold" is applied once, as printed, "quantile" is iterated. Shapes: X (n,
-    d), Q (n, k), scores (n, s).
+    `rule`: which rows count as off; "threshold" is applied once, as printed, "quantile" is iterated. Shapes: X
+    (n, d), Q (n, k), scores (n, s).
     """
     check_choice("rule", rule, RULES)
     found: list[Array] = []

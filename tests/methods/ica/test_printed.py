@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from planted.fitting.units._quantile_null_space import TAU_PAPER
 from planted.linalg import column_space
-from planted.methods.ica.printed import algorithm_3, steps_1_to_3, steps_4_to_8
+from planted.methods.ica.printed import TAU, algorithm_3, steps_1_to_3, steps_4_to_8
 from planted.networks import parse_activation
 from planted.simulate import dataset
 
@@ -73,7 +72,7 @@ def test_scores_up_to_the_threshold_are_zero_and_those_above_are_not():
     for factor, found in ((1.5, 1), (0.5, 0)):
         score = H[:, 0].copy()
         for _ in range(50):  # a fixed point: the threshold is a part of the spread of the same score
-            score[1] = factor * TAU_PAPER * score.std()
+            score[1] = factor * TAU * score.std()
         assert len(steps_4_to_8(X, Q, score[:, None], RELU)) == found
 
 

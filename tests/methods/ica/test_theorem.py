@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import planted
+from planted.checks import Check
+from planted.methods.ica import printed
+from planted.methods.ica._components import separate
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.simulate import dataset
@@ -41,6 +44,13 @@ def test_the_components_alone_lead_to_most_units():
         if recovery.outcome is Outcome.RECOVERED:
             assert planted.parameter_error(recovery.network, data.network) < EXACT
     assert sum(found) >= 18, f"of 24 units: {found}"
+
+
+def test_components_that_did_not_converge_are_told(monkeypatch):
+    monkeypatch.setattr(printed, "separate", partial(separate, max_iter=2))
+    data = world(1000)
+    (line,) = recover(data.X, data.Y, random_state=0).find(Check.ITERATIONS)
+    assert (line.name, line.measured) == ("steps of the component analysis, which did not converge", 2)
 
 
 def test_units_that_are_not_orthonormal_are_found_with_the_help_of_pursuit():

@@ -5,9 +5,10 @@ Idea        Steps 1 to 3 estimate the activations by independent components of t
             small entries to zero. From step 5 on the estimate matters only through the places of these zeros: where unit
             j is off its activation vanishes, and the vector of the column space of Y that vanishes there is the
             activation, exactly. §4.3 enters at step 4, with an estimate of A from elsewhere.
-Guarantee   Theorem 4 of [BJW18]_: if no entry is wrongly set to zero, and none is wrongly kept, the result is exact.
-Notation    paper: A (ours Y'), U (A), V (W), T (sketch), X̄ and Ā (the first ℓ rows of X and Y), τ (`TAU_PAPER` times the
-            spread of the scores), S_j (the complement of ``off``), x_j (the null vector u), W (h').
+Guarantee   Theorem 4 of [BJW18]_: exact with high probability from polynomially many samples. The proof needs the zeros of
+            step 4 in the right places, all of them, and nothing else.
+Notation    paper: A (ours Y'), U (A), V (W), T (sketch), X̄ and Ā (the first ℓ rows of X and Y), τ (`TAU` times the spread
+            of a score), S_j (the complement of ``off``), x_j (the null vector u), W (h').
 Departures  The paper's component analysis is replaced by `separate`. Steps 5 and 6 solve k linear systems for each unit,
             with one coordinate fixed at one, and take the first that has a solution; the last singular vector of the rows
             off S_j is that solution up to scale, without a case distinction. Step 8 is solved where h > 0, which is S_j
@@ -25,11 +26,13 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.fitting.units._quantile_null_space import EXACT_SINE, SAME_UNIT_COSINE, TAU_PAPER, exact_unit
+from planted.fitting.units._quantile_null_space import EXACT_SINE, SAME_UNIT_COSINE, exact_unit
 from planted.methods.ica._components import IndependentComponents, separate
 from planted.networks import Activation
 
-__all__ = ["algorithm_3", "steps_1_to_3", "steps_4_to_8"]
+__all__ = ["TAU", "algorithm_3", "steps_1_to_3", "steps_4_to_8"]
+
+TAU = 1e-3  # "1/poly(ℓ)" in step 4, as a part of the spread of a score
 
 
 def algorithm_3(
@@ -63,7 +66,7 @@ def steps_4_to_8(X: Array, Q: Array, scores: Array, activation: Activation) -> A
     found: list[Array] = []
     for score in scores.T:
         check_time()
-        off = score <= TAU_PAPER * score.std()  # 4
+        off = score <= TAU * score.std()  # 4
         if not off.any():
             continue
         w, sine = exact_unit(

@@ -2,29 +2,27 @@ r"""Recover a network by joint diagonalisation of Hermite moments across outputs
 
 Problem     Noiseless Y = f(X W') A' with f rectified, x normal (any covariance), W and A of full rank k ≤ d, m.
             Sought: W and A, signs included.
-Idea        For whitened x and He_q the Hermite tensor of degree q, Stein's identity gives for each output l
+Idea        1. For whitened x and He_q the Hermite tensor of degree q, Stein's identity gives for each output l
 
-            .. math:: E[y_l\, He_q(x)] = \sum_i c_q\, A_{li}\, w_i^{\otimes q}, \qquad c_q = E[f^{(q)}(t)] .    \quad (1)
+               .. math:: E[y_l\, He_q(x)] = \sum_i c_q\, A_{li}\, w_i^{\otimes q}, \qquad c_q = E[f^{(q)}(t)] .  \quad (1)
 
-            For q = 2 these are m matrices W' diag(A_l) W, diagonalised together by one congruence, which gives the
-            w_i up to sign and scale (`linalg.joint_diagonalisation`). For q = 3, 4 contract with random vectors
-            first. Each direction, with the sign that `direction_signs` prefers and else with both, ranks the samples;
-            the null space on the lowest of them is the unit, exactly, and exists for the right sign only (Algorithm 5,
-            `quantile_null_space`).
+               For q = 2 these are m matrices W' diag(c_2 A_l) W. One congruence diagonalises them together, which gives
+               the w_i up to sign and scale (`linalg.joint_diagonalisation`). For q = 3 and 4 the tensors are contracted
+               with random vectors first.
+            2. A direction, with the sign that fits the outputs better and else with both, ranks the samples. The null
+               space of Y on the lowest of them is the unit, exactly, and exists for the right sign only (Algorithm 5).
+            3. Find A by least squares.
 Guarantee   Theorem 7 of [BJW18]_: exact with high probability from polynomially many samples. Kind: exact, once
             certified.
 Notation    paper: A (ours Y'), U (A), V (W), S_3 (He_3), v_i (a direction before its sign is known).
-Departures  ``variant="paper-third-order"`` is Algorithm 4 as printed, up to its tensor power method (joint
-            diagonalisation of the contracted tensor instead) and the noise it adds to the outputs, which can only
-            harm; five mixtures of the outputs instead of one, since a unit that a mixture happens to weaken is lost.
-            It cannot work for the ReLU: the third derivative of f is that of Dirac's function, and c_3 = E[δ'(t)] = 0
-            for t symmetric. The same holds for every t₊^p when q - p is even and at least two, in particular q = 4
-            for t₊². It is refused with this reason.
+Departures  ``variant="paper-third-order"`` is Algorithm 4 (`printed`). It cannot work for the ReLU: the third derivative
+            of f is that of Dirac's function, and c_3 = E[δ'(t)] = 0 for t symmetric. The same holds for every t₊^p when
+            q - p is even and at least two, in particular for q = 4 and t₊². Such orders are refused with this reason.
             ``variant="second-order"`` (default) reads the matrices of q = 2 from a regression of Y on 1, x and its
-            products, which removes the sampling error of the linear part. ``rule="threshold"`` is Algorithm 5's own
-            way to choose rows; the default is the quantile. Units that no direction leads to are searched for at
-            random (not in the paper's variant).
-Cost        A regression with 1 + d + d(d+1)/2 features, O(n d⁴); or k contractions of O(n d²).
+            products, which removes the sampling error of the linear part. ``rule="threshold"`` is Algorithm 5's own way
+            to choose rows; the default takes the lowest 30 % and iterates. Units that no direction leads to are searched
+            for at random (not in the paper's variants).
+Cost        A regression with 1 + d + d(d+1)/2 features, O(n d⁴); or 4k contractions of O(n d²) for each of five mixtures.
 References  [BJW18]_
 """
 
@@ -47,16 +45,14 @@ from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.linalg import column_space, numerical_rank
+from planted.methods.joint_diagonalisation.printed import MIXTURES, algorithm_4, algorithm_5
 from planted.networks import Activation
 from planted.results import Evidence, Recovery
 
-__all__ = [
-    "recover",
-    "vanishing_coefficient",
-]
+__all__ = ["recover", "vanishing_coefficient"]
 
 ORDERS = {"second-order": 2, "paper-third-order": 3, "fourth-order": 4}
-MIXTURES = 5  # random mixtures of the outputs, one tensor each, for orders three and four
+RULES = ("quantile", "threshold")
 
 
 def recover(
@@ -94,26 +90,27 @@ def recover(
         The network with its evidence.
     """
     check_choice("variant", variant, ORDERS)
+    check_choice("rule", rule, RULES)
     search = begin_search(run, activation)
-    if warm_start is not None:
-        scores = scores_of_start(search, warm_start)
+    if warm_start is None:
+        _check_moments(search, ORDERS[variant])
+        scores = _scores_of_moments(search, ORDERS[variant])  # step 1
     else:
-        _check_moments(run, search, ORDERS[variant])
-        scores = _scores_of_moments(search, ORDERS[variant])
-    as_printed = variant == "paper-third-order" or rule == "threshold"
-    likely = scores if as_printed or warm_start is not None else _likely_signs(search, scores)
-    units = units_from_scores(search.X, search.Q, likely, search.activation, rule=rule)
-    if len(units.W) < search.n_hidden and likely is not scores:
-        units = units_from_scores(search.X, search.Q, scores, search.activation, rule=rule)
-    search.run.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(units.W)})
-    W = units.W if as_printed else complete_units(search, units.W, max_starts=max_starts)
-    return finish_search(search, W)
+        scores = scores_of_start(search, warm_start)  # §4.3
+    if rule == "threshold":
+        W = algorithm_5(search.X, search.Q, scores, activation=search.activation)  # step 2
+    elif variant == "paper-third-order" or warm_start is not None:
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W
+    else:
+        W = _units_of_likely_signs(search, scores)
+    run.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(W)})
+    if variant != "paper-third-order" and rule != "threshold":
+        W = complete_units(search, W, max_starts=max_starts)
+    return finish_search(search, W)  # step 3
 
 
 def vanishing_coefficient(activation: Activation, order: int) -> bool:
-    """Decide whether c_q of (1) is zero for a rectified power and a normal variable of mean zero.
-
-    Returns whether q - p is even and at least two.
+    """Decide whether c_q of (1) is zero for a rectified power t₊^p: whether q - p is even and at least two.
 
     Examples
     --------
@@ -125,18 +122,17 @@ def vanishing_coefficient(activation: Activation, order: int) -> bool:
     return beyond >= 2 and beyond % 2 == 0
 
 
-def _check_moments(run: MethodRun, search: ExactSearch, order: int) -> None:
+def _check_moments(search: ExactSearch, order: int) -> None:
     """Refuse more units than inputs, inputs that do not vary in all dimensions, and moments without signal."""
-    k, d = search.n_hidden, search.problem.n_features
+    run, k, d = search.run, search.n_hidden, search.problem.n_features
     run.refuse_unless(
         Evidence("inputs", d, k, ">=", "k <= d", key=Check.INPUTS),
         detail=f"{k} units, but {d} inputs; joint diagonalisation needs k <= d.",
     )
     spanned = numerical_rank(column_space(search.X - search.X.mean(axis=0))[1])
+    name, equation = "dimensions in which the inputs vary", "rank of Cov x"
     run.refuse_unless(
-        Evidence(
-            "dimensions in which the inputs vary", spanned, d, "==", "rank of Cov x", key=Check.INPUT_RANK
-        ),
+        Evidence(name, spanned, d, "==", equation, key=Check.INPUT_RANK),
         detail=f"The inputs vary in {spanned} of {d} dimensions; normal inputs vary in all.",
     )
     if vanishing_coefficient(search.activation, order):
@@ -149,21 +145,24 @@ def _check_moments(run: MethodRun, search: ExactSearch, order: int) -> None:
 
 
 def _scores_of_moments(search: ExactSearch, order: int) -> Array:
-    """Rank the samples by every direction, with both signs."""
-    problem, rng = search.problem, search.problem.rng
-    rounds = 1 if order == 2 else MIXTURES
-    W = np.vstack(
-        [
-            hermite_directions(problem.X, problem.Y, search.n_hidden, order=order, rng=rng)
-            for _ in range(rounds)
-        ]
-    )
-    forward = search.X @ W.T
+    """Rank the samples by every direction that the moments of an order show, with both signs."""
+    X, Y, k, rng = search.problem.X, search.problem.Y, search.n_hidden, search.problem.rng
+    if order == 2:
+        V = hermite_directions(X, Y, k, rng=rng)
+    elif order == 3:
+        V = algorithm_4(X, Y, k, rng=rng)
+    else:
+        V = np.vstack([hermite_directions(X, Y, k, order=order, rng=rng) for _ in range(MIXTURES)])
+    forward = search.X @ V.T
     return np.hstack([forward, -forward])
 
 
-def _likely_signs(search: ExactSearch, scores: Array) -> Array:
-    """Keep the sign of every direction that `direction_signs` prefers; all of them where it cannot tell."""
+def _units_of_likely_signs(search: ExactSearch, scores: Array) -> Array:
+    """Make units exact with the sign that §5 prefers for each direction; with both where that leaves units out."""
     forward = scores[:, : scores.shape[1] // 2]
     signs = signs_of_preactivations(forward, search.problem.Y[: len(forward)], activation=search.activation)
-    return scores if signs is None else np.asarray(forward * signs)
+    if signs is not None:
+        W = units_from_scores(search.X, search.Q, np.asarray(forward * signs), search.activation).W
+        if len(W) >= search.n_hidden:
+            return W
+    return units_from_scores(search.X, search.Q, scores, search.activation).W

@@ -1,6 +1,15 @@
 """Files in and out: saved networks, and tables of data."""
 
-from planted.io.networks._exports import Export, export_network, import_network, to_sklearn, to_torch
+from planted.io._memory import memory_budget
+from planted.io.networks._columns import SavedNetwork, check_columns
+from planted.io.networks._exports import (
+    Export,
+    export_network,
+    import_network,
+    load_with_columns,
+    to_sklearn,
+    to_torch,
+)
 from planted.io.networks._safetensors import load_network, load_two_layers, save_network
 from planted.io.state._atomic import atomic_write
 from planted.io.state._checkpoint import Checkpoint, checkpointed
@@ -12,14 +21,17 @@ from planted.io.tables._write import write_table
 __all__ = [
     "Checkpoint",
     "Export",
+    "SavedNetwork",
     "Table",
     "atomic_write",
+    "check_columns",
     "checkpointed",
     "export_network",
     "import_network",
     "iter_table",
     "load_network",
     "load_two_layers",
+    "memory_budget",
     "open_blocks",
     "read_sums",
     "read_table",

@@ -1,9 +1,9 @@
 """Activations, each with the few facts the algorithms need.
 
-An activation is given by name, with its parameter after a colon: ``"relu"``, ``"leaky-relu:0.1"``,
-``"power:2"`` (the rectified power ``max(t, 0)**2``), ``"absolute"``, ``"quadratic"``. All of them are
-positively homogeneous: ``f(s t) = s**degree f(t)`` for ``s > 0``, which is what lets a positive scale move
-between the layers and makes unit rows of ``W`` a gauge.
+An activation is given by name, with its parameter after a colon:
+``"relu"``, ``"leaky-relu:0.1"``, ``"power:2"`` (the rectified power ``max(t, 0)**2``), ``"absolute"``, ``"quadratic"``.
+All of them are positively homogeneous: ``f(s t) = s**degree f(t)`` for ``s > 0``, which is what lets a positive scale
+move between the layers and makes unit rows of ``W`` a gauge.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from planted.outcomes import BadInputError
 
 __all__ = ["Activation", "parse_activation"]
 
+LARGEST_DEGREE = 100  # of "power:P"; in double precision 1300 to this power is out of range
+LONGEST_NAME = 100  # characters; a slope takes 24 at most
+
 
 @dataclass(frozen=True, slots=True)
 class Activation:
@@ -29,8 +32,8 @@ class Activation:
 
     def __call__(self, t: Array) -> Array:
         """Return the activation of ``t``, elementwise."""
-        if self.left == 0.0 and self.degree == 1:
-            return np.maximum(t, 0.0)
+        if self.left == 0.0:  # zero times an overflowing power would be NaN
+            return np.asarray(np.maximum(t, 0.0) ** self.degree) if self.degree > 1 else np.maximum(t, 0.0)
         magnitude = np.abs(t) ** self.degree
         return np.asarray(np.where(t > 0, self.right, self.left) * magnitude)
 
@@ -69,16 +72,22 @@ def parse_activation(text: str | Activation) -> Activation:
     """
     if isinstance(text, Activation):
         return text
-    name, _, argument = str(text).partition(":")
+    text = str(text)
+    name, _, argument = text[: LONGEST_NAME + 1].partition(":")
     plain = {"relu": (1, 1.0, 0.0), "absolute": (1, 1.0, 1.0), "quadratic": (2, 1.0, 1.0)}
     if name in plain and not argument:
         return Activation(name, *plain[name])
-    if name == "leaky-relu" and _is_number(argument) and abs(float(argument)) != 1:
+    is_short = len(text) <= LONGEST_NAME
+    if name == "leaky-relu" and is_short and _is_number(argument) and abs(float(argument)) != 1:
         return Activation(f"leaky-relu:{float(argument)!r}", 1, 1.0, -float(argument))
-    if name == "power" and argument.isdecimal() and int(argument) >= 1:
-        return Activation("relu" if int(argument) == 1 else name + ":" + argument, int(argument), 1.0, 0.0)
+    if name == "power" and is_short and argument.isdecimal() and int(argument) >= 1:
+        degree = int(argument)
+        if degree > LARGEST_DEGREE:
+            raise BadInputError(f"activation {text!r}; powers up to {LARGEST_DEGREE} are known")
+        return Activation("relu" if degree == 1 else f"power:{degree}", degree, 1.0, 0.0)
+    shown = repr(text) if is_short else f"{text[:LONGEST_NAME]!r}... ({len(text)} characters)"
     raise BadInputError(
-        f"unknown activation {text!r}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
+        f"unknown activation {shown}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
         "(P a positive integer), 'absolute' and 'quadratic'"
     )
 

@@ -1,4 +1,4 @@
-"""The two-layer network, the noun of the whole package.
+"""The two-layer network: what every method returns, and the notation used everywhere.
 
 One model and one notation, used everywhere:
 
@@ -15,6 +15,7 @@ model                                      ``Y = f(X W' + b) A' + c``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -227,17 +228,25 @@ class TwoLayerNetwork:
 
         return are_equivalent(self, other, tol=tol)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        features: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+    ) -> None:
         """Write the network to a safetensors file; `planted.load_network` reads it back.
 
         Parameters
         ----------
         path : path-like
             Where to write. An existing file is replaced only when the new one is complete.
+        features, targets : sequence of str, optional
+            Names of the inputs and of the outputs, kept in the file.
         """
         from planted.io.networks._safetensors import save_network
 
-        save_network(self, path)
+        save_network(self, path, features=features, targets=targets)
 
 
 def _frozen_array(name: str, values: Any, ndim: int) -> Array:

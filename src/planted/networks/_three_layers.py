@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -106,14 +107,22 @@ class ThreeLayerNetwork:
         """
         return self.head(self.features(X))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        features: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+    ) -> None:
         """Write the network to a safetensors file; `planted.load_network` reads it back.
 
         Parameters
         ----------
         path : path-like
             Where to write. An existing file is replaced only when the new one is complete.
+        features, targets : sequence of str, optional
+            Names of the inputs and of the outputs, kept in the file.
         """
         from planted.io.networks._safetensors import save_network
 
-        save_network(self, path)
+        save_network(self, path, features=features, targets=targets)

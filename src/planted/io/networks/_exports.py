@@ -4,13 +4,30 @@ In double precision every file holds the exact parameters, and reading it back g
 each parameter is rounded, and the largest difference this makes on standard normal inputs is measured and returned.
 No format here is a pickle: PyTorch's state is written as safetensors, under the names that ``nn.Sequential(Linear, ReLU,
 Linear)`` expects.
+
+What the exported programs answer at the edges of the numbers, compared with the network itself:
+
+===========================================  ==========  ==========================  ==========================
+input                                        NumPy code  C, double                   ONNX, double
+===========================================  ==========  ==========================  ==========================
+finite, every partial sum within 1.8e308     same bits   equal to rounding           equal to rounding
+smallest numbers (below 2.2e-308)            same bits   equal to rounding           equal to rounding
+infinite, or sums beyond 1.8e308, one sign   same bits   same infinity, same zero    same infinity, same zero
+sums beyond 1.8e308 with both signs          same bits   finite, inf or NaN [1]_     finite, inf or NaN [1]_
+NaN                                          same bits   NaN                         NaN
+===========================================  ==========  ==========================  ==========================
+
+.. [1] The terms are added in another order, and some processors do not round a product before they add it, so one program
+   may meet infinity minus infinity where another does not.
+
+In single precision the same holds with the limits of float32 (3.4e38 and 1.2e-38), for inputs and weights rounded to it. C
+must be compiled without ``-ffast-math``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,20 +36,24 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
+from planted.io.networks._columns import SavedNetwork, check_columns
+from planted.io.networks._files import open_regular, read_regular
+from planted.io.networks._json import format_json, parse_json
 from planted.io.networks._onnx import format_onnx, parse_onnx
-from planted.io.networks._safetensors import load_two_layers, save_network
+from planted.io.networks._safetensors import load_saved, load_two_layers, save_network
 from planted.io.networks._source_code import format_c, format_numpy
 from planted.io.state._atomic import atomic_write
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
-__all__ = ["Export", "export_network", "import_network", "to_sklearn", "to_torch"]
+__all__ = ["Export", "export_network", "import_network", "load_with_columns", "to_sklearn", "to_torch"]
 
 SUFFIXES = {".onnx": "onnx", ".safetensors": "torch", ".json": "json", ".py": "numpy", ".h": "c"}
 FORMATS = (*SUFFIXES.values(), "planted")
+FORMATS_WITH_COLUMNS = ("json", "planted")
 N_PROBES = 1000
-JSON_FORMAT, JSON_SCHEMA = "planted.network", 1
-LARGEST_JSON = 512 * 1024**2
+LARGEST_STATE = 8 * 1024**3
+MEMORY_PER_BYTE = 10  # of PyTorch's state, whose numbers may take one byte each
 TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
 
 
@@ -44,12 +65,18 @@ class Export:
     format: str  # its format
     precision: str  # ``"float64"`` or ``"float32"``
     # Largest difference to the network on 1000 standard normal inputs, relative to the outputs' spread there, that
-    # rounding the parameters makes; zero in double precision.
+    # rounding the parameters makes; zero in double precision, infinite where the outputs overflow.
     largest_difference: float
 
 
 def export_network(
-    net: TwoLayerNetwork, path: str | PathLike[str], *, to: str | None = None, precision: str = "float64"
+    net: TwoLayerNetwork,
+    path: str | PathLike[str],
+    *,
+    to: str | None = None,
+    precision: str = "float64",
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
 ) -> Export:
     """Write a network for another program.
 
@@ -63,6 +90,8 @@ def export_network(
         The format; by default the suffix decides: ``.onnx``, ``.safetensors`` (PyTorch state), ``.json``, ``.py``, ``.h``.
     precision : {"float64", "float32"}
         Precision of the parameters, for ONNX, PyTorch and C.
+    features, targets : sequence of str, optional
+        Names of the inputs and of the outputs, kept by the formats ``"json"`` and ``"planted"``.
 
     Returns
     -------
@@ -79,30 +108,49 @@ def export_network(
     """
     if not isinstance(net, TwoLayerNetwork):
         raise BadInputTypeError(f"{type(net).__name__} given; export_network writes a TwoLayerNetwork")
-    chosen = to or SUFFIXES.get(Path(path).suffix.lower())
-    if chosen not in FORMATS:
-        raise BadInputError(
-            f"format {to or Path(path).suffix!r} is not known; known are {', '.join(sorted(FORMATS))}"
-        )
-    if precision not in ("float64", "float32"):
-        raise BadInputError(f"precision={precision!r}; expected 'float64' or 'float32'")
-    if precision == "float32" and chosen in ("json", "numpy", "planted"):
-        raise BadInputError(
-            f"{chosen} is written in double precision; precision='float32' is for onnx, torch and c"
-        )
+    chosen = _choose_format(path, to, precision)
+    columns = check_columns(net, features, targets)
+    if columns and chosen not in FORMATS_WITH_COLUMNS:
+        raise BadInputError(f"{chosen} keeps no names of columns; json and planted do")
     if chosen == "planted":
-        save_network(net, path)
+        save_network(net, path, **columns)
         return Export(Path(path), chosen, precision, 0.0)
+    _check_range(net, precision)
     writers: dict[str, Callable[[TwoLayerNetwork, str], bytes]] = {
         "onnx": format_onnx,
         "torch": _format_torch,
-        "json": lambda network, _: _format_json(network),
+        "json": lambda network, _: format_json(network, columns),
         "numpy": lambda network, _: format_numpy(network),
         "c": lambda network, kind: format_c(network, kind, name=_c_name(path)),
     }
     contents = writers[chosen](net, precision)
+    difference = _rounding_difference(net, precision)
     atomic_write(path, lambda partial: partial.write_bytes(contents))
-    return Export(Path(path), chosen, precision, _rounding_difference(net, precision))
+    return Export(Path(path), chosen, precision, difference)
+
+
+def load_with_columns(path: str | PathLike[str]) -> SavedNetwork:
+    """Read a network that planted wrote, with the names of its columns.
+
+    Parameters
+    ----------
+    path : path-like
+        A file ``.json``, or a safetensors file of any name.
+
+    Returns
+    -------
+    SavedNetwork
+        The network, and the names of its inputs and outputs, or None where the file has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "net.safetensors"
+    >>> TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]]).save(path, features=["mass", "speed"])
+    >>> load_with_columns(path).features
+    ('mass', 'speed')
+    """
+    return parse_json(Path(path)) if Path(path).suffix.lower() == ".json" else load_saved(path)
 
 
 def import_network(source: Any) -> TwoLayerNetwork:
@@ -211,7 +259,7 @@ def _import_file(path: Path) -> TwoLayerNetwork:
     if suffix == ".onnx":
         return parse_onnx(path)
     if suffix == ".json":
-        return _parse_json(path)
+        return parse_json(path).network  # type: ignore[return-value]
     if suffix == ".safetensors":
         return _parse_torch(path) if _is_torch_state(path) else load_two_layers(path)
     raise BadInputError(f"{os.fspath(path)}: a network is read from .onnx, .json or .safetensors")
@@ -263,7 +311,7 @@ def _format_torch(net: TwoLayerNetwork, precision: str) -> bytes:
 
 def _is_torch_state(path: Path) -> bool:
     """Whether a safetensors file has the names of a Sequential's state, from its header alone."""
-    with path.open("rb") as stream:
+    with open_regular(path) as (stream, _):
         length = int.from_bytes(stream.read(8), "little")
         header = stream.read(min(length, 1 << 20))
     return b'"0.weight"' in header
@@ -273,36 +321,45 @@ def _parse_torch(path: Path) -> TwoLayerNetwork:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    contents = read_regular(path, largest=LARGEST_STATE, growth=MEMORY_PER_BYTE)
     try:
-        arrays = load(path.read_bytes())
+        arrays = load(contents)
         if set(arrays) != set(TORCH_KEYS):
             raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
         return TwoLayerNetwork(**{own: arrays[key] for key, own in TORCH_KEYS.items()})
-    except (ValueError, SafetensorError, KeyError) as error:
+    except (ValueError, SafetensorError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 
 
-def _format_json(net: TwoLayerNetwork) -> bytes:
-    record = {"format": JSON_FORMAT, "schema": JSON_SCHEMA, "activation": net.activation.name}
-    return (
-        json.dumps(record | {name: getattr(net, name).tolist() for name in "WbAc"}, indent=1) + "\n"
-    ).encode()
+def _choose_format(path: str | PathLike[str], to: str | None, precision: str) -> str:
+    """Return the format to write, from its name or from the suffix of the file."""
+    chosen = to or SUFFIXES.get(Path(path).suffix.lower())
+    if chosen not in FORMATS:
+        raise BadInputError(
+            f"format {to or Path(path).suffix!r} is not known; known are {', '.join(sorted(FORMATS))}"
+        )
+    if precision not in ("float64", "float32"):
+        raise BadInputError(f"precision={precision!r}; expected 'float64' or 'float32'")
+    if precision == "float32" and chosen in ("json", "numpy", "planted"):
+        raise BadInputError(
+            f"{chosen} is written in double precision; precision='float32' is for onnx, torch and c"
+        )
+    return chosen
 
 
-def _parse_json(path: Path) -> TwoLayerNetwork:
-    if path.stat().st_size > LARGEST_JSON:
-        raise FileFormatError(f"{os.fspath(path)}: more than {LARGEST_JSON} bytes")
-    try:
-        record = json.loads(path.read_bytes())
-        if (
-            not isinstance(record, dict)
-            or record.get("format") != JSON_FORMAT
-            or record.get("schema") != JSON_SCHEMA
-        ):
-            raise FileFormatError(f"the record is not of the format {JSON_FORMAT!r}, schema {JSON_SCHEMA}")
-        return TwoLayerNetwork(**{name: record[name] for name in "WbAc"}, activation=record["activation"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: not a network in JSON: {error}") from error
+def _check_range(net: TwoLayerNetwork, precision: str) -> None:
+    """Refuse parameters that the precision cannot hold."""
+    largest = float(np.finfo(precision).max)
+    slopes = np.array([net.activation.right, net.activation.left])
+    for name, values in (*((own, getattr(net, own)) for own in "WbAc"), ("the slope", slopes)):
+        with np.errstate(over="ignore"):
+            places = np.argwhere(~np.isfinite(values.astype(precision)))
+        if len(places):
+            first = tuple(int(i) for i in places[0])
+            raise BadInputError(
+                f"{name} holds {values[first]:.6g} at {first}, but {precision} ends at {largest:.3g}; "
+                "write it with precision='float64', or scale the units first with net.canonical()"
+            )
 
 
 def _c_name(path: str | PathLike[str]) -> str:
@@ -318,6 +375,8 @@ def _rounding_difference(net: TwoLayerNetwork, precision: str) -> float:
     arrays = {name: getattr(net, name).astype(precision).astype(np.float64) for name in "WbAc"}
     rounded = TwoLayerNetwork(**arrays, activation=net.activation)
     rows = np.random.default_rng(0).standard_normal((N_PROBES, net.n_features))
-    exact = net(rows)
-    spread = exact.std(axis=0)
-    return float((np.abs(exact - rounded(rows)) / np.where(spread > 0, spread, 1.0)).max(initial=0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = net(rows)
+        spread = exact.std(axis=0)
+        worst = (np.abs(exact - rounded(rows)) / np.where(spread > 0, spread, 1.0)).max(initial=0.0)
+    return float(worst) if np.isfinite(worst) else float("inf")

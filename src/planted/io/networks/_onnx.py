@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from planted._typing import Array
 from planted.io.networks._onnx_models import read_onnx_model
+from planted.io.networks._onnx_wires import read_network
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import FileFormatError
 
@@ -65,62 +65,25 @@ def _activation_nodes(net: TwoLayerNetwork, precision: str, tensors: list[Any]) 
     if name == "power":
         tensors.append(numpy_helper.from_array(np.array(float(argument), dtype=precision), "degree"))
         return [helper.make_node("Relu", ["t"], ["r"]), helper.make_node("Pow", ["r", "degree"], ["h"])]
-    # LeakyRelu keeps its slope in single precision; max and min of the input with a stored slope keep it exact.
-    tensors.append(numpy_helper.from_array(np.array(float(argument), dtype=precision), "slope"))
+    if float(argument) == 0:  # zero times minus infinity would be NaN
+        return [helper.make_node("Relu", ["t"], ["h"])]
+    # LeakyRelu keeps its slope in single precision, and onnxruntime has none for doubles; a stored slope is exact.
+    for label, value in (("slope", float(argument)), ("zero", 0.0)):
+        tensors.append(numpy_helper.from_array(np.array(value, dtype=precision), label))
     return [
-        helper.make_node("Relu", ["t"], ["above"]),
-        helper.make_node("Sub", ["t", "above"], ["below"]),
-        helper.make_node("Mul", ["below", "slope"], ["leak"]),
-        helper.make_node("Add", ["above", "leak"], ["h"]),
+        helper.make_node("Greater", ["t", "zero"], ["is_above"]),
+        helper.make_node("Mul", ["t", "slope"], ["below"]),
+        helper.make_node("Where", ["is_above", "t", "below"], ["h"]),
     ]
 
 
 def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork:
-    """Read a ReLU network from an ONNX file: two layers (Gemm, or MatMul and Add) with a Relu between them.
+    """Read a two-layer network from an ONNX file by following its wires; see `planted.io.networks._onnx_wires`.
 
     Raises `FileFormatError` if the file is no such network.
     """
     model = read_onnx_model(path)
-    from onnx import numpy_helper
-
     try:
-        tensors = {
-            item.name: np.asarray(numpy_helper.to_array(item), dtype=np.float64)
-            for item in model.graph.initializer
-        }
-        steps = _follow(model.graph, tensors)
-        kinds = [kind for kind, _, _ in steps]
-        if kinds != ["layer", "Relu", "layer"]:
-            raise FileFormatError(f"its steps are {', '.join(kinds) or 'none'}; expected layer, Relu, layer")
-        (_, W, b), _, (_, A, c) = steps
-        return TwoLayerNetwork(W, b, A, c)
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: not a two-layer ReLU network: {error}") from error
-
-
-def _follow(graph: Any, tensors: dict[str, Array]) -> list[tuple[str, Any, Any]]:
-    """Read the nodes as layers (weights of shape (out, in), bias) and activations, in their order."""
-    steps: list[tuple[str, Any, Any]] = []
-    for node in graph.node:
-        options = {item.name: item for item in node.attribute}
-        if node.op_type == "Gemm":
-            scale = options["alpha"].f if "alpha" in options else 1.0
-            weights = tensors[node.input[1]] * scale
-            is_transposed = "transB" in options and options["transB"].i == 1
-            bias = (
-                tensors[node.input[2]].ravel()
-                if len(node.input) > 2
-                else np.zeros(weights.shape[0 if is_transposed else 1])
-            )
-            if "transA" in options and options["transA"].i:
-                raise FileFormatError("a Gemm with transposed input")
-            beta = options["beta"].f if "beta" in options else 1.0
-            steps.append(("layer", weights if is_transposed else weights.T, bias * beta))
-        elif node.op_type == "MatMul":
-            steps.append(("layer", tensors[node.input[1]].T, np.zeros(tensors[node.input[1]].shape[1])))
-        elif node.op_type == "Add" and steps and steps[-1][0] == "layer":
-            name = node.input[1] if node.input[1] in tensors else node.input[0]
-            steps[-1] = ("layer", steps[-1][1], steps[-1][2] + tensors[name].ravel())
-        elif node.op_type not in ("Identity", "Flatten"):
-            steps.append((node.op_type, None, None))
-    return steps
+        return read_network(model)
+    except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError) as error:
+        raise FileFormatError(f"{os.fspath(path)}: not a two-layer network: {error}") from error

@@ -4,7 +4,8 @@ A file holds the float64 tensors ``W``, ``b``, ``A``, ``c`` and, in the metadata
 record: format name, schema version, activation, shapes, and a SHA-256 digest over all of these and the
 numbers. So a changed byte is an error, not a slightly different network. Nothing in the file is executed.
 A three-layer network has a format name of its own, the tensors ``R`` and ``s`` besides, and its power in the
-record; the other tensors are those of its head.
+record; the other tensors are those of its head. Names of the columns, where given, are in the record under
+``features`` and ``targets``; such a file has schema 2, so that an older release asks for an upgrade.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,23 +28,33 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
 from planted._typing import Array, Json
+from planted.io.networks._columns import SavedNetwork, check_columns
+from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
-from planted.outcomes import FileFormatError
+from planted.outcomes import BadInputError, FileFormatError
 
-__all__ = ["load_network", "load_two_layers", "save_network"]
+__all__ = ["load_network", "load_saved", "load_two_layers", "save_network"]
 
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
-SCHEMA = 1
+SCHEMA, SCHEMA_WITH_COLUMNS = 1, 2
+COLUMNS = ("features", "targets")
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
 LENGTH_FIELD = 8  # bytes of the little-endian header length that opens a safetensors file
-LARGEST_HEADER = 1 << 20  # ours take less than a kilobyte
+LARGEST_HEADER = 1 << 22  # ours take less than a kilobyte and the names of the columns
 
 
-def save_network(net: TwoLayerNetwork | ThreeLayerNetwork, path: str | PathLike[str]) -> None:
+def save_network(
+    net: TwoLayerNetwork | ThreeLayerNetwork,
+    path: str | PathLike[str],
+    *,
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+) -> None:
     """Write a network to a safetensors file.
 
-    `path`: where to write. An existing file is replaced only when the new one is complete.
+    `path`: where to write. An existing file is replaced only when the new one is complete. `features`, `targets`: names of
+    the inputs and of the outputs, kept with the network; `load_with_columns` returns them.
 
     Examples
     --------
@@ -53,13 +65,17 @@ def save_network(net: TwoLayerNetwork | ThreeLayerNetwork, path: str | PathLike[
     TwoLayerNetwork(n_features=2, n_hidden=1, n_outputs=1, activation='relu')
     """
     arrays, settings = _take_apart(net)
-    record = _record(arrays, settings)
+    record = _record(arrays, settings | check_columns(net, features, targets))
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
+    if int.from_bytes(contents[:LENGTH_FIELD], "little") > LARGEST_HEADER:
+        raise BadInputError(f"the names of the columns take more than {LARGEST_HEADER} bytes; shorten them")
 
     def write_and_verify(partial: Path) -> None:
         partial.write_bytes(contents)
-        written, _ = _take_apart(load_network(partial))
-        if {name: array.tobytes() for name, array in written.items()} != {
+        read = load_saved(partial)
+        written, _ = _take_apart(read.network)
+        is_same = (read.features, read.targets) == tuple(_names(record, role) for role in COLUMNS)
+        if not is_same or {name: array.tobytes() for name, array in written.items()} != {
             name: array.tobytes() for name, array in arrays.items()
         }:
             raise FileFormatError(f"{os.fspath(path)}: the numbers read back differ from those written")
@@ -93,15 +109,24 @@ def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwo
     >>> load_network(path).A
     array([[3.]])
     """
+    return load_saved(path).network
+
+
+def load_saved(path: str | PathLike[str]) -> SavedNetwork:
+    """Read a network that `save_network` wrote, with the names of its columns."""
     try:
-        contents, record = _read_checked(Path(path))
+        contents, record = _read_checked(path)
         arrays = parse_tensors(contents)
-        settings = {name: record[name] for name in _settings_of(record["format"])}
+        settings = {name: record[name] for name in _settings_of(record)}
         if record != _record(arrays, settings):
             raise FileFormatError("the contents do not match their checksum; the file is damaged")
-        return _put_together(arrays, settings)
-    except (ValueError, SafetensorError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: {error}") from error
+        net = _put_together(arrays, settings)
+        check_columns(net, *(record.get(role) for role in COLUMNS))
+        return SavedNetwork(net, *(_names(record, role) for role in COLUMNS))
+    except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
+        name = os.fspath(path)
+        text = str(error) if str(error).startswith(f"{name}: ") else f"{name}: {error}"
+        raise FileFormatError(text) from error
 
 
 def load_two_layers(path: str | PathLike[str]) -> TwoLayerNetwork:
@@ -134,25 +159,31 @@ def _put_together(arrays: dict[str, Array], settings: Json) -> TwoLayerNetwork |
     return ThreeLayerNetwork(arrays["R"], arrays["s"], settings["power"], head)
 
 
-def _settings_of(kind: str) -> tuple[str, ...]:
-    return ("format", "activation", "power") if kind == THREE_LAYERS else ("format", "activation")
+def _settings_of(record: Json) -> tuple[str, ...]:
+    """The fields of a record that make up the network, besides its tensors, and the names of its columns."""
+    own = ("format", "activation", "power") if record["format"] == THREE_LAYERS else ("format", "activation")
+    return (*own, *(role for role in COLUMNS if role in record))
+
+
+def _names(record: Json, role: str) -> tuple[str, ...] | None:
+    return tuple(record[role]) if role in record else None
 
 
 def _record(arrays: dict[str, Array], settings: Json) -> Json:
     """The JSON record of a network; its digest covers every other field and the numbers."""
     names = TENSORS[settings["format"]]
     shapes = {name: list(arrays[name].shape) for name in names}
-    record: Json = {**settings, "schema": SCHEMA, "shapes": shapes}
+    schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
+    record: Json = {**settings, "schema": schema, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in names:
         digest.update(arrays[name].astype("<f8").tobytes())
     return {**record, "sha256": digest.hexdigest()}
 
 
-def _read_checked(path: Path) -> tuple[bytes, Json]:
+def _read_checked(path: str | PathLike[str]) -> tuple[bytes, Json]:
     """Read a file after its header and size have been found in order."""
-    with path.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
+    with open_regular(path) as (stream, size):
         header = _read_header(stream.read(LENGTH_FIELD), stream, size)
         record = _read_record(header)
         data_size = _check_tensors(header, record)
@@ -193,9 +224,10 @@ def _read_record(header: Json) -> Json:
         raise FileFormatError(f"the network's record is damaged: {error}") from error
     if not isinstance(record, dict) or record.get("format") not in list(TENSORS):
         raise FileFormatError(f"the record does not name the format {TWO_LAYERS!r} or {THREE_LAYERS!r}")
-    if record.get("schema") != SCHEMA:
+    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS):
+        known = f"{SCHEMA} and {SCHEMA_WITH_COLUMNS}"
         raise FileFormatError(
-            f"schema {record.get('schema')!r}; this version reads {SCHEMA}, please upgrade planted"
+            f"schema {record.get('schema')!r}; this version reads {known}, please upgrade planted"
         )
     if not isinstance(record.get("activation"), str) or not isinstance(record.get("shapes"), dict):
         raise FileFormatError("the record names no activation or no shapes")

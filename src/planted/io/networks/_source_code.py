@@ -1,6 +1,7 @@
 """Networks as source code: a NumPy module and a C99 header.
 
 Numbers are written so that reading them back gives the same bits: `repr` in Python, hexadecimal floating constants in C99.
+Both treat infinities and NaN as `TwoLayerNetwork` does: a rectified unit is zero at minus infinity, and NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def format_numpy(net: TwoLayerNetwork) -> bytes:
         for name in "WbAc"
     )
     act = net.activation
-    if act.name == "relu":
-        body = "np.maximum(T, 0.0)"
+    if act.left == 0.0:
+        body = "np.maximum(T, 0.0)" + (f" ** {act.degree}" if act.degree > 1 else "")
     else:
         body = f"np.where(T > 0, {act.right!r}, {act.left!r}) * np.abs(T) ** {act.degree}"
     text = (
@@ -47,8 +48,12 @@ def format_c(net: TwoLayerNetwork, precision: str, *, name: str) -> bytes:
     )
     d, k, m = net.n_features, net.n_hidden, net.n_outputs
     act = net.activation
-    power = "".join(" * s" for _ in range(act.degree - 1))
-    right, left = (f"({real}){float(value).hex()}{suffix}" for value in (act.right, act.left))
+    product = " * ".join(["s"] * act.degree)
+    if act.left == 0.0:  # zero times infinity would be NaN
+        side, value = f"t < 0 ? ({real})0 : t", product
+    else:
+        right, left = (f"({real}){float(value).hex()}{suffix}" for value in (act.right, act.left))
+        side, value = "t > 0 ? t : -t", f"(t > 0 ? {right} : {left}) * {product}"
     text = f"""/* A two-layer network: {d} inputs, {k} units ({act.name}), {m} outputs. C99, no dependencies. */
 #ifndef {upper}_H
 #define {upper}_H
@@ -62,18 +67,22 @@ def format_c(net: TwoLayerNetwork, precision: str, *, name: str) -> bytes:
 static inline void {name}_eval(const {real} *x, {real} *y)
 {{
     for (int l = 0; l < {m}; ++l) {{
-        y[l] = {name}_c[l];
+        y[l] = 0;
     }}
     for (int i = 0; i < {k}; ++i) {{
-        {real} t = {name}_b[i];
+        {real} t = 0;
         for (int j = 0; j < {d}; ++j) {{
             t += {name}_W[i * {d} + j] * x[j];
         }}
-        const {real} s = t > 0 ? t : -t;
-        const {real} h = (t > 0 ? {right} : {left}) * s{power};
+        t += {name}_b[i];
+        const {real} s = {side};
+        const {real} h = {value};
         for (int l = 0; l < {m}; ++l) {{
             y[l] += {name}_A[l * {k} + i] * h;
         }}
+    }}
+    for (int l = 0; l < {m}; ++l) {{
+        y[l] += {name}_c[l];
     }}
 }}
 

@@ -1,0 +1,76 @@
+"""The names of a saved network's columns: which input is which, and what the outputs are called.
+
+Names are text as a table has it. They are kept in the file beside the numbers, so that the columns of another table can be
+matched by name. Refused is a name that is empty or very long, that occurs twice (among the inputs, among the outputs, or
+once in each), or that holds control characters or marks for the direction of text, which a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planted._typing import Json
+from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
+from planted.outcomes import BadInputError, BadInputTypeError
+
+__all__ = ["SavedNetwork", "check_columns"]
+
+LARGEST_COUNT = 100_000  # names of one network
+LONGEST_NAME = 1_000  # characters
+# Control characters, halves of characters, separators of lines and paragraphs; and what changes the direction of text.
+HIDDEN_KINDS = ("Cc", "Cs", "Zl", "Zp")
+HIDDEN = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedNetwork:
+    """A network from a file, with the names of its columns where the file has them."""
+
+    network: TwoLayerNetwork | ThreeLayerNetwork  # the network itself
+    features: tuple[str, ...] | None = None  # names of the inputs, in the order of the network's columns
+    targets: tuple[str, ...] | None = None  # names of the outputs
+
+
+def check_columns(
+    net: TwoLayerNetwork | ThreeLayerNetwork,
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+) -> Json:
+    """Return the names as a file keeps them, under ``features`` and ``targets``; omitted ones are left out.
+
+    Raises `BadInputError` or `BadInputTypeError` if there are more or fewer names than columns, or a name is refused.
+    """
+    kept: Json = {}
+    for role, names, count in (("features", features, net.n_features), ("targets", targets, net.n_outputs)):
+        if names is not None:
+            kept[role] = _check_names(role, names, count)
+    both = set(kept.get("features", ())) & set(kept.get("targets", ()))
+    if both:
+        raise BadInputError(f"the name {min(both)!r} is given to a feature and to a target")
+    return kept
+
+
+def _check_names(role: str, names: Any, count: int) -> list[str]:
+    """Return one list of names if each of them can be kept."""
+    names = names.tolist() if hasattr(names, "tolist") else names
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence):
+        raise BadInputTypeError(f"{role} is of type {type(names).__name__}; expected a sequence of names")
+    if len(names) != count or count > LARGEST_COUNT:
+        raise BadInputError(
+            f"{role} has {len(names)} names for {count} columns; expected one each, {LARGEST_COUNT} at most"
+        )
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise BadInputTypeError(f"{role}[{place}] is of type {type(name).__name__}; expected text")
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise BadInputError(f"{role}[{place}] has {len(name)} characters; expected 1 to {LONGEST_NAME}")
+        if any(char in HIDDEN or unicodedata.category(char) in HIDDEN_KINDS for char in name):
+            raise BadInputError(f"{role}[{place}], {name!a}, holds a character that cannot be shown")
+        if name in seen:
+            raise BadInputError(f"{role}[{place}], {name!r}, occurs twice")
+        seen.add(name)
+    return [str(name) for name in names]

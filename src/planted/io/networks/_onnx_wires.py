@@ -1,0 +1,232 @@
+"""Reading a two-layer network off the wires of an ONNX graph.
+
+The graph is followed from its one output back to its one input: a layer, an activation, a layer. Every step takes the node
+that makes the value in question, and a node can be taken once. What is left at the end, a node or a tensor, takes no part in
+the answer, and the graph is refused: so a skip around the activation, a doubled branch or a second output is never read as
+the plain network.
+
+===============  =====================================================================================================
+step             nodes
+===============  =====================================================================================================
+layer            Gemm with constant weights (alpha, beta, transB as they are), or MatMul; then any number of Adds
+activation       Relu; LeakyRelu; Abs; Mul(t, t) or Pow(t, 2); Pow(Relu(t), p); Where(t > 0, t, slope t)
+in between       Identity; Flatten of everything but the rows
+===============  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array
+from planted.networks import TwoLayerNetwork
+from planted.outcomes import FileFormatError
+
+__all__ = ["read_network"]
+
+OLDEST_OPSET = 7  # before it, Add and Gemm had attributes that changed their meaning
+PRECISIONS = ("FLOAT16", "FLOAT", "DOUBLE")
+LARGEST_EMPTY = 1_000_000  # longest side of a tensor without numbers: nothing in the file vouches for it
+ATTRIBUTES = {
+    "Gemm": {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT"},
+    "LeakyRelu": {"alpha": "FLOAT"},
+    "Flatten": {"axis": "INT"},
+}
+ACTIVATIONS = ("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where")
+
+
+def read_network(model: Any) -> TwoLayerNetwork:
+    """Return the two-layer network that a checked model is; a model that is no such network raises a ValueError."""
+    opsets = [item.version for item in model.opset_import if item.domain in ("", "ai.onnx")]
+    if min(opsets, default=0) < OLDEST_OPSET:
+        raise FileFormatError(
+            f"opset {min(opsets, default=0)}; models of opset {OLDEST_OPSET} or newer are read"
+        )
+    wires = _Wires(model.graph)
+    A, c, name = wires.layer(wires.output.name)
+    activation, name = wires.activation(name)
+    W, b, name = wires.layer(name)
+    wires.is_flattened = False
+    if wires.through(name) != wires.input.name:
+        raise FileFormatError(f"the first layer takes {name!r}, which is not the input")
+    wires.check_all_taken()
+    _check_shape(wires.input, W.shape[1], is_flattened=wires.is_flattened)
+    _check_shape(wires.output, A.shape[0], is_flattened=False)
+    return TwoLayerNetwork(W, b, A, c, activation)
+
+
+class _Wires:
+    """The nodes of a graph by the value they make, and its tensors by name; each is taken as the walk meets it."""
+
+    def __init__(self, graph: Any) -> None:
+        self.tensors = {item.name: item for item in graph.initializer}
+        self.makers = {node.output[0]: node for node in graph.node if len(node.output) == 1}
+        self.unused = set(self.tensors)
+        self.is_flattened = False  # whether the walk has met a Flatten
+        inputs = [item for item in graph.input if item.name not in self.tensors]
+        if len(inputs) != 1 or len(graph.output) != 1:
+            raise FileFormatError(
+                f"{len(inputs)} inputs and {len(graph.output)} outputs; expected one of each"
+            )
+        if len(self.makers) != len(graph.node) or len(self.tensors) != len(graph.initializer):
+            raise FileFormatError("a node without exactly one result of its own, or two tensors of one name")
+        self.input, self.output = inputs[0], graph.output[0]
+        self.precision = _precision(self.input.type.tensor_type.elem_type)
+        if _precision(self.output.type.tensor_type.elem_type) != self.precision:
+            raise FileFormatError("its input and its output differ in precision")
+
+    def take(self, name: str, *kinds: str) -> tuple[Any, dict[str, Any]]:
+        """Return the node that makes a value, with its attributes; it can be taken once."""
+        node = self.makers.pop(name, None)
+        if node is None:
+            raise FileFormatError(f"no node is left that makes {name!r}; expected {' or '.join(kinds)}")
+        if node.op_type not in kinds or node.domain not in ("", "ai.onnx"):
+            raise FileFormatError(f"{name!r} is made by {node.op_type}; expected {' or '.join(kinds)}")
+        return node, _attributes(node)
+
+    def is_made_by(self, name: str, *kinds: str) -> bool:
+        """Whether a node of these kinds makes the value."""
+        return name in self.makers and self.makers[name].op_type in kinds
+
+    def through(self, name: str) -> str:
+        """Follow a value back through nodes that leave matrices as they are."""
+        while self.is_made_by(name, "Identity", "Flatten"):
+            node, options = self.take(name, "Identity", "Flatten")
+            if options.get("axis", 1) != 1:
+                raise FileFormatError(f"a Flatten from axis {options['axis']}; expected 1")
+            self.is_flattened |= node.op_type == "Flatten"
+            name = node.input[0]
+        return name
+
+    def layer(self, name: str) -> tuple[Array, Array, str]:
+        """Return the weights (out, in) and the bias of the layer that makes a value, and the value it takes."""
+        added: list[Array] = []
+        name = self.through(name)
+        while self.is_made_by(name, "Add"):
+            node, _ = self.take(name, "Add")
+            one, other = node.input
+            constant, name = (one, other) if one in self.tensors else (other, one)
+            added.append(self.tensor(constant))
+            name = self.through(name)
+        node, options = self.take(name, "Gemm", "MatMul")
+        weights = self.tensor(node.input[1])
+        if weights.ndim != 2:
+            raise FileFormatError(
+                f"the weights {node.input[1]!r} have {weights.ndim} dimension(s); expected 2"
+            )
+        if weights.size == 0 and max(weights.shape) > LARGEST_EMPTY:
+            raise FileFormatError(f"the weights {node.input[1]!r} of shape {weights.shape} hold no numbers")
+        if options.get("transA", 0) != 0 or options.get("transB", 0) not in (0, 1):
+            raise FileFormatError("a Gemm with transposed input, or with a transB other than 0 and 1")
+        if not options.get("transB", 0):
+            weights = weights.T
+        if len(node.input) > 2 and node.input[2]:
+            added.append(self.tensor(node.input[2]) * options.get("beta", 1.0))
+        rows = [_as_row(values, len(weights)) for values in reversed(added)]
+        bias = sum(rows[1:], start=rows[0]) if rows else np.zeros(len(weights))  # a lone bias keeps its bits
+        return weights * options.get("alpha", 1.0), bias, node.input[0]
+
+    def activation(self, name: str) -> tuple[str, str]:
+        """Return the activation that makes a value, and the value it takes."""
+        node, options = self.take(self.through(name), *ACTIVATIONS)
+        if node.op_type == "Where":
+            return self.leaky(node)
+        before = node.input[0]
+        if node.op_type == "Mul" and node.input[1] != before:
+            raise FileFormatError("a Mul of two different values")
+        if node.op_type == "LeakyRelu":
+            return f"leaky-relu:{options.get('alpha', float(np.float32(0.01)))!r}", before
+        if node.op_type != "Pow":
+            return {"Relu": "relu", "Abs": "absolute", "Mul": "quadratic"}[node.op_type], before
+        degree = self.scalar(node.input[1])
+        inner = self.through(before)
+        if self.is_made_by(inner, "Relu") and degree == int(degree):
+            return f"power:{int(degree)}", self.take(inner, "Relu")[0].input[0]
+        if degree != 2:
+            raise FileFormatError(f"a power of degree {degree!r} of a value that is no Relu")
+        return "quadratic", inner
+
+    def leaky(self, node: Any) -> tuple[str, str]:
+        """Read ``Where(t > 0, t, slope t)``, a leaky ReLU whose slope is kept in full precision."""
+        condition, before, below = node.input
+        test = self.take(condition, "Greater")[0].input
+        leak = list(self.take(below, "Mul")[0].input)
+        if test[0] != before or self.scalar(test[1]) != 0 or before not in leak:
+            raise FileFormatError("a Where that is no leaky ReLU")
+        leak.remove(before)
+        return f"leaky-relu:{self.scalar(leak[0])!r}", before
+
+    def tensor(self, name: str, *, is_any_type: bool = False) -> Array:
+        """Return a constant in float64; several nodes may use one."""
+        from onnx import numpy_helper
+
+        if name not in self.tensors:
+            raise FileFormatError(f"{name!r} is not a constant of the file")
+        item = self.tensors[name]
+        self.unused.discard(name)
+        if not is_any_type and _precision(item.data_type) != self.precision:
+            raise FileFormatError(f"tensor {name!r} and the input differ in precision")
+        return np.asarray(numpy_helper.to_array(item), dtype=np.float64)
+
+    def scalar(self, name: str) -> float:
+        """Return a constant of one number."""
+        values = self.tensor(name, is_any_type=True)
+        if values.size != 1 or values.ndim > 2 or not np.isfinite(values).all():
+            raise FileFormatError(f"tensor {name!r} of shape {values.shape} is not one finite number")
+        return float(values.ravel()[0])
+
+    def check_all_taken(self) -> None:
+        """Refuse a graph with nodes or tensors that take no part in the answer."""
+        if self.makers:
+            name, node = next(iter(self.makers.items()))
+            raise FileFormatError(f"the {node.op_type} that makes {name!r} takes no part in the answer")
+        if self.unused:
+            raise FileFormatError(f"tensor {min(self.unused)!r} takes no part in the answer")
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    """Return the attributes of a node; one that is unknown, of another type or given twice is refused."""
+    from onnx import AttributeProto
+
+    known = ATTRIBUTES.get(node.op_type, {})
+    options: dict[str, Any] = {}
+    for item in node.attribute:
+        kind = AttributeProto.AttributeType.Name(item.type)
+        if known.get(item.name) != kind or item.name in options:
+            raise FileFormatError(f"{node.op_type} has an attribute {item.name!r} ({kind}) that is not known")
+        options[item.name] = float(item.f) if kind == "FLOAT" else int(item.i)
+    return options
+
+
+def _precision(number: int) -> str:
+    from onnx import TensorProto
+
+    name = str(TensorProto.DataType.Name(number))
+    if name not in PRECISIONS:
+        raise FileFormatError(f"numbers of type {name}; expected {', '.join(PRECISIONS)}")
+    return name
+
+
+def _as_row(values: Array, length: int) -> Array:
+    """Return what is added to every row as a vector; what would differ between rows or add columns is refused."""
+    if (
+        values.ndim > 2
+        or values.shape[-1:] not in ((), (1,), (length,))
+        or values.shape[:-1] not in ((), (1,))
+    ):
+        raise FileFormatError(f"a bias of shape {values.shape} is added to {length} columns")
+    return np.broadcast_to(values.ravel(), (length,)) if values.size != length else values.ravel()
+
+
+def _check_shape(value: Any, length: int, *, is_flattened: bool) -> None:
+    """Compare the declared shape of the input or output with the layers; only a flattened input may be no matrix."""
+    if not value.type.tensor_type.HasField("shape"):
+        return
+    sides = value.type.tensor_type.shape.dim
+    if len(sides) != 2 and not (is_flattened and len(sides) > 0):
+        raise FileFormatError(f"{value.name!r} has {len(sides)} dimension(s); expected 2")
+    fixed = [side.dim_value for side in sides[1:] if side.dim_value > 0]
+    if len(fixed) == len(sides) - 1 and int(np.prod(fixed, dtype=object)) != length:
+        raise FileFormatError(f"{value.name!r} is declared with {fixed} columns; the layers have {length}")

@@ -1,6 +1,5 @@
 """Files in and out: saved networks, and tables of data."""
 
-from planted.io._memory import memory_budget
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._exports import (
     Export,
@@ -31,7 +30,7 @@ __all__ = [
     "iter_table",
     "load_network",
     "load_two_layers",
-    "memory_budget",
+    "load_with_columns",
     "open_blocks",
     "read_sums",
     "read_table",

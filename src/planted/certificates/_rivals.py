@@ -52,7 +52,7 @@ def count_rivals(problem: Problem, network: TwoLayerNetwork, Q: Array) -> int:
 
 
 def uniqueness_of(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
-    """Return the lines of the uniqueness theorem for a ReLU network without biases; none if its system is too large."""
+    """Return the lines of the uniqueness theorem for ReLU units without biases; none if its system is too large."""
     k, d = network.n_hidden, network.n_features
     q = k * (k + 1) // 2 + k * (d + 1)
     if not network.activation.is_piecewise_linear or q > MAX_NULL_COLUMNS or len(problem.X) < q - k:

@@ -1,16 +1,17 @@
 r"""Linear and mixed-integer programs solved by HiGHS, with its statuses translated and its answers checked again.
 
 Problem     min c'x  subject to  G x ≤ g,  E x = e,  l ≤ x ≤ u,  some x integer.
-Idea        `scipy.optimize.linprog` and `milp` do the work. Two things are added. (1) An answer called optimal is
+Idea        `scipy.optimize.linprog` and `milp` do the work. Two things are added. First, an answer called optimal is
             checked against the Karush–Kuhn–Tucker conditions, in the data's own numbers:
 
             .. math:: c = G^\top \lambda + E^\top \mu + \rho, \quad \lambda \le 0, \quad
                       c^\top x = g^\top \lambda + e^\top \mu + (l, u)^\top \rho ,                           \quad (1)
 
-            beside feasibility (SciPy's sign convention: marginals are derivatives of the optimal value). (2) An
+            beside feasibility (in SciPy's sign convention marginals are derivatives of the optimal value). Second, an
             answer that is not optimal, or fails the check, is asked for once more without presolve, which has been
             seen to call feasible programs infeasible.
-Guarantee   ``OPTIMAL`` means: feasible and, for linear programs, (1) holds, both to `KKT_TOL` relative to the data.
+Guarantee   ``OPTIMAL`` means that x is feasible and, for linear programs, that (1) holds, both to `KKT_TOL` relative
+            to the data.
 Cost        That of HiGHS, twice when the first answer is not accepted.
 """
 

@@ -1,16 +1,16 @@
 r"""Extreme rays of the cone of non-negative vectors in a subspace, one linear program each.
 
 Problem     Q (n × k) spans the column space of H = f(X W'), f rectified. Find the columns of H, up to scale.
-Idea        Each column is non-negative and lies in the span: it is Q w for a w in the cone {w : Q w ≥ 0}. On the rows
-            where unit j is off the other columns still span k - 1 dimensions, so that column j is an extreme ray.
+Idea        Each column is non-negative and lies in the span, so it is Q w for a w in the cone {w : Q w ≥ 0}. On the
+            rows where unit j is off the other columns still span k - 1 dimensions, so column j is an extreme ray.
             Extreme rays are the vertices of
 
             .. math:: \{ w : Q w \ge 0, \; \mathbf 1^\top Q w = 1 \},                                    \quad (1)
 
             and a linear objective with random c ends at one of them.
-Guarantee   Every vertex returned is an extreme ray to the precision of the solver. Not every extreme ray is a unit:
-            the cone is the simplicial one, with the k units as its only rays, exactly when every unit is the only
-            active one on some sample; otherwise there are more, and the caller must verify f(X v) = Q w.
+Guarantee   Every vertex returned is an extreme ray to the precision of the solver. Not every extreme ray is a unit.
+            The k units are the only rays exactly when every unit is the only active one on some sample; otherwise
+            there are more, and the caller must verify f(X v) = Q w.
 Cost        One linear program with k variables and n inequalities for each vertex.
 References  [BJW18]_
 """

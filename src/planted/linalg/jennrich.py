@@ -1,12 +1,12 @@
 r"""Rank-one terms of symmetric matrices that share them: Jennrich's decomposition with the rank read off a threshold.
 
-Problem     Matrices :math:`S_t = \sum_{i \le r} d_{ti}\, z_i z_i^\top` of size q, r possibly far below q: contractions of
-            one symmetric tensor along several directions. Find r and the columns z.
+Problem     Matrices :math:`S_t = \sum_{i \le r} d_{ti}\, z_i z_i^\top` of size q are contractions of one symmetric
+            tensor along several directions, with r possibly far below q. Find r and the columns z.
 Idea        The left singular vectors of the stack (S_1, S_2, ...) whose values exceed a threshold span the z. Within
-            that span the matrices are r × r and `joint_diagonalisation` finds the columns: by the eigenvectors of one
-            pair (Jennrich), or with all matrices.
-Guarantee   Exact for exact inputs when the z are linearly independent and no two rows of (d_ti) are parallel; Theorem A.5
-            of [ATV21]_ and its references bound the error under noise.
+            that span the matrices are r × r, and `joint_diagonalisation` finds the columns, by the eigenvectors of
+            one pair (Jennrich) or with all matrices.
+Guarantee   Exact for exact inputs when the z are linearly independent and no two rows of (d_ti) are parallel. Theorem
+            A.5 of [ATV21]_ and its references bound the error under noise.
 Cost        O(T q³) for the span, O(T r³) for each sweep.
 References  [ATV21]_, [Tichavsky2009]_
 """

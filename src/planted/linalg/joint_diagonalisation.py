@@ -1,19 +1,20 @@
 r"""Joint diagonalisation of symmetric matrices by congruence.
 
-Problem     Given symmetric :math:`S_1, \dots, S_T` (k × k) with :math:`S_t = Z D_t Z^\top`, :math:`D_t` diagonal,
-            find Z up to order and scale of its columns. Z need not be orthogonal; the :math:`D_t` may be indefinite.
+Problem     Given symmetric :math:`S_1, \dots, S_T` (k × k) with :math:`S_t = Z D_t Z^\top` and :math:`D_t` diagonal,
+            find Z up to order and scale of its columns. Z need not be orthogonal, and the :math:`D_t` may be
+            indefinite.
 Idea        1. Jennrich: for two random combinations P, Q of the matrices the eigenvectors of
-               :math:`P Q^{-1} = Z D_P D_Q^{-1} Z^{-1}` are the columns of Z. Exact without noise, but a single pair
-               uses only two numbers per column.
+               :math:`P Q^{-1} = Z D_P D_Q^{-1} Z^{-1}` are the columns of Z. This is exact without noise, but a
+               single pair uses only two numbers per column.
             2. UWEDGE [Tichavsky2009]_: improve :math:`V = Z^{-1}` with all matrices. With :math:`P_t = V S_t V^\top`
                and :math:`d_{tj} = (P_t)_{jj}`, the off-diagonal entries are modelled as
                :math:`(P_t)_{ij} \approx E_{ij} d_{tj} + E_{ji} d_{ti}`, a 2 × 2 least-squares problem for each pair
                (i, j); then :math:`V \leftarrow E^{-1} V` with unit diagonal of E.
-            3. Several random pairs are tried; the one with the smallest off-diagonal energy wins.
-Guarantee   Exact for exact inputs when no two columns of the k × T matrix :math:`(d_{tj})` are parallel. With noise:
-            none; the off-diagonal residual is returned and must be looked at.
-Departures  Complex eigenvectors, which noise produces in pairs, are replaced by their real and imaginary parts: they span
-            the same plane and UWEDGE separates it.
+            3. Several random pairs are tried, and the one with the smallest off-diagonal energy wins.
+Guarantee   Exact for exact inputs when no two columns of the k × T matrix :math:`(d_{tj})` are parallel. With noise
+            there is none; the off-diagonal residual is returned and must be looked at.
+Departures  Noise produces complex eigenvectors in pairs. They are replaced by their real and imaginary parts, which
+            span the same plane, and UWEDGE separates it.
 Cost        O(T k³) per sweep and restart; a handful of sweeps.
 References  [Tichavsky2009]_
 """

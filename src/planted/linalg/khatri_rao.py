@@ -1,9 +1,9 @@
 r"""Singular values of Khatri–Rao powers: how well tensor methods can tell a set of rows apart.
 
-The l-th Khatri–Rao power of a matrix with rows w_1, ..., w_k has the columns :math:`w_i^{\otimes l}`. Decompositions of
-order-l flattenings need it to have full column rank, and their errors grow with one over its smallest singular value.
-Smoothed analysis: after a random perturbation of the rows of size τ that value is polynomially large in τ and 1/d as long
-as k is at most 0.99 C(d + l - 1, l) (Corollary 3.3 of [ATV21]_).
+The l-th Khatri–Rao power of a matrix with rows w_1, ..., w_k has the columns :math:`w_i^{\otimes l}`. Decompositions
+of order-l flattenings need it to have full column rank, and their errors grow with one over its smallest singular
+value. By smoothed analysis that value is polynomially large in τ and 1/d after a random perturbation of the rows of
+size τ, as long as k is at most 0.99 C(d + l - 1, l) (Corollary 3.3 of [ATV21]_).
 """
 
 from __future__ import annotations

@@ -1,22 +1,26 @@
 r"""Split a matrix into a low-rank part and a sparse part.
 
-Problem     Y = L + S with L of rank r < min(n, m) and S zero in most entries, its other entries of any size. Some entries
-            of Y may be unknown. Sought: L, exactly.
-Idea        *Principal component pursuit* [CLMW11]_: minimise the convex
+Problem     Y = L + S, where L has rank r < min(n, m), and S is zero in most entries, its other entries of any size.
+            Some entries of Y may be unknown. Find L exactly.
+Idea        *Principal component pursuit* [CLMW11]_ minimises the convex
 
-            .. math:: \|L\|_* + \lambda \|S\|_1 \quad \text{subject to} \quad L + S = Y,                    \quad (1)
+            .. math:: \|L\|_* + \lambda \|S\|_1 \quad \text{subject to} \quad L + S = Y                     \quad (1)
 
-            by augmented Lagrangian steps: L is a soft-thresholded singular value decomposition, S a soft-thresholded rest.
-            *Alternating projections* [NNSAJ14]_: L is the projection of Y - S on rank r, S what exceeds a threshold
-            in Y - L; the threshold falls by `DECAY` each time, from a robust size of the entries down.
-            *Polish*. Either ends near L, with most wrong entries known. With these left out, rows and columns of L
-            are least-squares problems in turn; entries beyond a falling threshold are left out. Where the split is
-            right this ends at rounding error.
-Guarantee   (1): exact with high probability for incoherent L, rank at most a constant times m / (μ log² n) and a constant
-            fraction of errors (Theorem 1.1 of [CLMW11]_). Alternating projections: a similar theorem. Exact here means
-            that more than half of the entries are reproduced to rounding: measured, not assumed. Kind: exact.
-Departures  The first threshold of the projections is a robust size of the entries, not the largest entry: without it they
-            fail at 35 % of errors a hundred times the entries' size (m = 50, r = 5, n = 2,000), with it they are exact.
+            by augmented Lagrangian steps: L is a soft-thresholded singular value decomposition, S a soft-thresholded
+            rest. *Alternating projections* [NNSAJ14]_ take for L the projection of Y - S on rank r, and for S what
+            exceeds a threshold in Y - L; the threshold starts at a robust size of the entries and falls by `DECAY`
+            each time.
+
+            Either ends near L, with most wrong entries known. *Polish* leaves these out and fits rows and columns of
+            L by least squares in turn, leaving out entries beyond a falling threshold. If the split is right, this
+            ends at rounding error.
+Guarantee   (1) is exact with high probability for incoherent L, rank at most a constant times m / (μ log² n) and a
+            constant fraction of errors (Theorem 1.1 of [CLMW11]_). There is a similar theorem for alternating
+            projections. Exact here means that more than half of the entries are reproduced to rounding, which is
+            measured, not assumed. Kind: exact.
+Departures  The first threshold of the projections is a robust size of the entries, not the largest entry. Without it
+            they fail at 35 % of errors a hundred times the entries' size (m = 50, r = 5, n = 2,000); with it they are
+            exact.
 Cost        O(n m²) per step for n ≥ m, some hundred steps; polish O(n m r²) per step.
 References  [CLMW11]_, [NNSAJ14]_
 """
@@ -220,7 +224,7 @@ def _leading(M: Array, rank: int) -> Array:
 
 
 def _robust_sizes(Y: Array, known: BoolArray) -> tuple[Array, Array]:
-    """Median of every column and the median distance from it, as a standard deviation; that of all where it vanishes."""
+    """Return the medians of the columns and their median distances, as standard deviations; of all where they vanish."""
     filled = np.where(known | ~known.any(axis=0), Y, np.nan)
     centres = np.nanmedian(filled, axis=0)
     distances = np.abs(filled - centres)

@@ -1,9 +1,9 @@
-r"""Numerical null spaces whose rank decision reports its gap.
+"""Numerical null spaces whose rank decision reports its gap.
 
 Problem     Decide how many singular values of M are zero, and return a basis of the null space.
-Idea        A singular value counts as zero when it is below ``tol`` times the largest. The answer carries the two
-            singular values around the cut: a reader sees at once whether the decision was clear (1e-3 against 1e-15) or
-            a matter of taste.
+Idea        A singular value counts as zero when it is below ``tol`` times the largest. The answer contains the two
+            singular values on either side of the cut, so that a reader sees at once whether the decision was clear,
+            as with 1e-3 and 1e-15, or not.
 Cost        One singular value decomposition of the triangular factor, O(n q² + q³) for an n × q matrix.
 """
 
@@ -29,7 +29,7 @@ class NullSpace:
     """A null space and the evidence for its dimension."""
 
     basis: Array  # (q, dimension): orthonormal basis
-    # (q,): all singular values divided by the largest, descending; zeros where the matrix has fewer rows than columns.
+    # (q,): singular values divided by the largest, descending; zeros where the matrix has fewer rows than columns.
     singular_values: Array
 
     @property

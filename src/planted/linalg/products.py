@@ -1,9 +1,9 @@
 r"""Symmetric matrices as vectors, and rows of unit length.
 
-``svec`` stacks the upper triangle of a symmetric matrix with off-diagonal entries times √2, so that inner products are
-kept: :math:`\langle S, T\rangle = \mathrm{svec}(S)^\top \mathrm{svec}(T)`. ``svec_outer`` builds ``svec(y y')`` for all
-rows of a matrix at once, the feature map of every quadratic method in the package. ``unit_rows`` divides the rows of a
-matrix by their lengths and returns both, so that the scale can be moved elsewhere.
+``svec`` stacks the upper triangle of a symmetric matrix with off-diagonal entries times √2, so that inner products
+are kept: :math:`\langle S, T\rangle = \mathrm{svec}(S)^\top \mathrm{svec}(T)`. ``svec_outer`` builds ``svec(y y')``
+for all rows of a matrix at once, the feature map of every quadratic method in the package. ``unit_rows`` divides the
+rows of a matrix by their lengths and returns both, so that the scale can be moved elsewhere.
 """
 
 from __future__ import annotations

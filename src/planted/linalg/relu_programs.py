@@ -2,14 +2,14 @@ r"""Small ReLU fits decided exactly by mixed-integer programs.
 
 Problem     Decide whether there are ReLU units with given properties on a few samples: (a) a single unit whose
             activations lie in a subspace; (b) k units whose sum with output weights one is a given vector.
-Idea        h = max(t, 0) for |t| ≤ M is four linear inequalities with one binary s:
+Idea        For |t| ≤ M the equation h = max(t, 0) is four linear inequalities with one binary s:
 
             .. math:: h \ge 0, \quad h \ge t, \quad h \le t + M (1 - s), \quad h \le M s .                 \quad (1)
 
-            (a) t = X v, h = Q w, and a linear functional of w that vanishes on the units already known equals one;
-            (b) t_j = X v_j and Σ_j h_j = y.
-Guarantee   Exact up to the solver's tolerances if some solution has pre-activations below M. Worst case exponential
-            in the number of samples; [BJW18]_ prove that (b) is NP-hard for two units already.
+            In (a) t = X v and h = Q w, and a linear functional of w that vanishes on the units already known equals
+            one. In (b) t_j = X v_j and Σ_j h_j = y.
+Guarantee   Exact up to the solver's tolerances if some solution has pre-activations below M. The worst case is
+            exponential in the number of samples; [BJW18]_ prove that (b) is NP-hard for two units already.
 Cost        30-60 samples in about a second for (a); some tens of samples for (b).
 References  [BJW18]_
 """

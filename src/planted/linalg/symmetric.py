@@ -3,22 +3,22 @@ r"""Solve with Gram matrices and covariances, and take their roots, where they m
 A positive semi-definite matrix M is written in its eigenvectors after its rows and columns have been divided by given
 lengths,
 
-.. math:: M = D\, U \Lambda U^\top D, \qquad D = \mathrm{diag}(\text{lengths}).                              \quad (1)
+.. math:: M = D\, U \Lambda U^\top D, \qquad D = \mathrm{diag}(\text{lengths}). \quad (1)
 
 For the products of some columns the lengths are those of the columns, so that :math:`U \Lambda U^\top` has a unit
-diagonal and its eigenvalues say how dependent the columns are, whatever their units. `Spectrum` holds (1). Eigenvalues
-that are zero to rounding are first left out (`regular` relative to the largest, `above` relative to the lengths) or
-raised (`lifted`); what is then computed belongs to the directions that remain. The cut-off of `regular` is p times the
-rounding error unless the caller states another, with its reason.
+diagonal and its eigenvalues say how dependent the columns are, whatever their units. `Spectrum` holds (1).
+Eigenvalues that are zero to rounding are first left out (`regular` relative to the largest, `above` relative to the
+lengths) or raised (`lifted`); what is then computed belongs to the directions that remain. The cut-off of `regular`
+is p times the rounding error unless the caller states another, with its reason.
 
-Leaving a column out of a regression raises the sum of squares by the squared length of that part of it which the other
-columns do not explain, times its squared coefficient. With :math:`\beta = (F^\top F)^{-1} F^\top Y` the rise is
+Leaving a column out of a regression raises the sum of squares by the squared length of that part of it which the
+other columns do not explain, times its squared coefficient. With :math:`\beta = (F^\top F)^{-1} F^\top Y` the rise is
 
-.. math:: |\beta_r|^2 / ((F^\top F)^{-1})_{rr} = |\beta_r|^2\, |F_r|^2 \sin^2 \theta_r                        \quad (2)
+.. math:: |\beta_r|^2 / ((F^\top F)^{-1})_{rr} = |\beta_r|^2\, |F_r|^2 \sin^2 \theta_r \quad (2)
 
-where :math:`\theta_r` is the angle between column r and the span of the others. Products of columns are known to about
-1e-14 of the squared lengths, some digits less after a million rows, and so are the squared sines: below `DEPENDENT` a
-column counts as a combination of the others, and its rise is zero.
+where :math:`\theta_r` is the angle between column r and the span of the others. Products of columns are known to
+about 1e-14 of the squared lengths, some digits less after a million rows, and so are the squared sines: below
+`DEPENDENT` a column counts as a combination of the others, and its rise is zero.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 r"""Canonical polyadic decomposition of a stack of symmetric matrices by alternating least squares.
 
-Problem     Given symmetric :math:`S_t = \sum_r d_{tr} z_r z_r^\top`, find the :math:`z_r`: the same problem as joint
-            diagonalisation by congruence, in the form in which Section 4 of [GKLW19]_ solves it.
-Idea        Fit the three-way tensor :math:`S_{tab} \approx \sum_r d_{tr} u_{ar} v_{br}` by least squares in one factor at a
-            time [Comon2009]_; each is a linear problem with the matrix :math:`(U^\top U) \circ (V^\top V)`. After a
-            sweep the step is tried again at s^(1/3) times its length (s counts sweeps) and kept if the residual is
-            smaller. Several random starts run for a tenth of the sweeps each; the one with the smallest residual goes
-            on. At the end u and v agree up to scale; their normalised mean is returned.
-Guarantee   None: alternating least squares may stall ("swamps"), which is why restarts are needed and why
+Problem     Given symmetric :math:`S_t = \sum_r d_{tr} z_r z_r^\top`, find the :math:`z_r`. This is the same problem
+            as joint diagonalisation by congruence, in the form in which Section 4 of [GKLW19]_ solves it.
+Idea        Fit the three-way tensor :math:`S_{tab} \approx \sum_r d_{tr} u_{ar} v_{br}` by least squares in one
+            factor at a time [Comon2009]_; each is a linear problem with the matrix
+            :math:`(U^\top U) \circ (V^\top V)`. After sweep s the step is tried again at s^(1/3) times its length and
+            kept if the residual is smaller. Several random starts run for a tenth of the sweeps each, and the one
+            with the smallest residual goes on. At the end u and v agree up to scale; their normalised mean is
+            returned.
+Guarantee   None. Alternating least squares may stall ("swamps"), which is why restarts are needed and why
             `joint_diagonalisation` is the default of this package. The relative residual is returned.
 Departures  The stack is first rotated to its min(T, k²) principal matrices. Orthogonal rotations of the first mode
             commute with every least-squares step, so the iterates in u and v are those of the full stack at a k-th of

@@ -1,4 +1,8 @@
-"""What the theories sum over rows: Gram matrices, normal equations, paired and Hermite moments, and their closed forms."""
+"""Sums over rows that the theories need, and their closed forms.
+
+Here are Gram matrices, regressions, normal equations, paired and Hermite moments, and the comparison of a network
+with all rows. Every sum is a `planted.rows.Sums`, made in one pass.
+"""
 
 from planted.linalg.products import triangle_weights
 from planted.moments._gram import RowMoments, joint_moments

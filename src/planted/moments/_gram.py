@@ -1,8 +1,8 @@
 r"""Means and scatter matrices of rows as mergeable, shift-stable sums.
 
-Naive sums of squares lose everything when the mean is large (at an offset of 1e8 they return a variance of 2 for 1).
-`RowMoments` keeps the count, the mean and the scatter about the mean, and merges two parts with the formulas of
-Chan, Golub and LeVeque:
+Naive sums of squares lose all digits when the mean is large (at an offset of 1e8 they return a variance of 2 for 1).
+`RowMoments` keeps the count, the mean and the scatter about the mean, and merges two parts with the formulas of Chan,
+Golub and LeVeque:
 
 .. math:: S = S_1 + S_2 + \frac{n_1 n_2}{n_1 + n_2} \delta\delta^\top, \qquad \delta = \mu_2 - \mu_1 .
 

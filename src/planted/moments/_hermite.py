@@ -1,17 +1,18 @@
 r"""Hermite coefficients of the outputs as sums over rows: tensors up to order 4, contractions up to order 6.
 
-Everything is a weighted Gram matrix :math:`E[u\, F F^\top]` of the features F = (1, x) or F = (1, x, h), h = svec(xx' - I),
-for weights u made of outputs and of s = θ'x, t = η'x: one matrix product for each weight and block, nothing of size d⁴.
-With S_v the sum over slots of v ⊗ (·), the recursion of Hermite tensors gives for j = 2, 4
+Every sum is a weighted Gram matrix :math:`E[u\, F F^\top]` of the features F = (1, x) or F = (1, x, h), where h =
+svec(xx' - I), for weights u made of outputs and of s = θ'x, t = η'x. This takes one matrix product for each weight
+and block, and no array of size d⁴. With S_v the sum over slots of v ⊗ (·), the recursion of Hermite tensors gives for
+j = 2, 4
 
 .. math::
-    T_{j+1}[\theta] &= E[y s\, He_j] - S_\theta(E[y\, He_{j-1}])                                                 \quad (1) \\
+    T_{j+1}[\theta] &= E[y s\, He_j] - S_\theta(E[y\, He_{j-1}])                                       \quad (1) \\
     T_{j+2}[\theta, \eta] &= E[y s t\, He_j] - S_\theta(E[y t\, He_{j-1}]) - (\theta^\top\eta)\, T_j
-                             - S_\eta(T_j[\theta])                                                              \quad (2)
+                             - S_\eta(T_j[\theta])                                                    \quad (2)
 
-The outputs may be replaced by what a polynomial leaves over (`PolynomialFit`): orders above its degree are the same, at a
-fraction of the variance, and lower orders are added back. Rows are summed in two halves, taken alternately; half the
-difference of their estimates measures the sampling error, from which thresholds for ranks follow.
+The outputs may be replaced by the residual of a polynomial (`PolynomialFit`). Orders above its degree stay the same,
+at a fraction of the variance, and lower orders are added back. Rows are summed in two halves, taken alternately; half
+the difference of their estimates measures the sampling error, from which thresholds for ranks follow.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 r"""Least squares on products of Hermite polynomials: the low degrees of a function of normal inputs.
 
-For standard normal x the functions :math:`He_\alpha(x)/\sqrt{\alpha!} = \prod_i He_{\alpha_i}(x_i)/\sqrt{\alpha_i!}` are
-orthonormal. Regressing y on all of them up to some degree estimates the Hermite coefficients up to that degree with the
-variance of what is *left over*, instead of that of y times a heavy-tailed weight; and what is left over serves to
-estimate higher orders, since it has the same ones. Sample sizes gained against plain averages, measured for d = 10:
-about 5 (degree 1), 27 (degree 2), 55 (degree 4); see `benchmarks/hermite.py`.
+For standard normal x the functions :math:`He_\alpha(x)/\sqrt{\alpha!} = \prod_i He_{\alpha_i}(x_i)/\sqrt{\alpha_i!}`
+are orthonormal. Regressing y on all of them up to some degree estimates the Hermite coefficients up to that degree.
+The variance of the estimate is that of the *residual*, instead of that of y times a heavy-tailed weight. The residual
+then serves to estimate higher orders, which it has in common with y. Sample sizes gained against plain averages,
+measured for d = 10: about 5 (degree 1), 27 (degree 2), 55 (degree 4); see `benchmarks/hermite.py`.
 
 Cost: O(n p²/2) time for p = C(d + degree, degree) columns, one symmetric product per block; O(p²) memory.
 """
@@ -185,7 +185,7 @@ def _split_levels(design: Array, d: int, degree: int) -> list[Array]:
 
 @lru_cache(maxsize=64)
 def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
-    """Return, for every entry of an order's tensor, the row of the design it comes from and its factor √α! (and √2's)."""
+    """Return the row of the design behind every entry of an order's tensor, and its factor √α! (times √2 for pairs)."""
     exponents = hermite_exponents(d, degree)
     place = {alpha.tobytes(): row for row, alpha in enumerate(exponents)}
     slots, weights = _slots(d, order)

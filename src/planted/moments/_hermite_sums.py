@@ -1,8 +1,9 @@
 r"""Weighted Gram matrices of linear and quadratic features: the sums behind Hermite tensors.
 
-For weights u(x, y) the matrix :math:`E[u\, F F^\top]` with F = (1, x) holds E[u He_j(x)] for j ≤ 2, and with F = (1, x, h),
-h = svec(xx' - I), for j ≤ 4. Each weight costs one matrix product per block. Rows of even and odd number are summed
-apart, so that the difference of two halves tells the sampling error of whatever is computed from them.
+For weights u(x, y) the matrix :math:`E[u\, F F^\top]` with F = (1, x) holds E[u He_j(x)] for j ≤ 2, and with F =
+(1, x, h), where h = svec(xx' - I), for j ≤ 4. Each weight costs one matrix product per block. Rows of even and odd
+number are summed apart, so that the difference of the two halves measures the sampling error of whatever is computed
+from them.
 
 Cost: O(n p²) time and O(p²) memory for each weight, p = 1 + d or 1 + d + d(d+1)/2.
 """

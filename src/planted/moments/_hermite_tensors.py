@@ -1,18 +1,18 @@
 r"""Symmetric tensors of orders 0 to 4 in the form in which they are summed, contracted and matched.
 
 With He_j(x) the order-j Hermite tensor of the probabilists' convention, the Hermite coefficients of a function y of
-normal inputs are :math:`T_j = E[y\, He_j(x)]`. Orders 3 and 4 are kept as D × d and D × D matrices, D = d(d+1)/2: two
-slots at a time are vectorised with factor √2 off the diagonal (`svec`), so that Frobenius norms are kept and no array of
-d⁴ numbers is formed. For a unit :math:`a\,\sigma(w^\top x + b)` with unit w
+normal inputs are :math:`T_j = E[y\, He_j(x)]`. Orders 3 and 4 are kept as D × d and D × D matrices, D = d(d+1)/2. Two
+slots at a time are vectorised with factor √2 off the diagonal (`svec`), so that Frobenius norms are kept and no array
+of d⁴ numbers is formed. For a unit :math:`a\,\sigma(w^\top x + b)` with unit w
 
 .. math:: T_j = a\, \eta_j(b)\, w^{\otimes j}, \qquad \eta_0 = b\Phi + \varphi,\quad \eta_1 = \Phi,\quad
-          \eta_j = (-1)^j He_{j-2}(b)\, \varphi(b)\ (j \ge 2), \qquad \eta_j' = \eta_{j+1}.                    \quad (1)
+          \eta_j = (-1)^j He_{j-2}(b)\, \varphi(b)\ (j \ge 2), \qquad \eta_j' = \eta_{j+1}            \quad (1)
 
-(Lemma 3.5 of [ATV21]_.) The maps between products of inputs and Hermite tensors are those of the recursion
+(Lemma 3.5 of [ATV21]_). The maps between products of inputs and Hermite tensors are those of the recursion
 
-.. math:: He_{j+1}(x)[\theta] = (\theta^\top x)\, He_j(x) - \textstyle\sum_{slots} \theta \otimes He_{j-1}(x),      \quad (2)
+.. math:: He_{j+1}(x)[\theta] = (\theta^\top x)\, He_j(x) - \textstyle\sum_{slots} \theta \otimes He_{j-1}(x).\ (2)
 
-checked against (1) and by simulation in the tests.
+The tests compare them with (1) and with simulation.
 """
 
 from __future__ import annotations

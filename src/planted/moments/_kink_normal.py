@@ -1,15 +1,16 @@
 r"""Normal equations of a sum of absolute values as sums over rows.
 
 The function :math:`\sum_i \beta_i |v_i^\top \tilde x| + \Lambda \tilde x` with :math:`\tilde x = (x, 1)` bends along
-the hyperplanes of a ReLU network and has no orientation to guess. With the signs :math:`s_i = \mathrm{sign}(v_i^\top
-\tilde x)` its Jacobian consists of rows :math:`\tilde x` multiplied by signs, so every product that Gauss–Newton
-needs is contained in
+the hyperplanes of a ReLU network and has no orientations to guess. With the signs
+:math:`s_i = \mathrm{sign}(v_i^\top \tilde x)` its Jacobian consists of rows :math:`\tilde x` multiplied by signs, so
+every product that Gauss–Newton needs is contained in
 
 .. math:: C_{(i,j),(a,b)} = \sum_{rows} (s_i s_j)\,(\tilde x_a \tilde x_b), \qquad s_0 = 1, \quad (1)
 
-which is symmetric in (i, j) and in (a, b): one matrix product of the pairs of signs with the pairs of inputs, a quarter
-of the multiplications of a plain product of masked rows, and no array of n × (number of unknowns). In the notation
-of `planted.moments._normal`, with Z = [s_1 ∘ x̃, ..., s_k ∘ x̃] and G = [|t|, x̃]:
+which is symmetric in (i, j) and in (a, b). It is one matrix product of the pairs of signs with the pairs of inputs.
+This takes a quarter of the multiplications of a plain product of masked rows, and no array of n ×
+(number of unknowns). In the notation of `planted.moments._normal`, with Z = [s_1 ∘ x̃, ..., s_k ∘ x̃] and G = [|t|,
+x̃]:
 
     ZZ = C_ij,   GZ = [v_i' C_ij ; C_0j],   GG = [v_i' C_ij v_j, v_i' C_i0 ; ., C_00] .
 
@@ -99,7 +100,7 @@ def masked_products(S: Array, rows: Array, *, weights: Array | None = None) -> A
 
 
 class _PairProducts:
-    """The products (1) of pairs of masks with pairs of inputs, summed slice by slice in memory that stays in the cache."""
+    """The products (1) of pairs of masks with pairs of inputs, summed in slices that stay in the cache."""
 
     def __init__(self, k: int, p: int, n: int) -> None:
         self.shape = k, p

@@ -5,11 +5,13 @@ At parameters (W, b, A, c) one pass gives every product that Gauss–Newton need
 :math:`S = f'(\tilde X V^\top)`, the masked inputs :math:`Z = [S_1 \circ \tilde X, \dots, S_k \circ \tilde X]` and the
 residual :math:`R = Y - H B^\top`:
 
-    ZZ = Z'Z (kp × kp),  GZ = G'Z ((k+1) × kp),  GG = G'G,  ZR = Z'R (kp × m),  GR = G'R,  RR = sum R²,   G = [H, 1].
+    ZZ = Z'Z (kp × kp),  GZ = G'Z ((k+1) × kp),  GG = G'G,  ZR = Z'R (kp × m),  GR = G'R,  RR = R'R,   G = [H, 1].
 
-The residual is formed explicitly on every block, never as a difference of accumulated products: the gradient is then
-accurate to rounding of the *residual*, which is what lets the refinement end at 1e-15 although the normal matrix
-squares the condition number. Memory: O((kp)²) plus one block; time: one symmetric product of width kp per block.
+The residual is formed explicitly on every block, never as a difference of accumulated products. The gradient is then
+accurate to rounding of the *residual*, which lets the refinement end at 1e-15 although the normal matrix squares the
+condition number.
+
+Memory: O((kp)²) plus one block; time: one symmetric product of width kp per block.
 """
 
 from __future__ import annotations

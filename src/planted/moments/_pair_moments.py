@@ -1,9 +1,10 @@
-r"""What the method of symmetric inputs asks of its data, and the answers of row blocks.
+"""The moments that the method of symmetric inputs needs, and their estimates from row blocks.
 
-`PairMoments` is the question; `SampleMoments` answers from row blocks, `planted.moments.population.GaussianMoments` in
-closed form, so that the same algebra runs on n samples and on n = ∞. Regressions of y on x hold even functions of x
-fixed ("controls"): for symmetric x these are uncorrelated with x, so that they change no expectation, but they take the
-even part of y, the larger part of its variance, out of the error of the slope.
+`PairMoments` states what is needed. `SampleMoments` answers from row blocks and
+`planted.moments.population.GaussianMoments` in closed form, so that the same algebra runs on n samples and on n = ∞.
+Regressions of y on x hold even functions of x fixed ("controls"). For symmetric x these are uncorrelated with x, so
+that they change no expectation, but they take the even part of y, the larger part of its variance, out of the error
+of the slope.
 
 Cost: one pass over the rows for each answer; the joint second moments are kept.
 """

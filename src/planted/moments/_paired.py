@@ -5,11 +5,11 @@ The method of symmetric inputs needs, for a predictor Q of the outputs, the cova
 .. math:: g(x) = \mathrm{svec}(V^\top x x^\top V), \qquad
           h(x, y) = \mathrm{svec}\left(q q^\top - (q - y')(q - y')^\top\right), \quad q = Q x,\ y' = P y .
 
-By polarisation :math:`\langle \mathrm{svec}(U), h\rangle = 2\, y'^\top U q - y'^\top U y'`, the pure-neuron detector of
-[GKLW19]_ for every symmetric U at once. Q is itself estimated from second moments, hence two passes over the rows; no
-array of n × k² numbers ever exists. Features of a slice of rows are built with one row of memory for each feature, by
-products of contiguous vectors straight into the buffer that the matrix product reads ("fused"): the product of the features
-then takes most of the time. Features may be float32; sums are float64 always.
+By polarisation :math:`\langle \mathrm{svec}(U), h\rangle = 2\, y'^\top U q - y'^\top U y'`, which is the pure-neuron
+detector of [GKLW19]_ for every symmetric U at once. Q is itself estimated from second moments, hence two passes over
+the rows. No array of n × k² numbers is ever formed. The features of a slice of rows are stored with one row of memory
+for each feature; products of contiguous vectors are written straight into the buffer that the matrix product reads,
+so that this product takes most of the time. Features may be float32; sums are always float64.
 
 Cost: for r = columns of V and k = rows of P, p = r(r+1)/2 and q = k(k+1)/2: O(n p (p + q)) time, O(p (p + q)) memory.
 """

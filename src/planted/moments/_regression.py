@@ -1,12 +1,12 @@
 r"""Products of regressors and outputs summed over rows: all that a least-squares regression needs of the data.
 
-For regressors g(x) and outputs y the regression of y on g and the variance that it leaves over follow from the sums of
+For regressors g(x) and outputs y the regression of y on g and the variance of its residual follow from the sums of
 :math:`g g^\top`, :math:`g y^\top` and :math:`y y^\top`. Every regression on functions of the rows uses the same
-`RegressionSums`; what is regressed on what is decided by the summand that fills them. Where the outputs are residuals of
-a network that is nearly right, they are formed before they are summed, so that nothing cancels.
+`RegressionSums`; the summand that fills them decides what is regressed on what. If the outputs are residuals of a
+network that is nearly right, they are formed before they are summed, so that nothing cancels.
 
-Features may be float32, in which case their products are formed in float32 for one slice of rows; what is carried from
-slice to slice is float64.
+Features may be float32. Their products are then formed in float32 for one slice of rows; what is carried from slice
+to slice is float64.
 """
 
 from __future__ import annotations

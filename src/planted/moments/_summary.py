@@ -1,8 +1,8 @@
-"""A summary of rows that merges in any order: moments of all of them, and a sample that is a function of the set alone.
+"""A summary of rows that merges in any order: moments of all rows, and a sample fixed by the set of rows alone.
 
-The key of a row is a hash of its numbers, and the rows of the smallest keys are kept, sorted by key. Two summaries of the
-same rows hold the same sample, bit by bit, whatever the order in which the rows came and wherever they were summed; while
-there are no more rows than the sample holds, it *is* the data.
+The key of a row is a hash of its numbers, and the rows with the smallest keys are kept, sorted by key. Two summaries
+of the same rows hold the same sample, bit by bit, whatever the order in which the rows came and wherever they were
+summed. While there are no more rows than the sample holds, it contains all of them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class RowSummary(Sums):
         shapes = [(part.X.shape[1], part.Y.shape[1]) for part in (self, other)]
         if shapes[0] != shapes[1]:
             raise BadInputError(
-                f"sums of {shapes[0][0]} inputs and {shapes[0][1]} outputs cannot be merged with sums of {shapes[1][0]} and "
-                f"{shapes[1][1]}"
+                f"sums of {shapes[0][0]} inputs and {shapes[0][1]} outputs cannot be merged with sums of "
+                f"{shapes[1][0]} and {shapes[1][1]}"
             )
         moments = self.moments.merge(other.moments)
         rows = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "Y"))

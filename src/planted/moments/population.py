@@ -1,13 +1,13 @@
-r"""Moments of normal inputs in closed form: what the sums of this package tend to as n grows.
+r"""Moments of normal inputs in closed form: the limits of the sums of this package as n grows.
 
 For x ~ N(0, Σ) the expectations behind the moment methods are elementary. They feed the *same* algebra as sums over
-rows, so that "exact moments give the exact network" is a test, and they give the conditions of theorems without sampling
-error. With z standard normal, x = L z for Σ = L L', :math:`u_i = L^\top w_i`, :math:`\theta_{ij}` the angle of
-:math:`u_i, u_j`:
+rows, so that "exact moments give the exact network" is a test, and they give the conditions of theorems without
+sampling error. With z standard normal, x = L z for Σ = L L', :math:`u_i = L^\top w_i` and :math:`\theta_{ij}` the
+angle between :math:`u_i` and :math:`u_j`:
 
 .. math::
-    E[\sigma(t_i)\sigma(t_j)] &= \tfrac{|u_i||u_j|}{2\pi} (\sin\theta + (\pi - \theta)\cos\theta)              \quad (1) \\
-    E[\nabla_{w_i} \sigma(t_i)\sigma(t_j)] &= \tfrac{1}{2\pi} L (|u_j| \sin\theta\, \hat u_i + (\pi-\theta) u_j) \quad (2) \\
+    E[\sigma(t_i)\sigma(t_j)] &= \tfrac{|u_i||u_j|}{2\pi} (\sin\theta + (\pi - \theta)\cos\theta)        \quad (1) \\
+    E[\nabla_{w_i} \sigma(t_i)\sigma(t_j)] &= \tfrac{1}{2\pi} L (|u_j| \sin\theta\, \hat u_i + (\pi-\theta) u_j)\ (2) \\
     E[f(z)\, z z^\top] &= E[f]\, I + E[\nabla^2 f]                                                \quad (3)
 
 (1) is the arc-cosine kernel [Cho2009]_, (2) its gradient, (3) Stein's identity.

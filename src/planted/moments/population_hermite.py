@@ -1,8 +1,9 @@
 r"""Hermite coefficients of a ReLU network under standard normal inputs, in closed form.
 
 By Lemma 3.5 of [ATV21]_ a unit with output weights a, direction w of unit norm and bias b has the order-j coefficient
-:math:`a\,\eta_j(b)\,w^{\otimes j}`, with the numbers η of `planted.moments._hermite_tensors`. Contractions and values along
-directions are sums over units of powers of inner products. These moments feed the same algebra as sums over rows.
+:math:`a\,\eta_j(b)\,w^{\otimes j}`, with the numbers η of `planted.moments._hermite_tensors`. Contractions and values
+along directions are sums over units of powers of inner products. These moments feed the same algebra as sums over
+rows.
 """
 
 from __future__ import annotations

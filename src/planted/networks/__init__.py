@@ -1,4 +1,4 @@
-"""The nouns: networks, activations, equality of functions, matching of units, error metrics."""
+"""Networks and activations, equality of functions, matching of units, error metrics."""
 
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._kinks import unit_order

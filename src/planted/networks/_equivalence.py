@@ -1,18 +1,18 @@
-"""Are two networks the same function? Decided on the parameters, nothing is sampled.
+"""Decide from the parameters whether two networks are the same function; nothing is sampled.
 
-An activation of degree p is ``right t₊^p + left (-t)₊^p``, and ``(-t)₊^p = (-1)^p (t^p - t₊^p)``. So the
-difference of two networks is
+An activation of degree p is ``right t₊^p + left (-t)₊^p``, and ``(-t)₊^p = (-1)^p (t^p - t₊^p)``. So the difference
+of two networks is
 
     sum_i s_i (n_i'x + o_i)₊^p  +  sum_j g_j (n_j'x + o_j)^p  +  c                                    (1)
 
 with distinct hyperplanes in the first sum. The powers of one degree that break along distinct hyperplanes are
-linearly independent modulo polynomials, so (1) vanishes if and only if every ``s_i`` is zero and the
-polynomial is. Its part of degree s is given by the symmetric tensor
+linearly independent modulo polynomials, so (1) vanishes if and only if every ``s_i`` is zero and the polynomial is.
+Its part of degree s is given by the symmetric tensor
 
     T_s = sum_j g_j binom(p, s) o_j^(p - s) n_j^{⊗s},      s = 0, ..., p   (T_0 with c)                (2)
 
-computed as it stands while it has at most `LARGEST_TENSOR` entries. Beyond that only its norm is formed, from
-``|T_s|² = sum_ij w_i w_j (n_i'n_j)^s``; this costs half the digits, and the tolerance is then at least 1e-7.
+which is computed as it stands while it has at most `LARGEST_TENSOR` entries. Beyond that only its norm is formed,
+from ``|T_s|² = sum_ij w_i w_j (n_i'n_j)^s``; this costs half the digits, and the tolerance is then at least 1e-7.
 Networks of different degrees are compared in the same way, degree by degree in the first sum.
 """
 

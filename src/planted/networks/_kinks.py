@@ -1,21 +1,19 @@
-"""The kinks of a network: its distinct hyperplanes, and the unique form they give to its function.
+"""The hyperplanes along which a network bends, and the unique form that they give to its function.
 
-A unit with a positively homogeneous activation breaks along one hyperplane and nowhere else. Scaled to a unit
-normal it reads ``a f(n'x + o)``. A piecewise-linear function of a two-layer network can be written in exactly
-one way as
+A unit with a positively homogeneous activation breaks along one hyperplane and nowhere else. Scaled to a unit normal
+it reads ``a f(n'x + o)``. A piecewise-linear function of a two-layer network can be written in exactly one way as
 
     f(x) = sum_i s_i |n_i'x + o_i| + V x + c                                                        (1)
 
-with distinct hyperplanes and strengths ``s_i`` that are not zero: two-layer networks with activations of
-degree one are the same function if and only if their forms (1) agree.
+with distinct hyperplanes and strengths ``s_i`` that are not zero. Hence two-layer networks with activations of degree
+one are the same function if and only if their forms (1) agree.
 
-Two hyperplanes are the same if their unit normals and offsets differ, up to a common sign, by less than a
-tolerance; offsets above one are compared relative to their size (on the scale of ``arcsinh``). Signs and
-order come from the product with one fixed generic vector: unlike "first coordinate positive" and
-lexicographic order, this does not depend on the rounding of coordinates that are zero or equal.
+Two hyperplanes are the same if their unit normals and offsets differ, up to a common sign, by less than a tolerance;
+offsets above one are compared relative to their size (on the scale of ``arcsinh``). Signs and order come from the
+product with one fixed generic vector. Unlike "first coordinate positive" and lexicographic order, this does not
+depend on the rounding of coordinates that are zero or equal.
 
-Cost: neighbours are found by sorting along that vector, O(h log h + h d) for h hyperplanes in general
-position.
+Cost: neighbours are found by sorting along that vector, O(h log h + h d) for h hyperplanes in general position.
 """
 
 from __future__ import annotations

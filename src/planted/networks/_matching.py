@@ -1,12 +1,12 @@
 """Matching the units of two networks, and the parameter error after it.
 
-Two networks are compared unit by unit after the gauge is removed. Two pairs of representatives are tried and
-the better one counts: the canonical forms, and the networks as they are with unit rows of W. The second
-matters for an estimate of a network whose orientations are ambiguous (Claim 4.8 of [ATV21]_): the estimate
-is near one of the equal representatives and equal to none, so its canonical form may be near another one.
+Two networks are compared unit by unit after the gauge is removed. Two pairs of representatives are tried and the
+better one counts: the canonical forms, and the networks as they are with unit rows of W. The second matters for an
+estimate of a network whose orientations are ambiguous (Claim 4.8 of [ATV21]_): the estimate is near one of the equal
+representatives and equal to none, so its canonical form may be near another one.
 
-The assignment minimises, summed over units, squared distances in which every part is free of scale: rows of W
-have unit norm, biases are compared on the scale of arcsinh, columns of A relative to their sizes.
+The assignment minimises, summed over units, squared distances in which every part is free of scale: rows of W have
+unit norm, biases are compared on the scale of arcsinh, columns of A relative to their sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Error metrics of the papers, kept because their figures use them.
+"""Error metrics of the papers, for comparison with their figures.
 
 Recovery itself is judged by `planted.parameter_error`; each metric here says what it cannot see.
 """

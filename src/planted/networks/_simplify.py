@@ -1,25 +1,26 @@
-"""The same function with fewer units.
+"""Write a network with fewer units, as the same function.
 
-Problem    Given a network, return an equal one in the same activation with as few units as can be found.
-Idea       Group the units by hyperplane. Units on the same side of one hyperplane add up; dead, constant and
-           cancelling units go. For degree one, ``f(t) = kink |t| + slope t``, the units that look against
-           their hyperplane's orientation are turned round, which leaves a linear rest ``R x``:
+Problem     Given a network, return an equal one with the same activation and as few units as can be found.
+Idea        The units are grouped by hyperplane. Units on the same side of one hyperplane add up; dead, constant and
+            cancelling units are dropped. For degree one, ``f(t) = kink |t| + slope t``, units that look against their
+            hyperplane's orientation are turned round, which leaves a linear rest ``R x``:
 
-               a f(-t) = a f(t) - 2 slope a t                                                         (1)
+                a f(-t) = a f(t) - 2 slope a t                                                         (1)
 
-           The rest is taken up, in order of preference,
-           1. by turning some units round (`planted.linalg.signs`): no further unit;
-           2. by a second unit on one of the hyperplanes, looking the other way: one unit per hyperplane;
-           3. by pairs ``f(t) - f(-t) = 2 slope t``: two units for each rank that is left.
-Guarantee  The function is kept to rounding (hyperplanes within the tolerance are one). Every kink needs a
-           unit, so after 1. the number of units is the smallest possible; after 2. and 3. it is an upper
-           bound that never exceeds the number at the start. One output: smallest possible whenever the
-           searches of 1. and 2. are feasible. The canonical representative is unique if 1., or 2. with one
-           hyperplane, succeeds, or if there is one output; otherwise units keep the orientation they came
-           with, and so do blocks of dependent units too large for the search.
-Powers     For degree two and more, units on the same side of a hyperplane are merged (the quadratic unit
-           looks both ways) and nothing else: polynomial relations between different hyperplanes stay.
-References [ATV21]_, Claims 4.8 and D.14.
+            The rest is taken up, in order of preference,
+
+            1. by turning some units round (`planted.linalg.signs`), which needs no further unit;
+            2. by a second unit on one of the hyperplanes, looking the other way: one unit per hyperplane;
+            3. by pairs ``f(t) - f(-t) = 2 slope t``: two units for each rank that is left.
+Guarantee   The function is kept to rounding, where hyperplanes within the tolerance count as one. Every kink needs a
+            unit, so after 1. the number of units is the smallest possible. After 2. and 3. it is an upper bound that
+            never exceeds the number at the start; with one output it is the smallest possible whenever the searches
+            of 1. and 2. are feasible. The canonical representative is unique if 1., or 2. with one hyperplane,
+            succeeds, or if there is one output. Otherwise units keep the orientation they came with, and so do blocks
+            of dependent units that are too large for the search.
+Powers      For degree two and more, only units on the same side of a hyperplane are merged (the quadratic unit looks
+            both ways); polynomial relations between different hyperplanes stay.
+References  [ATV21]_, Claims 4.8 and D.14.
 """
 
 from __future__ import annotations

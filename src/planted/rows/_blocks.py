@@ -1,10 +1,12 @@
 """Rows in blocks: the only way in which the library reads data.
 
-`RowBlocks` is a re-iterable source of ``(X, Y)`` row blocks. Arrays in memory, memory maps, files, generators and Dask
-collections all become one, so that every sum over rows is written once and memory stays at one block plus the sums.
+`RowBlocks` is a source of ``(X, Y)`` row blocks that can be read several times. Arrays in memory, memory maps, files,
+generators and Dask collections all become one, so that every sum over rows is written once and memory stays at one
+block plus the sums.
 
-Sixteen blocks are a part: the unit of work, of a checkpoint and of the tree in which sums are merged. A source that can be
-entered at any part can be read by many workers; a plain stream is read from its beginning, by one reader.
+Sixteen blocks form a part, which is the unit of work, of a checkpoint and of the tree in which sums are merged. A
+source that can be entered at any part can be read by many workers; a plain stream is read from its beginning, by one
+reader.
 
 Numbers travel as they are stored (float32 stays float32 in memory and on disk) and become float64 block by block.
 """
@@ -42,6 +44,7 @@ class RowBlocks:
 
     Examples
     --------
+    >>> import numpy as np
     >>> blocks = RowBlocks.from_arrays(np.eye(3), np.ones((3, 1)), block_rows=2)
     >>> [len(rows) for rows, _ in blocks]
     [2, 1]
@@ -164,6 +167,7 @@ class RowBlocks:
 
         Examples
         --------
+        >>> import numpy as np
         >>> blocks = RowBlocks.from_arrays(np.eye(3), np.ones((3, 1))).weighted([1.0, 0.0, 2.0])
         >>> [block.w for block in blocks.source.blocks(0, None)]
         [array([1., 2.])]

@@ -2,8 +2,8 @@
 
 `accumulate` asks an engine for the sums of branches of parts, in order, and merges them in the tree of
 `planted.rows._sums`. The engine decides where the branches are computed (`LocalEngine` here, a Dask cluster in
-`planted.distributed`); a journal, if there is one, keeps what is done, so that an interrupted run goes on where it stopped.
-Neither changes a bit of the result.
+`planted.distributed`). If there is a journal, it keeps what is done, so that an interrupted run continues where it
+stopped. Neither changes a bit of the result.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
     Examples
     --------
     >>> import numpy as np
-    >>> from planted.moments import RowBlocks
     >>> from planted.moments._gram import JointSummand
+    >>> from planted.rows import RowBlocks
     >>> blocks = RowBlocks.from_arrays(np.arange(6.0)[:, None], np.ones((6, 1)), block_rows=4)
     >>> accumulate(blocks, JointSummand()).mean, blocks.passes.count
     (array([2.5, 1. ]), 1)

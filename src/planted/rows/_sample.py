@@ -1,9 +1,9 @@
-"""A uniform sample of rows, in one pass, whoever reads them.
+"""A uniform sample of rows in one pass, the same whoever reads them.
 
-Every row gets a random key by its number, and the rows of the smallest keys are kept. The key of row i is the i-th number of
-a stream that can be entered anywhere, so the sample depends on the seed and on the rows, not on blocks or workers. When the
-number of rows is known, rows whose key is hopeless are dropped where they are read: what travels is the sample, not a
-sample of every part.
+Every row gets a random key by its number, and the rows with the smallest keys are kept. The key of row i is the i-th
+number of a stream that can be entered anywhere, so that the sample depends on the seed and on the rows, but not on
+blocks or workers. When the number of rows is known, rows whose key is too large are dropped where they are read: only
+the sample travels, not a sample of every part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Where rows come from: sources that yield checked blocks, from any part on.
 
-A source is small and knows how to read its rows; what is read stays with whoever reads it. Arrays and memory maps are cut as
-they lie, a plain stream is counted from its beginning. Files and Dask collections are sources too (`planted.io`,
-`planted.distributed`); `planted.rows._views` shows the rows of any source through a function or with weights beside them.
+A source is a small object that knows how to read its rows; the rows themselves stay with the worker that reads them.
+Arrays and memory maps are cut as they lie; a plain stream is counted from its beginning. Files and Dask collections
+are sources too (`planted.io`, `planted.distributed`). `planted.rows._views` shows the rows of any source through a
+function or with weights beside them.
 """
 
 from __future__ import annotations

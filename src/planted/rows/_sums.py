@@ -1,9 +1,10 @@
-"""What is carried from row to row: sums that merge, and one fixed tree in which they are merged.
+"""Sums that merge, and the fixed tree in which they are merged.
 
-Floating-point addition is not associative, so "the sum over all rows" is a number only once the order is fixed. Here it is
-fixed by the data alone: rows are cut into blocks, blocks into parts; the blocks of a part are merged from left to right, and
-parts are the leaves of a tree of fan-in `FAN_IN`, merged from left to right at every node. Whoever computes a leaf or a
-whole branch, and whenever, the bits are the same: one process, many workers, or a run that was interrupted and resumed.
+Floating-point addition is not associative, so "the sum over all rows" is a number only once the order is fixed. Here
+it is fixed by the data alone. Rows are cut into blocks and blocks into parts; the blocks of a part are merged from
+left to right, and parts are the leaves of a tree of fan-in `FAN_IN`, merged from left to right at every node. Whoever
+computes a leaf or a whole branch, and whenever, the bits are the same: one process, many workers, or a run that was
+interrupted and resumed.
 
 A `SumTree` holds one partial node for each level, so its memory is the logarithm of the number of parts.
 """

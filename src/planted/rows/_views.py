@@ -1,7 +1,7 @@
 """Rows of a source seen through a function, or with weights beside them.
 
-Views are stacked: `root_of` finds the rows as they are stored, and `with_root` puts others in their place, which is how a
-worker that has been sent some rows sees them through the same functions.
+Views are stacked. `root_of` finds the rows as they are stored, and `with_root` puts others in their place; this is
+how a worker that has been sent some rows sees them through the same functions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Weights of rows: one number for each, read with the row it belongs to.
 
-A source may carry a weight beside every row (a column of a file, an array, a Dask series). Rows of weight zero are left out
-where they are read. A sum that can be weighted has a field ``weights``, a `RowWeights`; `StoredWeights` stands there for
-the weights that the rows carry, and is given those of a block when the block is summed. So weights are never held for more
-than a block, and go with the rows to whoever sums them.
+A source may carry a weight beside every row (a column of a file, an array, a Dask series). Rows of weight zero are
+left out where they are read. A sum that can be weighted has a field ``weights``, a `RowWeights`. To use the weights
+that the rows carry, this field is a `StoredWeights`, which is given the weights of a block when the block is summed.
+So weights are never held for more than a block, and travel with the rows to the worker that sums them.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
     if is_bad.any():
         place = int(np.argmax(is_bad))
         raise BadInputError(
-            f"{label}: the weight of row {first_row + place} is {weights[place]}; weights must be finite and zero or more. "
-            "Give rows that should not count a weight of 0."
+            f"{label}: the weight of row {first_row + place} is {weights[place]}; weights must be finite and zero or "
+            "more. Give rows that should not count a weight of 0."
         )
     return weights
 

@@ -18,8 +18,8 @@ from scipy.optimize import linear_sum_assignment
 
 import planted
 from planted.diagnostics import classify_point, landscape_slice
-from planted.fitting.objectives._descent import descend, random_rows
-from planted.fitting.objectives._objectives import population_objective
+from planted.methods.landscape._descent import descend, random_rows
+from planted.methods.landscape.objectives import population_objective
 
 d = 16
 truth = planted.TwoLayerNetwork(np.eye(d), A=np.ones((1, d)))

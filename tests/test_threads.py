@@ -82,7 +82,7 @@ def test_entries_in_several_threads_share_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["recover", "diagnose", "identify", "compare", "memorize", "standard_errors", "outliers"]
+    "name", ["recover", "diagnose", "identify", "compare", "standard_errors", "outliers"]
 )
 def test_entries_keep_their_signatures(name: str) -> None:
     entry = getattr(planted, name)

@@ -88,7 +88,7 @@ def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
 
 
 def _features(X: Array, network: TwoLayerNetwork) -> Array:
-    """Orthonormal functions of x, the constant first; no more than the rows can bear."""
+    """Orthonormal functions of x, the constant first; at most one for every `ROWS_PER_FEATURE` rows."""
     n, d = X.shape
     # The features of the test are fixed, so that the verdict on given labels does not depend on a seed.
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ from planted.rows import RowBlocks
 __all__ = ["RESIDUAL_TOL", "certify_noiseless"]
 
 RESIDUAL_TOL = 1e-9  # largest residual of a noiseless network, relative to the outputs' standard deviation
-# Output weight in output standard deviations: a weaker unit is not told from rounding.
+# Output weight in output standard deviations; a weaker unit cannot be distinguished from rounding.
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 FIT_PART = 0.9
 # Part of a unit's largest pre-activation below which a sample lies on neither side of its kink.
@@ -92,10 +92,10 @@ def _telling_rows(problem: Problem, network: TwoLayerNetwork) -> IntArray:
 
 
 def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntArray, n_fit: int) -> IntArray:
-    """Return so many of the rows, drawn so that every unit keeps the d + 1 on which it is on that determine it.
+    """Draw about `n_fit` of the rows so that every unit is on in at least d + 1 of them, if it is on in so many.
 
-    The network must be determined by these alone; that it reproduces the rest too is then no accident. Rows of a rare
-    unit are taken from the rest until it has enough: a unit that is on in d + 2 rows has one to spare.
+    The network must be determined by these rows alone; that it reproduces the others is then a test. Rows of a rare
+    unit are added until it has enough: a unit that is on in d + 2 rows has one to spare.
     """
     shuffled = problem.rng.permutation(distinct)
     is_chosen = np.arange(len(shuffled)) < n_fit
@@ -144,7 +144,7 @@ def _claim(rows: RowChecks, uniqueness: Sequence[Evidence], *, searched: bool) -
 
 
 def _weakest_unit(network: TwoLayerNetwork) -> Evidence:
-    """Return the smallest output weight of a unit: one at rounding error has no hyperplane worth a claim."""
+    """Return the smallest output weight of a unit: at rounding error its hyperplane means nothing."""
     sizes = np.linalg.norm(network.A, axis=0)
     unit = int(np.argmin(sizes))
     name = f"output weight of unit {unit}, in output standard deviations"

@@ -109,7 +109,7 @@ def certify_noisy(
 
 
 def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
-    """Return what the noise leaves of the error on these samples; of a network with units missing it says nothing."""
+    """Bound the error that noise causes on these samples, if no unit is missing."""
     bound = float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations)
     name = "95 % upper bound on the network's mean squared error, in output variances"
     return Evidence(name, bound, equation="normal noise of one variance", key=Check.ERROR_BOUND)

@@ -223,7 +223,7 @@ def _absorb_beside_one(bends: _Bends, tol: float) -> list[_Units]:
 
 
 def _promising_doubles(bends: _Bends, tol: float) -> list[BoolArray]:
-    """Sets of hyperplanes worth a second unit: those that had one, and those within the rest's row space."""
+    """Sets of hyperplanes that may get a second unit: those within the rest's row space, and those that had one."""
     values, rows = np.linalg.svd(bends.rest, full_matrices=False)[1:]
     space = rows[values > 10 * tol * values[0]]
     outside = np.linalg.norm(bends.normals - bends.normals @ space.T @ space, axis=1)

@@ -48,7 +48,7 @@ class Journal(Protocol):
         """Return the sums of a pass that is complete, else the tree to go on with."""
 
     def note(self, number: int, tree: SumTree[Any]) -> None:
-        """Hear of a branch more; called often, need not write."""
+        """Take note of one more branch; called often, need not write."""
 
     def save(self, number: int, tree: SumTree[Any]) -> None:
         """Write the tree of an interrupted pass."""

@@ -1,4 +1,4 @@
-"""A uniform sample of rows in one pass, the same whoever reads them.
+"""A uniform sample of rows in one pass, the same for any number of readers.
 
 Every row gets a random key by its number, and the rows with the smallest keys are kept. The key of row i is the i-th
 number of a stream that can be entered anywhere, so that the sample depends on the seed and on the rows, but not on

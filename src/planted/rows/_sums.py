@@ -2,9 +2,9 @@
 
 Floating-point addition is not associative, so "the sum over all rows" is a number only once the order is fixed. Here
 it is fixed by the data alone. Rows are cut into blocks and blocks into parts; the blocks of a part are merged from
-left to right, and parts are the leaves of a tree of fan-in `FAN_IN`, merged from left to right at every node. Whoever
-computes a leaf or a whole branch, and whenever, the bits are the same: one process, many workers, or a run that was
-interrupted and resumed.
+left to right, and parts are the leaves of a tree of fan-in `FAN_IN`, merged from left to right at every node. The
+bits do not depend on who computes a leaf or a whole branch, nor when: one process, many workers, and a run that was
+interrupted and resumed give the same sum.
 
 A `SumTree` holds one partial node for each level, so its memory is the logarithm of the number of parts.
 """

@@ -50,7 +50,7 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     network, has_offset = _settle_offset(search, oriented.network)
     network = problem.scaling.in_order(network)
     missed = check_rows_against(problem.blocks, network, tol=RESIDUAL_TOL).missed
-    # A missed row would be smeared over all units.
+    # In a least-squares fit a missed row would disturb all units.
     weights = reproduced_rows(network, ROUGHLY_EXACT) if missed else None
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
     if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
@@ -79,7 +79,7 @@ def _certify_exactly(
 def _without_idle_units(rows: SearchRows, attempt: Attempt) -> KinkFit:
     """Polish an exact fit to the end and take away units that it does not need: dead, or coincident with another.
 
-    Rows that the fit misses are left aside: they would be smeared over all units.
+    Rows that the fit misses are left aside, because in a least-squares fit they would disturb all units.
     """
     fit, m = attempt.fit, rows.Y.shape[1]
     residual = np.abs(rows.Y[rows.pool] - fit(rows.rows[rows.pool])).max(axis=1)
@@ -103,7 +103,7 @@ def _settle_offset(search: KinkSearch, network: TwoLayerNetwork) -> tuple[TwoLay
 
 
 def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verdict:
-    """Add what was held out, and say when the signs of the units are a matter of choice."""
+    """Add what was held out, and say when several choices of the units' signs fit equally well."""
     lines = (
         Evidence(
             "samples that the search did not use", held_out, comparison="info", key=Check.HELD_OUT_SAMPLES
@@ -172,10 +172,10 @@ def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
 
 
 def _cautious(verdict: Verdict) -> Verdict:
-    """Do not blame the data for a local minimum.
+    """Return FITTED instead of NOT_IDENTIFIABLE when the Jacobian is singular.
 
-    Two units that came to coincide leave a singular Jacobian. Whether the data or the search are to blame is not
-    known then.
+    Two units that came to coincide leave a singular Jacobian. This may be due to the data or to a local minimum of
+    the search, and the certificate cannot tell which.
     """
     if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
         return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import planted
-from planted.methods.lone_units import parallel_groups, predict_lone_samples
+from planted.methods.lone_units import predict_lone_samples
+from planted.methods.lone_units.printed import parallel_groups
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
 from planted.simulate import dataset

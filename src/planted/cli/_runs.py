@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from planted.cli._options import split_names
 if TYPE_CHECKING:
     from planted.rows import RowBlocks
 
-__all__ = ["Columns", "LongRun", "noticed_interrupts", "open_run"]
+__all__ = ["Columns", "LongRun", "default_folder", "noticed_interrupts", "open_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Columns:
 
 @dataclass(slots=True)
 class LongRun:
-    """Rows in blocks, the seed of the solver, and the checkpoint of the run."""
+    """Rows in blocks, the seed of the solver, and the folder of the checkpoint."""
 
     blocks: RowBlocks
     seed: int | None
@@ -61,6 +62,7 @@ def open_run(
     resume: bool,
     seed: int | None,
     parameters: Mapping[str, Any],
+    wait_seconds: float = 0.0,
 ) -> LongRun:
     """Open files as blocks, connect them to a cluster, and find or begin the checkpoint."""
     from planted.io import open_blocks
@@ -71,22 +73,44 @@ def open_run(
         from planted.distributed import on_cluster
 
         blocks = on_cluster(blocks, cluster)
-    from planted.io import Checkpoint, checkpointed
-
     if folder is None:
-        folder = Path(f"{data.name}.checkpoint")
+        folder = default_folder(data)
         if not os.access(Path.cwd(), os.W_OK):
             print_note(
                 f"{Path.cwd()} is read-only: there will be no checkpoint unless --checkpoint names a folder."
             )
             return LongRun(blocks, seed, None)
+    from planted.io import Checkpoint, checkpointed
+
     found = Checkpoint(folder).manifest() if resume else None
     if resume and found is None:
         print_note(f"There is no checkpoint in {folder}; the run starts from the beginning.")
     if seed is None:
-        seed = found["parameters"]["seed"] if found is not None else _fresh_seed()
-    blocks = checkpointed(blocks, folder, resume=resume, parameters={**parameters, "seed": seed})
+        seed = _seed_of(found)
+    blocks = checkpointed(
+        blocks, folder, resume=resume, parameters={**parameters, "seed": seed}, wait_seconds=wait_seconds
+    )
     return LongRun(blocks, seed, folder)
+
+
+def default_folder(data: Path) -> Path:
+    """Return the folder of the checkpoint of some data: in the current folder, named after their full path.
+
+    Examples
+    --------
+    >>> default_folder(Path("/data/a/rows.npy")), default_folder(Path("/data/b/rows.npy"))
+    (PosixPath('rows.npy.7d23cc38277e.checkpoint'), PosixPath('rows.npy.247efb90cf26.checkpoint'))
+    """
+    where = data.resolve()
+    tag = hashlib.sha256(os.fsencode(where)).hexdigest()[:12]
+    return Path(f"{where.name[:100]}.{tag}.checkpoint")
+
+
+def _seed_of(manifest: Mapping[str, Any] | None) -> int:
+    """Return the seed of the run that is resumed, or a fresh one."""
+    parameters = (manifest or {}).get("parameters")
+    seed = parameters.get("seed") if isinstance(parameters, dict) else None
+    return seed if type(seed) is int and seed >= 0 else _fresh_seed()
 
 
 def _fresh_seed() -> int:

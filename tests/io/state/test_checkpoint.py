@@ -75,9 +75,9 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path, change, message):
     parameters = {"method": "complementarity"}
     accumulate(checkpointed(source(), tmp_path, parameters=parameters), Counting())
     if "version" in change:
-        manifest = json.loads((tmp_path / "manifest.json").read_text())
+        manifest = json.loads((tmp_path / "planted-manifest.json").read_text())
         manifest["versions"]["planted"] = change["version"]
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        (tmp_path / "planted-manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(BadInputError, match=message):
         checkpointed(
             source(change.get("rows", X)),
@@ -110,11 +110,11 @@ def test_another_seed_is_refused(tmp_path):
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
     accumulate(checkpointed(source(), tmp_path), Counting())
-    file = tmp_path / "pass-00001.npz"
+    file = tmp_path / "planted-pass-00001.npz"
     file.write_bytes(file.read_bytes()[:-30])
-    with pytest.raises(FileFormatError, match=r"pass-00001\.npz is damaged"):
+    with pytest.raises(FileFormatError, match=r"planted-pass-00001\.npz is damaged"):
         accumulate(checkpointed(source(), tmp_path, resume=True), Counting())
-    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "planted-manifest.json").write_text("{}")
     with pytest.raises(FileFormatError, match="not the manifest of a checkpoint"):
         checkpointed(source(), tmp_path, resume=True)
 
@@ -156,15 +156,15 @@ def test_a_full_disk_leaves_old_files_and_does_not_stop_the_run(tmp_path):
     assert "refused 27" in run.stdout  # EFBIG, what the kernel says when a file may not grow
     assert (tmp_path / "net.safetensors").read_bytes() == before
     assert sorted(file.name for file in tmp_path.rglob("*") if file.is_file()) == [
-        "manifest.json",
         "net.safetensors",
+        "planted-manifest.json",
     ]
 
 
 def test_a_disk_that_fills_up_is_warned_of_once(tmp_path, monkeypatch):
     blocks = checkpointed(source(), tmp_path)
     accumulate(blocks, Counting())
-    kept = (tmp_path / "pass-00001.npz").read_bytes()
+    kept = (tmp_path / "planted-pass-00001.npz").read_bytes()
 
     def no_space(path):
         raise OSError(28, "No space left on device")
@@ -174,7 +174,7 @@ def test_a_disk_that_fills_up_is_warned_of_once(tmp_path, monkeypatch):
         accumulate(blocks, Counting())
         accumulate(blocks, Counting())
     assert len(caught) == 1
-    assert (tmp_path / "pass-00001.npz").read_bytes() == kept
+    assert (tmp_path / "planted-pass-00001.npz").read_bytes() == kept
     assert not list(tmp_path.glob(".*"))
 
 

@@ -2,19 +2,26 @@
 
 The new contents go to a temporary file in the same directory, reach the disk, and take the old file's place
 in one step. Whoever reads the path sees the old file or the new one, never a part; if anything fails, the old
-file is untouched and the temporary one is removed.
+file is untouched and the temporary one is removed. A process that is killed cannot remove its own: the name of a
+temporary file says which process it belongs to, and the next write of the same file deletes those of dead ones.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import secrets
 import shutil
+import socket
 from collections.abc import Callable
+from functools import cache
 from os import PathLike
 from pathlib import Path
 
-__all__ = ["atomic_write"]
+__all__ = ["atomic_write", "remove_strays"]
+
+_PART = re.compile(r"\.(?P<stem>.+)\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.part(?P<suffix>\.\w+)?")
 
 
 def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> None:
@@ -34,7 +41,9 @@ def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> 
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory; expected a file name")
-    partial = target.with_name(f".{target.stem}.{secrets.token_hex(8)}.part{target.suffix}")
+    remove_strays(target.parent, re.compile(re.escape(target.stem)))
+    token = f"{_place()}-{os.getpid()}-{secrets.token_hex(4)}"
+    partial = target.with_name(f".{target.stem}.{token}.part{target.suffix}")
     partial.touch(exist_ok=False)  # with the permissions of any new file of this user
     try:
         write(partial)
@@ -46,6 +55,36 @@ def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> 
         partial.unlink(missing_ok=True)
     if os.name == "posix":
         _flush_to_disk(target.parent)  # so that the new name survives a power cut too
+
+
+def remove_strays(folder: Path, stems: re.Pattern[str]) -> None:
+    """Delete the temporary files for files of these stems that killed processes of this machine left in a folder."""
+    for name in os.listdir(folder) if os.name == "posix" else ():
+        found = _PART.fullmatch(name)
+        if found is None or found["place"] != _place() or not stems.fullmatch(found["stem"]):
+            continue
+        if not _is_alive(int(found["pid"])):
+            (folder / name).unlink(missing_ok=True)
+
+
+@cache
+def _place() -> str:
+    """Return a short name of where process numbers mean something: this machine, and this container on it."""
+    try:
+        space = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        space = 0
+    return hashlib.sha256(f"{socket.gethostname()} {space}".encode()).hexdigest()[:8]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it runs, as another user
+        return True
+    return True
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from planted._version import __version__
+from planted.io._memory import Budget, current_budget
+from planted.io.state._archive import DAMAGES, read_archive, write_archive
 from planted.io.state._atomic import atomic_write
 from planted.moments import RowSummary
 from planted.outcomes import BadInputError, FileFormatError
@@ -34,41 +34,68 @@ def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
     >>> read_sums([path, path]).count
     6
     """
-    head = json.dumps({"format": FORMAT, "schema": SCHEMA, "planted": __version__})
+    head = {"format": FORMAT, "schema": SCHEMA, "planted": __version__}
 
     def write(partial: Path) -> None:
         with partial.open("wb") as file:
-            arrays: dict[str, Any] = pack_sums(summary)
-            np.savez(file, allow_pickle=False, head=np.array(head), **arrays)
+            write_archive(file, head, pack_sums(summary))
 
     atomic_write(path, write)
 
 
-def read_sums(paths: list[str | os.PathLike[str]] | list[Path]) -> RowSummary:
+def read_sums(paths: Sequence[str | os.PathLike[str]], *, memory: int | str | None = None) -> RowSummary:
     """Read summaries and merge them.
 
-    Returns the summary of all rows.
+    `memory`: how much the numbers of one file may take, in bytes or as ``"4GB"``; half of what is free if omitted. A file
+    that claims more is refused before any memory is taken. Returns the summary of all rows.
     """
     if not paths:
         raise BadInputError("no file of sums was given, expected at least one.")
-    return reduce(RowSummary.merge, [_read(Path(path)) for path in paths])
+    budget = current_budget(memory)
+    return reduce(RowSummary.merge, [_read(Path(path), budget) for path in paths])
 
 
-def _read(path: Path) -> RowSummary:
-    if not path.is_file():
+def _read(path: Path, budget: Budget) -> RowSummary:
+    if not path.exists():
         raise BadInputError(f"there is no file {path}. Check the path; it is relative to {Path.cwd()}.")
+    if not path.is_file():
+        raise BadInputError(f"{path} is not a file, expected one that planted sums wrote.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            head = json.loads(str(archive["head"]))
-            arrays = {name: archive[name] for name in archive.files if name != "head"}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        with path.open("rb") as file:
+            head, arrays = read_archive(file, budget=budget)
+        if head.get("format") != FORMAT or head.get("schema") != SCHEMA:
+            raise FileFormatError(
+                f"format {head.get('format')!r:.60}, schema {head.get('schema')!r:.60}; expected {FORMAT} {SCHEMA}"
+            )
+        found = unpack_sums(kind_of(RowSummary), arrays)
+        assert isinstance(found, RowSummary)
+        _check_summary(found)
+    except DAMAGES as error:
         raise FileFormatError(
             f"{path} is not a file of sums ({error}); write it again with: planted sums"
         ) from error
-    if head.get("format") != FORMAT or head.get("schema") != SCHEMA:
-        raise FileFormatError(
-            f"{path} is of format {head.get('format')!r}, schema {head.get('schema')!r}; expected {FORMAT} {SCHEMA}."
-        )
-    found = unpack_sums(kind_of(RowSummary), arrays)
-    assert isinstance(found, RowSummary)
     return found
+
+
+def _check_summary(summary: RowSummary) -> None:
+    """Refuse numbers that no rows have: every shape, kind and sign that the sums of some rows must have."""
+    for name in ("size", "count"):
+        value = getattr(summary, name)
+        if type(value) is not int or value < 1:
+            raise FileFormatError(f"its {name} is {value!r:.60}")
+    n_kept, width = min(summary.size, summary.count), np.shape(summary.mean)[0]
+    ranks = {"mean": 1, "scatter": 2, "keys": 1, "X": 2, "Y": 2}
+    for name, rank in ranks.items():
+        array = getattr(summary, name)
+        if not isinstance(array, np.ndarray) or array.ndim != rank:
+            raise FileFormatError(f"its {name} has the shape {np.shape(array)}")
+        expected = np.uint64 if name == "keys" else np.float64
+        if array.dtype != expected or not np.isfinite(array).all():
+            raise FileFormatError(f"its {name} are not finite numbers of the kind {np.dtype(expected)}")
+    shapes = {name: getattr(summary, name).shape for name in ranks}
+    is_square = shapes["scatter"] == (width, width)
+    is_table = shapes["X"][0] == shapes["Y"][0] == shapes["keys"][0] == n_kept
+    if not (is_square and is_table and shapes["X"][1] + shapes["Y"][1] == width and min(shapes["Y"] + (1,))):
+        raise FileFormatError(f"its shapes do not agree: {n_kept} rows kept, {shapes}")
+    if (np.diag(summary.scatter) < 0).any() or (summary.keys[1:] < summary.keys[:-1]).any():
+        raise FileFormatError("its numbers are not the sums of any rows")

@@ -181,7 +181,7 @@ def test_headers_claiming_terabytes(tmp_path, shape):
     with zipfile.ZipFile(archive, "w") as members:
         members.writestr("X.npy", npy_header(shape) + b"\0" * 100)
         members.writestr("Y.npy", npy_header((2, 1)) + b"\0" * 16)
-    with pytest.raises(FileFormatError, match=r"array 'X' claims .* 100 are there"):
+    with pytest.raises(FileFormatError, match=r"array 'X' of .*huge\.npz claims .* 100 are there"):
         read_table(archive)
 
 
@@ -234,19 +234,18 @@ def test_zip_bombs_are_refused_before_they_expand(tmp_path):
         for _ in range(8):
             member.write(bytes(rows))
     assert file.stat().st_size < 1e6
-    with pytest.raises(FileFormatError, match=r"bomb\.npz: the array 'X' would expand .*-fold to 0\.27 GB"):
+    with pytest.raises(FileFormatError, match=r"array 'X' of .*bomb\.npz would expand .*-fold to 268\.44 MB"):
         read_table(file, targets=0)
 
 
 def test_tables_larger_than_memory_are_refused_with_the_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(_conversion, "available_memory", lambda: 8 * VALUES.size - 1)
-    for suffix in (".npy", ".parquet", ".feather"):
-        file = tmp_path / f"large{suffix}"
-        file.write_bytes(content_of(suffix))
-        with pytest.raises(
-            BadInputError, match=rf"large\{suffix} needs 0\.00 GB .* Stream it with iter_table"
-        ):
-            read_table(file)
+    monkeypatch.setattr(_conversion, "available_memory", lambda: 2 * 8 * VALUES.size - 1)
+    file = tmp_path / "large.npy"
+    file.write_bytes(content_of(".npy"))
+    with pytest.raises(
+        BadInputError, match=r"large\.npy \(200 rows, 3 columns\) needs 4\.80 kB .* is 4\.80 kB.*--stream"
+    ):
+        read_table(file)
     assert sum(len(X) for X, _ in iter_table(tmp_path / "large.npy", block_rows=10)) == 200
 
 

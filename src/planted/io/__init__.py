@@ -1,5 +1,6 @@
 """Files in and out: saved networks, and tables of data."""
 
+from planted.io._memory import memory_budget
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._exports import (
     Export,
@@ -31,6 +32,7 @@ __all__ = [
     "load_network",
     "load_two_layers",
     "load_with_columns",
+    "memory_budget",
     "open_blocks",
     "read_sums",
     "read_table",

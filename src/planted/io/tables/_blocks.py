@@ -19,6 +19,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_finite
+from planted.io._memory import Budget, chosen_bytes, current_budget
+from planted.io.tables._source import Source, shown
 from planted.io.tables._tables import BLOCK_ROWS, Column, choose_columns, cut_evenly, open_source
 from planted.outcomes import BadInputError
 from planted.rows import (
@@ -44,6 +46,7 @@ def open_blocks(
     features: Column | Sequence[Column] | None = None,
     weights: Column | None = None,
     block_rows: int = DEFAULT_BLOCK_ROWS,
+    memory: int | str | None = None,
 ) -> RowBlocks:
     """Open files as row blocks for `planted.recover`; nothing is loaded but their heads.
 
@@ -59,6 +62,9 @@ def open_blocks(
         takes weights, and "auto" then stands for it.
     block_rows : int
         Rows in each block; the last one may be shorter. Results depend on it by rounding only.
+    memory : int or str, optional
+        How much reading may allocate, in bytes or as in "4GB"; by default half of what is free when it begins. Workers of a
+        cluster keep to it too, each for itself.
 
     Returns
     -------
@@ -78,23 +84,26 @@ def open_blocks(
     if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
         raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
     files = _files_of(path)
-    first, *others = [open_source(file) for file in files]
+    budget = current_budget(memory)
+    first = open_source(files[0], budget)
     inputs, outputs, weight = choose_columns(first, targets, features, weights=weights)
-    for other in others:
+    lengths = [_length(first)]
+    for file in files[1:]:  # their heads are not kept: a thousand wide files have a thousand times the names
+        other = open_source(file, budget)
         if other.names != first.names:
             raise BadInputError(
-                f"{other.path} has the columns {other.names[:10]}, but {first.path} has {first.names[:10]}."
+                f"{shown(file)} has the columns {other.names[:10]}, but {shown(files[0])} has {first.names[:10]}."
             )
-    sources = (first, *others)
-    is_open = all(each.blocks_from is not None and each.n_rows is not None for each in sources)
-    rows = tuple(int(each.n_rows or 0) for each in sources) if is_open else None
+        lengths.append(_length(other))
+    rows = tuple(n_rows for n_rows in lengths if n_rows is not None)
     source = TableSource(
         paths=tuple(map(str, files)),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         weight=weight,
-        rows=rows,
+        rows=rows if len(rows) == len(files) else None,
         block_rows=block_rows,
+        memory=chosen_bytes(memory),
     )
     return RowBlocks.from_source(source)
 
@@ -109,6 +118,7 @@ class TableSource(RowSource):
     weight: int | None  # the column of weights
     rows: tuple[int, ...] | None  # rows of each file; None if a file can only be read from its beginning
     block_rows: int  # rows in a block
+    memory: int | None = None  # the budget in bytes, where the caller gave one
 
     @property
     def n_parts(self) -> int | None:
@@ -129,10 +139,11 @@ class TableSource(RowSource):
         """Yield the blocks of some parts."""
         number, step, d = first * PART_BLOCKS, self.block_rows, len(self.inputs)
         end = d + len(self.outputs)
-        all_names = open_source(self.paths[0]).names
+        budget = current_budget(self.memory)
+        all_names = open_source(self.paths[0], budget).names
         names = [all_names[j] for j in self.columns]
-        label = self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}"
-        for values in cut_evenly(self._values(number * step), step):
+        label = shown(self.paths[0] if len(self.paths) == 1 else Path(self.paths[0]).parent)
+        for values in cut_evenly(self._values(number * step, budget), step, label=label, budget=budget):
             if last is not None and number >= last * PART_BLOCKS:
                 return
             check_finite(values, f"block {number} of {label}", names=names, first_row=number * step)
@@ -155,15 +166,15 @@ class TableSource(RowSource):
                 digest.update(file.read(SAMPLED_BYTES))
         return digest.hexdigest()
 
-    def _values(self, row: int) -> Iterator[Array]:
+    def _values(self, row: int, budget: Budget) -> Iterator[Array]:
         """Stream inputs and outputs side by side from a row on, file after file."""
         columns = self.columns
         if self.rows is None:
-            streams = (open_source(path).stream(columns, BLOCK_ROWS, 0) for path in self.paths)
+            streams = (open_source(path, budget).stream(columns, BLOCK_ROWS) for path in self.paths)
             return _dropping(chain.from_iterable(streams), row)
         begins = np.cumsum([0, *self.rows])
         return chain.from_iterable(
-            open_source(path).stream(columns, BLOCK_ROWS, max(row - int(begin), 0))
+            open_source(path, budget).stream(columns, BLOCK_ROWS, max(row - int(begin), 0))
             for path, begin, n_rows in zip(self.paths, begins[:-1], self.rows, strict=True)
             if row < begin + n_rows
         )
@@ -191,9 +202,14 @@ def _files_of(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
     if len(kinds) != 1:
         found = f"files of several formats ({', '.join(kinds)})" if kinds else "no table"
         raise BadInputError(
-            f"the folder {path} holds {found}, expected files of one format: {', '.join(_SUFFIXES)}."
+            f"the folder {shown(path)} holds {found}, expected files of one format: {', '.join(_SUFFIXES)}."
         )
     return files
+
+
+def _length(source: Source) -> int | None:
+    """Return the number of rows of a file that can be entered anywhere."""
+    return source.n_rows if source.blocks_from is not None else None
 
 
 def _dropping(blocks: Iterator[Array], rows: int) -> Iterator[Array]:

@@ -1,5 +1,7 @@
 """Tables in `.csv` files: comma, semicolon or tab separated, with or without a header line.
 
+Lines are read up to a limit, so that a file without newlines, or with gigabytes in one line, is refused and not loaded.
+
 Arrow parses them where it is installed; Python's own `csv` module does otherwise, more slowly and to the same
 bits, since both round decimal numbers correctly. Whatever Arrow refuses is parsed again by the
 plain parser, which knows the row and column to name.
@@ -12,13 +14,16 @@ import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from planted._typing import Array
-from planted.io.tables._source import Source, damaged
+from planted.io._memory import Budget, show_bytes
+from planted.io.tables._arrow import arrow_file
+from planted.io.tables._source import Source, damaged, refuse_width, shown
 from planted.outcomes import BadInputTypeError, FileFormatError
 
 __all__ = ["MISSING_TEXTS", "open_csv"]
@@ -26,23 +31,35 @@ __all__ = ["MISSING_TEXTS", "open_csv"]
 MISSING_TEXTS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A")
 """Cells read as missing values; a row that has one in a chosen column is refused by name later on."""
 
-MAX_LINE_BYTES = 64 * 2**20
-"""A first line longer than this is not a table."""
+MAX_LINE_BYTES = 16 * 2**20
+"""A line longer than this is not a row of a table: 100 000 columns of 160 characters."""
+
+BYTES_PER_BYTE = 16
+"""Memory for one byte of text while it is parsed: an empty cell takes one byte and becomes a float64 twice."""
+
+READ_AHEAD = 34
+"""Blocks of text that Arrow 26 holds before they are parsed (measured: 35 MB with blocks of 1 MB)."""
 
 _TEXT_ERRORS = (UnicodeDecodeError, csv.Error)
 
 
-def open_csv(path: Path) -> Source:
+def open_csv(path: Path, budget: Budget) -> Source:
     """Open a text table.
 
     Returns the table; its columns are called 0, 1, ... if the first line holds numbers only.
     """
     layout = _read_layout(path)
+    budget.require(
+        BYTES_PER_BYTE * layout.block_bytes + min(READ_AHEAD * layout.block_bytes, path.stat().st_size),
+        f"{shown(path)} has lines of {show_bytes(layout.line_bytes)}; parsing them",
+        instead="Raise the budget (--memory on the command line), or write fewer columns.",
+    )
 
     def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+        rows = budget.rows(8 * len(layout.names), block_rows)
         if importlib.util.find_spec("pyarrow") is None:
-            return _plain_blocks(path, layout, columns, block_rows)
-        return _arrow_blocks(path, layout, columns, block_rows)
+            return _plain_blocks(path, layout, columns, rows)
+        return _arrow_blocks(path, layout, columns, rows)
 
     return Source(path, layout.names, None, blocks)
 
@@ -56,30 +73,53 @@ class _Layout:
     header_lines: int
     line_bytes: int
 
+    @property
+    def block_bytes(self) -> int:
+        """Bytes that Arrow parses together; a row must fit in: several times the first two lines, and 1 MB at least."""
+        return max(1 << 20, 8 * self.line_bytes)
+
 
 def _read_layout(path: Path) -> _Layout:
     """Find the separator and the header from the first line that is not empty."""
     with path.open("rb") as file:
-        line_bytes = len(file.readline(MAX_LINE_BYTES + 1)) + len(file.readline(MAX_LINE_BYTES + 1))
-    if line_bytes > MAX_LINE_BYTES:
-        raise damaged(path, f"its first lines are longer than {MAX_LINE_BYTES >> 20} MB")
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = _find_delimiter(file.readline())
-            file.seek(0)
-            rows = csv.reader(file, delimiter=delimiter, strict=True)
-            first = next((row for row in rows if row), None)
-            header_lines = rows.line_num
-    except _TEXT_ERRORS as error:
-        raise damaged(path, error) from error
+        lines = file.readline(MAX_LINE_BYTES + 1), file.readline(MAX_LINE_BYTES + 1)
+    if max(map(len, lines)) > MAX_LINE_BYTES:
+        raise _long_line(path, "one of its first lines")
+    line_bytes = len(lines[0]) + len(lines[1])
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        delimiter = _find_delimiter(file.readline(MAX_LINE_BYTES))
+        file.seek(0)
+        rows = csv.reader(_bounded_lines(file, path, total=MAX_LINE_BYTES), delimiter=delimiter, strict=True)
+        first = next((row for row in rows if row), None)
+        header_lines = rows.line_num
     if first is None:
         raise damaged(path, "there is no line of text in it")
     if any("\0" in cell for cell in first):
         raise damaged(path, "it holds zero bytes, which text does not")
+    refuse_width(len(first), shown(path))
     cells = [cell.strip() for cell in first]
     if all(_as_number(cell) is not None for cell in cells):
         return _Layout(tuple(str(j) for j in range(len(cells))), delimiter, 0, line_bytes)
     return _Layout(tuple(cells), delimiter, header_lines, line_bytes)
+
+
+def _bounded_lines(file: TextIO, path: Path, *, total: int | None = None) -> Iterator[str]:
+    """Yield lines; refuse one that is too long, and more than `total` characters before the first row of text."""
+    n_read = 0
+    for number in count():
+        line = file.readline(MAX_LINE_BYTES + 1)
+        n_read += len(line)
+        if len(line) > MAX_LINE_BYTES:
+            raise _long_line(path, f"line {number}")
+        if total is not None and n_read > total:
+            raise damaged(path, f"there is no row of text in its first {show_bytes(n_read)}")
+        if not line:
+            return
+        yield line
+
+
+def _long_line(path: Path, which: str) -> FileFormatError:
+    return damaged(path, f"{which} is longer than {MAX_LINE_BYTES >> 20} MB")
 
 
 def _find_delimiter(line: str) -> str:
@@ -106,7 +146,7 @@ def _plain_blocks(path: Path, layout: _Layout, columns: Sequence[int], block_row
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter=layout.delimiter, strict=True)
+            rows = csv.reader(_bounded_lines(file, path), delimiter=layout.delimiter, strict=True)
             for row in rows:
                 if not row or rows.line_num <= layout.header_lines:
                     continue
@@ -127,7 +167,7 @@ def _parse_row(
     """Turn the chosen cells of a row into numbers."""
     if len(row) != len(layout.names):
         raise FileFormatError(
-            f"{path}: row {number} has {len(row)} cells, expected {len(layout.names)} as in the first line. "
+            f"{shown(path)}: row {number} has {len(row)} cells, expected {len(layout.names)} as in the first line. "
             "Quote cells that contain the separator, or complete the row."
         )
     values = []
@@ -136,7 +176,7 @@ def _parse_row(
         if value is None:
             comma = " Write decimal numbers with a point, not a comma." if "," in row[j] else ""
             raise BadInputTypeError(
-                f"{path}: row {number}, column {layout.names[j]!r} holds {row[j][:40]!r}, expected a number."
+                f"{shown(path)}: row {number}, column {layout.names[j]!r} holds {row[j][:40]!r}, expected a number."
                 f"{comma} Choose other columns with `features`, or encode the text as numbers yourself."
             )
         values.append(value)
@@ -148,25 +188,31 @@ def _arrow_blocks(path: Path, layout: _Layout, columns: Sequence[int], block_row
     import pyarrow as pa
 
     try:
-        for batch in _open_arrow(path, layout, columns):
-            if batch.num_rows:
-                yield np.column_stack([batch.column(f"c{j}").to_numpy(zero_copy_only=False) for j in columns])
+        with arrow_file(path) as file:
+            for batch in _open_arrow(file, layout, columns):
+                yield from _batch_blocks(batch, columns, block_rows)
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         for _ in _plain_blocks(path, layout, columns, block_rows):
             pass  # raises at the cell in question
         raise damaged(path, error) from error
 
 
-def _open_arrow(path: Path, layout: _Layout, columns: Sequence[int]) -> Any:
+def _batch_blocks(batch: Any, columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+    """Turn a record batch into arrays of limited length."""
+    for start in range(0, batch.num_rows, block_rows):
+        part = batch.slice(start, block_rows)
+        yield np.column_stack([part.column(f"c{j}").to_numpy(zero_copy_only=False) for j in columns])
+
+
+def _open_arrow(file: Any, layout: _Layout, columns: Sequence[int]) -> Any:
     """Open Arrow's streaming reader with every choice made here, none guessed from the data."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     names = [f"c{j}" for j in range(len(layout.names))]
-    # A row must fit in a block: several times the first two lines, and 1 MB at least.
     read = arrow_csv.ReadOptions(
         use_threads=False,
-        block_size=max(1 << 20, 8 * layout.line_bytes),
+        block_size=layout.block_bytes,
         column_names=names,
         skip_rows=layout.header_lines,
     )
@@ -177,4 +223,4 @@ def _open_arrow(path: Path, layout: _Layout, columns: Sequence[int]) -> Any:
         null_values=list(MISSING_TEXTS),
         strings_can_be_null=True,
     )
-    return arrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+    return arrow_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)

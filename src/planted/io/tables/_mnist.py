@@ -61,7 +61,7 @@ def load_mnist(folder: str | Path) -> ImageSet:
             raise BadInputError(
                 f"{path} is not there. MNIST is not shipped with planted; fetch it with: planted fetch-mnist {folder}"
             )
-        contents = path.read_bytes()
+        contents = _read_up_to_limit(path)
         if hashlib.sha256(contents).hexdigest() != digest:
             raise FileFormatError(
                 f"{path} is not the original file (its SHA-256 differs). Delete it and fetch it again."
@@ -125,7 +125,13 @@ def _writer_of(contents: bytes) -> Callable[[Path], object]:
 
 def _is_original(path: Path, digest: str) -> bool:
     """Decide whether a file is there and is the original."""
-    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    return path.is_file() and hashlib.sha256(_read_up_to_limit(path)).hexdigest() == digest
+
+
+def _read_up_to_limit(path: Path) -> bytes:
+    """Read a file, or as much of a longer one as shows that it is not the original."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE)
 
 
 def _pack(npm: str, scratch: str) -> str:

@@ -2,19 +2,42 @@
 
 A format module looks at a file's head only and returns a `Source`: the column names, the number of rows
 where the head tells it, and a function that streams chosen columns in blocks of rows. All values travel
-as float64; missing ones as NaN, so that one place words the refusal.
+as float64; missing ones as NaN, so that one place words the refusal. Errors of the libraries that parse a
+format are translated here, in one place, into typed errors that name the file.
 """
 
 from __future__ import annotations
 
+import csv
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from planted._typing import Array
-from planted.outcomes import FileFormatError
+from planted.outcomes import BadInputError, FileFormatError, PlantedError
 
-__all__ = ["Source", "damaged"]
+__all__ = ["MAX_COLUMNS", "Source", "damaged", "refuse_width", "shown", "typed_errors"]
+
+MAX_COLUMNS = 100_000
+"""More columns than a recovery can use: already the products of all pairs of so many take 80 GB."""
+
+LONGEST_REASON = 300  # characters of a library's own words that are passed on
+
+_FOREIGN = (
+    OSError,
+    ValueError,  # also UnicodeError and most of Arrow's errors
+    OverflowError,
+    EOFError,
+    RuntimeError,  # zipfile: a compression or an encryption that it does not know
+    csv.Error,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +47,49 @@ class Source:
     path: Path  # the file
     names: tuple[str, ...]  # column names; the column numbers as text where the file has no names
     n_rows: int | None  # number of rows, where the head of the file tells it
-    # ``blocks(columns, block_rows)`` yields arrays of shape (about `block_rows`, ``len(columns)``).
+    # ``blocks(columns, block_rows)`` yields arrays of shape (at most `block_rows`, ``len(columns)``).
     blocks: Callable[[Sequence[int], int], Iterator[Array]]
     # Names that stand for several columns: the arrays of an `.npz` archive.
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     # ``blocks_from(columns, block_rows, row)`` begins at a row without reading those before, where the format allows
     # it.
     blocks_from: Callable[[Sequence[int], int, int], Iterator[Array]] | None = None
 
-    def stream(self, columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
+    def stream(self, columns: Sequence[int], block_rows: int, row: int = 0) -> Iterator[Array]:
         """Stream chosen columns from a row on; earlier rows are read and dropped where the format knows no better.
 
         Shapes: result (rows, columns).
         """
-        if self.blocks_from is not None:
-            yield from self.blocks_from(columns, block_rows, row)
-            return
-        skipped = 0
-        for block in self.blocks(columns, block_rows):
-            kept = block[min(max(row - skipped, 0), len(block)) :]
-            skipped += len(block)
-            if len(kept):
-                yield kept
+        with typed_errors(self.path):
+            if self.blocks_from is not None:
+                yield from self.blocks_from(columns, block_rows, row)
+                return
+            skipped = 0
+            for block in self.blocks(columns, block_rows):
+                kept = block[min(max(row - skipped, 0), len(block)) :]
+                skipped += len(block)
+                if len(kept):
+                    yield kept
+
+
+@contextmanager
+def typed_errors(path: Path) -> Iterator[None]:
+    """Translate the errors of the libraries that read a file into typed ones that name it."""
+    try:
+        yield
+    except PlantedError:
+        raise
+    except PermissionError as error:
+        raise BadInputError(f"{shown(path)} may not be read by this user: {error.strerror}.") from error
+    except MemoryError as error:
+        raise BadInputError(
+            f"{shown(path)} needs more memory than there is ({_reason(error) or 'an allocation failed'}). "
+            "Choose fewer columns, or stream it (--stream on the command line)."
+        ) from error
+    except Exception as error:
+        if isinstance(error, _FOREIGN) or type(error).__module__.partition(".")[0] == "pyarrow":
+            raise damaged(path, error) from error
+        raise
 
 
 def damaged(path: Path, reason: object) -> FileFormatError:
@@ -57,6 +101,31 @@ def damaged(path: Path, reason: object) -> FileFormatError:
     a.npy cannot be read as .npy: 40 bytes missing. The file is damaged or of another format; write it again.
     """
     return FileFormatError(
-        f"{path} cannot be read as {path.suffix.lower()}: {str(reason).rstrip('.')}. "
+        f"{shown(path)} cannot be read as {path.suffix.lower()}: {_reason(reason)}. "
         "The file is damaged or of another format; write it again."
     )
+
+
+def shown(text: object) -> str:
+    r"""Write a path or name so that every terminal and file can take it: what cannot be printed is escaped.
+
+    Examples
+    --------
+    >>> print(shown("a\udcff\x1b.csv"))
+    a\udcff\x1b.csv
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+
+
+def refuse_width(n_columns: int, label: str) -> None:
+    """Refuse tables with more columns than can be meant, before a name or a parser is made for each."""
+    if n_columns > MAX_COLUMNS:
+        raise BadInputError(
+            f"{label} has {n_columns:,} columns, expected at most {MAX_COLUMNS:,}. Samples are rows: transpose the "
+            "table if yours are columns, or write the columns that matter to a smaller file."
+        )
+
+
+def _reason(reason: object) -> str:
+    words = shown(str(reason).strip())
+    return (words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]} …").rstrip(".")

@@ -1,8 +1,8 @@
 """Read tables of numbers: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`.
 
 `read_table` loads a table, `iter_table` streams it in blocks of rows for data larger than memory; both go
-through the same readers and give the same bits. Files are not trusted: claims of a header are compared
-with the bytes that are there before anything is allocated, and pickled objects are never loaded.
+through the same readers and give the same bits. Files are not trusted: claims of a header are compared with the bytes
+that are there and with the memory budget before anything is allocated, and pickled objects are never loaded.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from planted._conversion import require_memory
 from planted._typing import Array
 from planted._validation import check_finite
+from planted.io._memory import Budget, current_budget
 from planted.io.tables._arrays import open_npy, open_npz
 from planted.io.tables._arrow import open_feather, open_parquet
 from planted.io.tables._csv import open_csv
-from planted.io.tables._source import Source
-from planted.outcomes import BadInputError, FileFormatError
+from planted.io.tables._source import Source, shown, typed_errors
+from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = [
     "BLOCK_ROWS",
@@ -42,7 +42,7 @@ BLOCK_ROWS = 65_536
 Column = str | int
 """A column by its name or by its number, counted from 0 (from -1 at the end)."""
 
-_OPENERS: dict[str, Callable[[Path], Source]] = {
+_OPENERS: dict[str, Callable[[Path, Budget], Source]] = {
     ".csv": open_csv,
     ".feather": open_feather,
     ".npy": open_npy,
@@ -66,13 +66,14 @@ def read_table(
     *,
     targets: Column | Sequence[Column] | None = None,
     features: Column | Sequence[Column] | None = None,
+    memory: int | str | None = None,
 ) -> Table:
     r"""Load inputs and targets from a file.
 
     `path`: a `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file. `targets`: the target columns. By
     default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column. `features`: the input columns. By
-    default the array ``X`` of an `.npz` archive, else all that are not targets. Returns the values as float64, all
-    finite.
+    default the array ``X`` of an `.npz` archive, else all that are not targets. `memory`: how much may be allocated,
+    in bytes or as in "4GB"; by default half of what is free. Returns the values as float64, all finite.
 
     Examples
     --------
@@ -86,12 +87,13 @@ def read_table(
            [4., 5.]]))
     >>> folder.cleanup()
     """
-    source = open_source(path)
+    budget = current_budget(memory)
+    source = open_source(path, budget)
     inputs, outputs, _ = choose_columns(source, targets, features)
     if source.n_rows is not None:
-        X, Y = _fill_arrays(source, inputs, outputs)
+        X, Y = _fill_arrays(source, inputs, outputs, budget)
     else:
-        X, Y = _collect_arrays(source, inputs, outputs)
+        X, Y = _collect_arrays(source, inputs, outputs, budget)
     return Table(X, Y, tuple(source.names[j] for j in inputs), tuple(source.names[j] for j in outputs))
 
 
@@ -101,10 +103,12 @@ def iter_table(
     targets: Column | Sequence[Column] | None = None,
     features: Column | Sequence[Column] | None = None,
     block_rows: int = BLOCK_ROWS,
+    memory: int | str | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """Stream inputs and targets from a file in blocks of rows, without loading it.
 
-    Returns blocks of shapes (block_rows, d) and (block_rows, m), the same bits that `read_table` gives.
+    `memory`: how much may be allocated, in bytes or as in "4GB"; by default half of what is free. Returns blocks of shapes
+    (block_rows, d) and (block_rows, m), the same bits that `read_table` gives.
 
     Examples
     --------
@@ -117,38 +121,55 @@ def iter_table(
     """
     if isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1:
         raise BadInputError(f"block_rows={block_rows!r}, expected an integer of at least 1.")
-    source = open_source(path)
+    budget = current_budget(memory)
+    source = open_source(path, budget)
     inputs, outputs, _ = choose_columns(source, targets, features)
-    return _checked_blocks(source, inputs, outputs, block_rows=block_rows)
+    return _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget)
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
+def open_source(path: str | os.PathLike[str], budget: Budget | None = None) -> Source:
     """Refuse what is not a readable, non-empty file of a known format; open the rest.
 
     Returns the table, its head read.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise BadInputTypeError(
+            f"the path {path!r} is of type {type(path).__name__}, expected a text or a path."
+        )
     file = Path(path)
     opener = _OPENERS.get(file.suffix.lower())
-    if file.is_dir():
-        raise BadInputError(f"{file} is a folder, expected a file.")
-    if not file.exists():
-        raise BadInputError(f"there is no file {file}. Check the path; it is relative to {Path.cwd()}.")
-    if opener is None:
-        raise FileFormatError(
-            f"{file}: the format {file.suffix!r} is unknown, expected one of {', '.join(_OPENERS)}."
-        )
-    if not file.is_file():
-        raise BadInputError(f"{file} is not a regular file.")
-    if file.stat().st_size == 0:
-        raise FileFormatError(f"{file} is empty (0 bytes, so 0 sample(s)).")
-    try:
-        source = opener(file)
-    except PermissionError as error:
-        raise BadInputError(f"{file} may not be read by this user: {error.strerror}.") from error
+    with typed_errors(file):
+        _refuse_places(file, is_known=opener is not None)
+        assert opener is not None
+        source = opener(file, budget or current_budget())
     repeated = sorted(name for name, times in Counter(source.names).items() if times > 1)
     if repeated:
-        raise BadInputError(f"{file} gives several columns the same name: {repeated}. Rename them.")
+        raise BadInputError(
+            f"{shown(file)} gives several columns the same name: {repeated[:10]}. Rename them."
+        )
     return source
+
+
+def _refuse_places(file: Path, *, is_known: bool) -> None:
+    """Refuse folders, pipes and devices, which have no size that could be checked, and files without contents."""
+    label = shown(file)
+    if file.is_dir():
+        raise BadInputError(f"{label} is a folder, expected a file.")
+    if not file.exists():
+        raise BadInputError(
+            f"there is no file {label}. Check the path; it is relative to {shown(Path.cwd())}."
+        )
+    if not is_known:
+        raise FileFormatError(
+            f"{label}: the format {shown(file.suffix)!r} is unknown, expected one of {', '.join(_OPENERS)}."
+        )
+    if not file.is_file():
+        raise BadInputError(
+            f"{label} is not a regular file but a pipe, a socket or a device, which may never end. "
+            "Save its contents to a file first."
+        )
+    if file.stat().st_size == 0:
+        raise FileFormatError(f"{label} is empty (0 bytes, so 0 sample(s)).")
 
 
 def choose_columns(
@@ -170,7 +191,7 @@ def choose_columns(
             targets = next((name for name in ("Y", "y") if name in source.groups), None)
             if targets is None:
                 raise BadInputError(
-                    f"{source.path} holds the arrays {sorted(source.groups)}, expected Y (or y) and X. "
+                    f"{shown(source.path)} holds the arrays {sorted(source.groups)}, expected Y (or y) and X. "
                     "Name them with `targets` and `features`."
                 )
         else:
@@ -182,15 +203,15 @@ def choose_columns(
     inputs = others if features is None else _resolve(source, features, "features")
     both = [source.names[j] for j in inputs if j in set(outputs)]
     if both:
-        raise BadInputError(f"{source.path}: the columns {both} are both features and targets.")
+        raise BadInputError(f"{shown(source.path)}: the columns {both} are both features and targets.")
     if not inputs:
         raise BadInputError(
-            f"{source.path} leaves 0 columns for the inputs: it has {len(source.names)} column(s) "
+            f"{shown(source.path)} leaves 0 columns for the inputs: it has {len(source.names)} column(s) "
             f"{source.names[:5]}, and {len(outputs)} of them are targets. Check the separator."
         )
     if weight in {*inputs, *outputs}:
         raise BadInputError(
-            f"{source.path}: the column {source.names[weight or 0]!r} of the weights is a feature or target too."
+            f"{shown(source.path)}: the column {source.names[weight or 0]!r} of the weights is a feature or target too."
         )
     return inputs, outputs, weight
 
@@ -214,14 +235,14 @@ def _resolve(source: Source, chosen: Column | Sequence[Column], role: str) -> li
             columns.append(int(item) % len(source.names))
         else:
             raise BadInputError(
-                f"{source.path} has {len(source.names)} columns, so there is no column {item} ({role})."
+                f"{shown(source.path)} has {len(source.names)} columns, so there is no column {item} ({role})."
             )
     if len(set(columns)) < len(columns) or not columns:
         raise BadInputError(f"{role}={chosen!r} chooses {'a column twice' if columns else 'no column'}.")
     return columns
 
 
-def _find_name(source: Source, name: str, role: str) -> tuple[int, ...]:
+def _find_name(source: Source, name: str, role: str) -> Sequence[int]:
     if name in source.groups:
         return source.groups[name]
     if name in source.names:
@@ -229,25 +250,25 @@ def _find_name(source: Source, name: str, role: str) -> tuple[int, ...]:
     known = [*source.groups, *source.names]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(known[:10])}."
-    raise BadInputError(f"{source.path} has no column {name!r} ({role}). {hint}")
+    raise BadInputError(f"{shown(source.path)} has no column {name!r} ({role}). {hint}")
 
 
 def _checked_blocks(
-    source: Source, inputs: list[int], outputs: list[int], *, block_rows: int
+    source: Source, inputs: list[int], outputs: list[int], *, block_rows: int, budget: Budget
 ) -> Iterator[tuple[Array, Array]]:
     """Stream blocks of exactly `block_rows` rows; what is not finite is named by file, row, column."""
     columns = [*inputs, *outputs]
     names = [source.names[j] for j in columns]
-    first_row = 0
-    for block in cut_evenly(source.blocks(columns, block_rows), block_rows):
-        check_finite(block, str(source.path), names=names, first_row=first_row)
+    label, first_row = shown(source.path), 0
+    for block in cut_evenly(source.stream(columns, block_rows), block_rows, label=label, budget=budget):
+        check_finite(block, label, names=names, first_row=first_row)
         first_row += len(block)
         yield np.ascontiguousarray(block[:, : len(inputs)]), np.ascontiguousarray(block[:, len(inputs) :])
     if first_row == 0:
-        raise BadInputError(f"{source.path} has 0 sample(s): there is a header, but no row of data.")
+        raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
 
 
-def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
+def cut_evenly(blocks: Iterator[Array], block_rows: int, *, label: str, budget: Budget) -> Iterator[Array]:
     """Cut blocks of any length into blocks of one length, so that results do not depend on the file's own.
 
     Shapes: blocks (rows, columns), result (block_rows, columns).
@@ -258,45 +279,61 @@ def cut_evenly(blocks: Iterator[Array], block_rows: int) -> Iterator[Array]:
         waiting.append(block)
         n_waiting += len(block)
         if n_waiting < block_rows:
+            # Twice, since parts are joined by copying them.
+            needed = 16 * n_waiting * block.shape[1]
+            budget.require(
+                needed, f"a block of {block_rows:,} rows of {label}", instead="Give a smaller block_rows."
+            )
             continue
         rows = np.concatenate(waiting) if len(waiting) > 1 else block
         n_whole = n_waiting // block_rows * block_rows
         for start in range(0, n_whole, block_rows):
             yield rows[start : start + block_rows]
         n_waiting -= n_whole
-        waiting = (
-            [rows[n_whole:].copy()] if n_waiting else []
-        )  # a whole block next time is not copied to join nothing
+        # A whole block next time is not copied to join nothing.
+        waiting = [rows[n_whole:].copy()] if n_waiting else []
     if n_waiting:
         yield np.concatenate(waiting)
 
 
-def _fill_arrays(source: Source, inputs: list[int], outputs: list[int]) -> tuple[Array, Array]:
+def _fill_arrays(
+    source: Source, inputs: list[int], outputs: list[int], budget: Budget
+) -> tuple[Array, Array]:
     """Read a table whose length is known into arrays made for it."""
-    n_rows = source.n_rows or 0
-    require_memory((n_rows, len(inputs) + len(outputs)), str(source.path), remedy=_STREAM_INSTEAD)
+    n_rows, width, label = source.n_rows or 0, len(inputs) + len(outputs), shown(source.path)
+    budget.require(
+        8 * n_rows * width, f"{label} ({n_rows:,} rows, {width:,} columns)", instead=_STREAM_INSTEAD
+    )
     X, Y = np.empty((n_rows, len(inputs))), np.empty((n_rows, len(outputs)))
     filled = 0
-    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=BLOCK_ROWS):
+    block_rows = budget.rows(8 * width, BLOCK_ROWS)
+    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget):
         if filled + len(X_block) > n_rows:
-            raise FileFormatError(f"{source.path} holds more rows than the {n_rows} its header claims.")
+            raise FileFormatError(f"{label} holds more rows than the {n_rows} its header claims.")
         X[filled : filled + len(X_block)] = X_block
         Y[filled : filled + len(X_block)] = Y_block
         filled += len(X_block)
     if filled < n_rows:
-        raise FileFormatError(f"{source.path} holds {filled} rows, but its header claims {n_rows}.")
+        raise FileFormatError(f"{label} holds {filled} rows, but its header claims {n_rows}.")
     return X, Y
 
 
-def _collect_arrays(source: Source, inputs: list[int], outputs: list[int]) -> tuple[Array, Array]:
+def _collect_arrays(
+    source: Source, inputs: list[int], outputs: list[int], budget: Budget
+) -> tuple[Array, Array]:
     """Read a table of unknown length, and stop before the rows read so far cannot be joined."""
     parts: list[tuple[Array, Array]] = []
-    width, n_rows = len(inputs) + len(outputs), 0
-    for pair in _checked_blocks(source, inputs, outputs, block_rows=BLOCK_ROWS):
+    width, n_rows, label = len(inputs) + len(outputs), 0, shown(source.path)
+    block_rows = budget.rows(8 * width, BLOCK_ROWS)
+    for pair in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget):
         parts.append(pair)
         n_rows += len(pair[0])
-        require_memory((n_rows, width), str(source.path), remedy=_STREAM_INSTEAD)
+        # Twice, since the parts are joined by copying them.
+        budget.require(16 * n_rows * width, f"{label} (its first {n_rows:,} rows)", instead=_STREAM_INSTEAD)
     return np.concatenate([X for X, _ in parts]), np.concatenate([Y for _, Y in parts])
 
 
-_STREAM_INSTEAD = "Stream it with iter_table, or choose fewer columns."
+_STREAM_INSTEAD = (
+    "Stream it (planted.io.iter_table, or --stream on the command line), choose fewer columns, "
+    "or raise the budget (--memory)."
+)

@@ -68,14 +68,16 @@ def _write_parquet(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    parquet.write_table(pa.table(dict(arrays)), path, write_page_checksum=True)
+    with path.open("wb") as file:  # Arrow cannot name a path that is not UTF-8
+        parquet.write_table(pa.table(dict(arrays)), file, write_page_checksum=True)
 
 
 def _write_feather(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     import pyarrow as pa
     from pyarrow import feather
 
-    feather.write_feather(pa.table(dict(arrays)), str(path))
+    with path.open("wb") as file:
+        feather.write_feather(pa.table(dict(arrays)), file)
 
 
 _WRITERS: dict[str, Callable[[Path, Mapping[str, npt.NDArray[Any]]], None]] = {

@@ -29,8 +29,8 @@ REFUSED_PARTS = {
     "SparseTensorProto": "a sparse tensor",
     "FunctionProto": "a function of its own",
     "TrainingInfoProto": "a graph for training",
-    "GraphProto": "a graph within the graph (If, Loop or Scan)",
 }
+GRAPH_WITHIN = "a graph within the graph (If, Loop or Scan)"
 
 
 def read_onnx_model(path: str | PathLike[str]) -> Any:
@@ -101,26 +101,35 @@ def _check_parts(model: Any) -> None:
     """Refuse a model with a part that could lead to another file."""
     from onnx import TensorProto
 
+    n_graphs = 0
     for part in _messages(model):
         kind = part.DESCRIPTOR.name
         if kind == "TensorProto" and (part.data_location != TensorProto.DEFAULT or part.external_data):
             raise FileFormatError(
                 f"tensor {part.name!r} is kept in another file; only models in one file are read"
             )
-        if kind in REFUSED_PARTS and part is not model.graph:
-            raise FileFormatError(f"it holds {REFUSED_PARTS[kind]}, which is not read")
+        n_graphs += kind == "GraphProto"
+        if (kind == "GraphProto" and n_graphs > 1) or kind in REFUSED_PARTS:
+            raise FileFormatError(f"it holds {REFUSED_PARTS.get(kind, GRAPH_WITHIN)}, which is not read")
         if kind == "NodeProto" and part.domain not in DOMAINS:
             raise FileFormatError(f"operator {part.op_type!r} is of the foreign domain {part.domain!r}")
+    if not model.graph.output:
+        raise FileFormatError("its graph has no output")
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """Yield every part of a message, at every depth; text that is no UTF-8 raises a ValueError."""
+    """Yield a message and every part of it, at every depth; text that is no UTF-8 is refused."""
+    yield message
     for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        for part in [value] if hasattr(value, "ListFields") else value:
-            yield part
-            yield from _messages(part)
+        if field.type == field.TYPE_STRING:
+            texts = [value] if isinstance(value, str | bytes) else value
+            if not all(
+                isinstance(text, str) for text in texts
+            ):  # protobuf hands out what it cannot decode as bytes
+                raise FileFormatError(f"the field {field.name!r} is no UTF-8")
+        elif field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                yield from _messages(part)
 
 
 def _sort_nodes(graph: Any) -> None:

@@ -123,10 +123,11 @@ class _Wires:
         if not options.get("transB", 0):
             weights = weights.T
         if len(node.input) > 2 and node.input[2]:
-            added.append(self.tensor(node.input[2]) * options.get("beta", 1.0))
+            added.append(_scaled(self.tensor(node.input[2]), options.get("beta", 1.0)))
         rows = [_as_row(values, len(weights)) for values in reversed(added)]
-        bias = sum(rows[1:], start=rows[0]) if rows else np.zeros(len(weights))  # a lone bias keeps its bits
-        return weights * options.get("alpha", 1.0), bias, node.input[0]
+        with np.errstate(over="ignore", invalid="ignore"):  # a lone bias keeps its bits
+            bias = sum(rows[1:], start=rows[0]) if rows else np.zeros(len(weights))
+        return _scaled(weights, options.get("alpha", 1.0)), bias, node.input[0]
 
     def activation(self, name: str) -> tuple[str, str]:
         """Return the activation that makes a value, and the value it takes."""
@@ -168,7 +169,8 @@ class _Wires:
         self.unused.discard(name)
         if not is_any_type and _precision(item.data_type) != self.precision:
             raise FileFormatError(f"tensor {name!r} and the input differ in precision")
-        return np.asarray(numpy_helper.to_array(item), dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # a NaN is refused with the network
+            return np.asarray(numpy_helper.to_array(item), dtype=np.float64)
 
     def scalar(self, name: str) -> float:
         """Return a constant of one number."""
@@ -207,6 +209,12 @@ def _precision(number: int) -> str:
     if name not in PRECISIONS:
         raise FileFormatError(f"numbers of type {name}; expected {', '.join(PRECISIONS)}")
     return name
+
+
+def _scaled(values: Array, factor: float) -> Array:
+    """Return a multiple of a tensor; what overflows is refused with the network."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values * factor
 
 
 def _as_row(values: Array, length: int) -> Array:

@@ -1,4 +1,4 @@
-"""`planted recover` ended by SIGINT, SIGTERM and SIGKILL at twelve drawn moments, then resumed: the same bytes.
+"""`planted recover` ended by SIGINT, SIGTERM and SIGKILL at ten drawn moments, then resumed: the same bytes.
 
 The checkpoint lies in a folder with files of the user, which nothing touches.
 """
@@ -49,7 +49,7 @@ USER_FILES = {
 SIGNALS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 
 
-def test_interruptions_cost_time_and_no_byte(folder):
+def test_ten_interruptions_cost_time_and_no_byte(folder):
     for name, contents in USER_FILES.items():
         (folder / "mine" / name).parent.mkdir(exist_ok=True)
         (folder / "mine" / name).write_bytes(contents)
@@ -59,7 +59,7 @@ def test_interruptions_cost_time_and_no_byte(folder):
     took = time.monotonic() - began
     codes = []
     moments = np.random.default_rng(8)
-    for number in range(12):
+    for number in range(10):
         extra = ["--resume"] if number else []
         run = begin(folder, "parts.safetensors", "--checkpoint", "mine", "--seed", "5", *extra)
         with suppress(subprocess.TimeoutExpired):

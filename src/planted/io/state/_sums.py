@@ -28,7 +28,8 @@ def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> from planted.moments import RowBlocks, summarise_rows
+    >>> from planted import RowBlocks
+    >>> from planted.moments import summarise_rows
     >>> path = Path(tempfile.mkdtemp()) / "part.sums"
     >>> write_sums(path, summarise_rows(RowBlocks.from_arrays(np.eye(3), np.ones((3, 1))), 10))
     >>> read_sums([path, path]).count

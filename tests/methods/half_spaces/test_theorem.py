@@ -7,8 +7,8 @@ import planted
 from planted import Outcome, simulate
 from planted.methods.half_spaces.printed import (
     GuessGrid,
-    guess_half_spaces,
-    half_space_of_labels,
+    algorithm_8,
+    half_spaces_of_labels,
     predict_guesses,
 )
 from planted.simulate import CauchyNoise, GaussianNoise, StudentTNoise
@@ -148,9 +148,7 @@ def test_the_printed_algorithm_finds_one_unit_and_says_how_many_guesses_it_would
 
 def test_the_printed_algorithm_with_two_units():
     data = simulate.dataset(3000, n_features=4, n_hidden=2, n_outputs=3, hidden="orthonormal", random_state=2)
-    network, residual = guess_half_spaces(
-        data.X, data.Y, 2, grid=GuessGrid(2, 3), rng=np.random.default_rng(0)
-    )
+    network, residual = algorithm_8(data.X, data.Y, 2, grid=GuessGrid(2, 3), rng=np.random.default_rng(0))
     cosines = np.abs(network.W @ data.network.W.T).max(axis=0)
     assert cosines.min() > 0.8
     assert residual < 0.6 * data.Y.std()
@@ -166,7 +164,7 @@ def test_the_half_space_of_labels_maximises_the_sum():
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((500, 4)), np.array([1.0, -2.0, 0.0, 0.5])
     labels = np.sign(X @ w)
-    best = half_space_of_labels(X, labels[:, None])[0]
+    best = half_spaces_of_labels(X, labels[:, None])[0]
     for other in rng.standard_normal((50, 4)):
         assert labels @ (X @ best) >= labels @ (X @ other) / np.linalg.norm(other)
 

@@ -1,24 +1,26 @@
 r"""Recover a network whatever the law of the noise (BJW18 §7).
 
-Problem     Y = f(X W' + b) A' + c + E with f the ReLU, m ≥ k and E independent of x, of any law: heavy tails, no variance,
-            no mean. Sought: W, b, A, c.
-Idea        *As printed* (Algorithm 8, `half_space_guesses`). Sketch the outputs to a few dimensions, guess a left inverse M
-            of the sketched A, smooth M S y with Gaussian noise and read its signs as noisy labels of the half-spaces
-            w_p'x > 0; the best w is the normalised sum of labelled inputs. Regress, keep the best guess.
-            *Practical* (default).
-            1. Clip every output at a few robust standard deviations: what is left has moments of all orders.
-            2. Start from the clipped outputs: second-order directions with the signs of `direction_signs`,
-               instruments, random half-spaces; refine on a part, score on rows held out (`noisy`).
-            3. Refine on the outputs themselves under a loss that forgives outliers, scales by the median absolute
-               residual (`_robust_loss`). ``loss="auto"`` takes the loss with the smallest estimated variance: the
-               squared one on normal noise, so that safety has no price.
-            4. Certify on the influences of the entries (`_robust_verdict`); where noise is correlated or unequal
-               between outputs, once more with outputs whitened (`output_covariance`). List the outliers.
+Problem     Y = f(X W' + b) A' + c + E with f the ReLU, m ≥ k and E independent of x, of any law: heavy tails, no
+            variance, no mean. Sought: W, b, A, c.
+Idea        *As printed* (Algorithm 8, `printed`): sketch the outputs to a few dimensions, guess a left inverse M of the
+            sketched A, smooth M S y with Gaussian noise and read its signs as noisy labels of the half-spaces w_p'x > 0;
+            the best w is the normalised sum of labelled inputs. Regress, keep the best guess.
+
+            *Practical* (default):
+
+            1. Clip every output at a few robust standard deviations; the clipped outputs have moments of all orders.
+            2. Start from the clipped outputs: second-order directions with the signs of §5, instruments, random
+               half-spaces. Refine each start on a part of the rows, score it on rows held out (`fitting.multistart`).
+            3. Refine the best on the outputs themselves under a loss that bounds the influence of outliers, scales by the
+               median absolute residual (`fitting._losses`). ``loss="auto"`` takes the loss with the smallest estimated
+               variance: on normal noise the squared one, so that robustness costs nothing there.
+            4. Certify on the influences of the entries (`certificates._robust`); where noise is correlated or unequal
+               between outputs, once more with outputs whitened. List the outliers.
 Guarantee   Printed: Theorem 13 of [BJW18]_, ‖Y - Ŷ‖ ≤ ‖E‖ + small, after exponentially many guesses in k²; no
             statement on parameters. Practical: consistency and standard errors of M-estimates. Kind: asymptotic.
 Notation    paper: A (ours Y'), U (A), V (W), S (sketch), M (left inverse of S A), G (smoothing noise).
-Departures  The practical form is ours: clipping, spectral start and reweighting in place of the enumeration, whose labels
-            give errors of 0.2 even with the true left inverse. Biases and offsets are allowed there.
+Departures  The practical form is ours: clipping, spectral start and reweighting in place of the enumeration, whose
+            labels give errors of 0.2 even with the true left inverse. Biases and offsets are allowed there.
 Cost        A few refinements on `CANDIDATE_ROWS` rows, then ten to thirty passes. Printed: see `printed`.
 References  [BJW18]_, [Huber1981]_
 """
@@ -44,7 +46,7 @@ from planted.fitting.multistart._candidates import best_candidate
 from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._instruments import FirstStage, first_stage, rank_of_signal
-from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, guess_half_spaces, predict_guesses
+from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, algorithm_8, predict_guesses
 from planted.networks import TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
@@ -108,7 +110,7 @@ def recover(
 
 
 def _require(run: MethodRun, k: int, *, is_printed: bool) -> None:
-    """Require outputs and samples enough, and few units of the printed algorithm."""
+    """Require enough outputs and samples, and at most two units for the printed algorithm."""
     n, d, m = run.problem.shape
     run.refuse_unless(Evidence("outputs", m, k, ">=", "m >= k", key=Check.OUTPUTS))
     need = max(MIN_ROWS, k * (d + 1) // m + 1)
@@ -133,7 +135,7 @@ class _Search:
     n_restarts: int
 
     def recover(self, k: int) -> Recovery:
-        """Steps 2 to 4, with one more unit while x shows in the residual and m allows."""
+        """Run steps 2 to 4; while x explains part of the residual, and m allows, once more with one more unit."""
         problem, is_open = self.run.problem, self.run.n_hidden == "auto"
         robust = self.fit(k)
         if is_open:  # clipping bends the column space of the outputs; influences do not
@@ -172,7 +174,7 @@ class _Search:
 
 
 def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:
-    """Second-order directions of the clipped outputs with the signs of §5, where there are no more units than inputs."""
+    """Return second-order directions of the clipped outputs with the signs of §5, if there are no more units than inputs."""
     if k > clipped.n_features or not np.ptp(clipped.X, axis=0).all():
         return []
     try:
@@ -184,6 +186,7 @@ def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:
 
 
 def _record(run: MethodRun, network: TwoLayerNetwork, verdict: Verdict, robust: RobustFit) -> Recovery:
+    """List the outliers and make the record."""
     problem, limits = run.problem, FAR * robust.scales
     table = find_outliers(problem.blocks, network, limits=limits, loss=robust.loss, scales=robust.scales)
     lines = (
@@ -201,7 +204,7 @@ def _record(run: MethodRun, network: TwoLayerNetwork, verdict: Verdict, robust: 
 
 
 def _recover_as_printed(run: MethodRun, k: int, n_levels: int) -> Recovery:
-    """Run Algorithm 8 on a grid that can be enumerated; its answer is a fit, no more."""
+    """Run Algorithm 8 on a grid that can be enumerated; its answer is called a fit."""
     grid, problem = GuessGrid(sketch_rows=k, n_levels=n_levels), run.problem
     count, equation = grid.count(k), "(2 levels)^(k · sketch rows)"
     run.note(
@@ -211,7 +214,7 @@ def _recover_as_printed(run: MethodRun, k: int, n_levels: int) -> Recovery:
         Evidence("guesses on the grid used", count, LARGEST_COUNT, "<=", equation, key=Check.GUESSES),
         detail=f"{count:.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels.",
     )
-    network, residual = guess_half_spaces(problem.X, problem.Y, k, grid=grid, rng=problem.rng)
+    network, residual = algorithm_8(problem.X, problem.Y, k, grid=grid, rng=problem.rng)
     name = "root mean square residual, in output standard deviations"
     run.note(Evidence(name, residual, key=Check.NOISE_LEVEL))
     text = (

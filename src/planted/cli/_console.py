@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -16,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from planted._typing import Progress
-from planted.reporting._content import Table as ContentTable
+
+if TYPE_CHECKING:
+    from planted.reporting._content import Table as ContentTable
 
 __all__ = [
     "err_console",

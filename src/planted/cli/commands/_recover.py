@@ -73,11 +73,12 @@ def recover(
         str | None, typer.Option(metavar="ADDRESS", help="Sum on the Dask cluster at tcp://HOST:PORT.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to keep what was summed (DATA.checkpoint).")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where to keep what was summed (if not given, a folder here)."),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the checkpoint (DATA.checkpoint if no folder is given)."),
+        typer.Option("--resume", help="Go on with the checkpoint of an earlier run on these data."),
     ] = False,
     sums: Annotated[
         list[Path] | None,

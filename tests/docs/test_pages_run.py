@@ -25,8 +25,9 @@ def test_blocks_are_found() -> None:
 
 # Every page of the documentation that shows Python, and the README.
 PAGES = ["README.md"] + [
-    f"docs/{path.name}"
-    for path in sorted((ROOT / "docs").glob("*.md"))
+    str(path.relative_to(ROOT))
+    for folder in ("docs", "docs/theory")
+    for path in sorted((ROOT / folder).glob("*.md"))
     if python_blocks(path.read_text("utf-8"))
 ]
 

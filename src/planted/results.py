@@ -344,6 +344,21 @@ class Recovery:
         """The lines of evidence that do not hold."""
         return tuple(item for item in self.evidence if not item.passed)
 
+    def fails_only(self, key: Check) -> bool:
+        """Return whether every line of evidence holds but one.
+
+        Parameters
+        ----------
+        key : Check
+            What that line is about.
+
+        Returns
+        -------
+        bool
+            Whether it is the only line that does not hold.
+        """
+        return [item.key for item in self.failed] == [key]
+
     def __str__(self) -> str:
         lines = [f"{self.outcome.name}  ({self.provenance.algorithm}; guarantee {self.guarantee.value})"]
         lines.append(self.detail or self.outcome.meaning)

@@ -8,9 +8,8 @@ from scipy import stats
 
 import planted
 from planted.certificates._exact import certify_noiseless
-from planted.certificates._lack_of_fit import lack_of_fit
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._residual_sums import residual_sums
+from planted.certificates._residual import lack_of_fit, residual_sums
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.fitting._standard_errors import degrees_of_freedom

@@ -3,7 +3,7 @@
 import pytest
 
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._missing_unit import missing_unit_evidence
+from planted.certificates._unit_count import missing_unit_evidence
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 

@@ -5,7 +5,7 @@ import pytest
 
 import planted
 from planted import RowBlocks, simulate
-from planted.certificates._needless_unit import bend_evidence, needless_unit_evidence
+from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 

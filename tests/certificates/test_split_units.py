@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.certificates._residual_sums import residual_sums
-from planted.certificates._split_units import largest_root_p_value, split_unit_p_value
+from planted.certificates._residual import largest_root_p_value, residual_sums, split_unit_p_value
 from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
 from planted.networks import TwoLayerNetwork

@@ -15,8 +15,8 @@ Noiseless   `_exact.certify_noiseless` asks for the following.
             5. Where there are enough samples, the uniqueness theorem of `complementarity` holds: its null space has
                dimension k.
 Noisy       `_noisy.certify_noisy` asks that the residual look like noise that ignores x. Functions of x, added to
-            every output, must not explain more of it than chance would: `_lack_of_fit` is an F test, and
-            `_split_units` looks for one unit where there are two. Both statistics grow like n when a unit is missing,
+            every output, must not explain more of it than chance would: `_residual` is an F test, and
+            `_residual` looks for one unit where there are two. Both statistics grow like n when a unit is missing,
             misplaced or of another kind. Then every unit's kink must be significant and the Jacobian of full rank.
 Guarantee   Noiseless with (5): EXACT and global. Noiseless without (5): EXACT in the sense of (1) to (4), where local
             uniqueness is proved and global uniqueness is the outcome of a search that found nothing else. Noisy:

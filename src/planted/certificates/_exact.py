@@ -72,9 +72,12 @@ def certify_noiseless(
     if not count.passed:
         text = _too_few(seen.n_samples, unknowns, net.n_outputs)
         return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
-    failure = named_failure(net, seen, local, (rank, *sides, *search)) or first_failure(further)
-    if failure:
-        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, failure, doubt)
+    failure = named_failure(seen, local, rank, sides, *search)
+    if failure is None and first_failure(further):
+        failure = Outcome.NOT_IDENTIFIABLE, first_failure(further)
+    if failure is not None:
+        outcome, text = failure
+        return Verdict(outcome, Guarantee.NONE, evidence, text, doubt)
     text = _claim(rows, uniqueness, searched=rivals is not None)
     return Verdict(Outcome.RECOVERED, Guarantee.EXACT, evidence, text, doubt)
 

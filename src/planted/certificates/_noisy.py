@@ -8,9 +8,6 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.certificates._lack_of_fit import lack_of_fit
-from planted.certificates._missing_unit import missing_unit_evidence
-from planted.certificates._needless_unit import bend_evidence, needless_unit_evidence
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
@@ -18,9 +15,15 @@ from planted.certificates._parts import (
     model_uncertainty,
     named_failure,
 )
-from planted.certificates._residual_sums import ResidualSums, residual_sums
+from planted.certificates._residual import (
+    SPLIT_NAME,
+    ResidualSums,
+    lack_of_fit,
+    residual_sums,
+    split_unit_p_value,
+)
 from planted.certificates._resolution import resolution_evidence
-from planted.certificates._split_units import SPLIT_NAME, split_unit_p_value
+from planted.certificates._unit_count import bend_evidence, missing_unit_evidence, needless_unit_evidence
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement
@@ -74,9 +77,12 @@ def certify_noisy(
     sides = both_sides(net, rows)
     doubt = model_uncertainty(problem, fit, offset, biases)
     if not count.passed or info.variances is None:
-        outcome = Outcome.TOO_FEW_SAMPLES if not count.passed else Outcome.NOT_IDENTIFIABLE
-        reason = named_failure(net, rows, info, (rank, *sides))
-        text = reason or f"{equations} equations for {unknowns} unknowns."
+        failure = named_failure(rows, info, rank, sides)
+        outcome, text = failure or (
+            Outcome.NOT_IDENTIFIABLE,
+            f"{equations} equations for {unknowns} unknowns.",
+        )
+        outcome = outcome if count.passed else Outcome.TOO_FEW_SAMPLES
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
@@ -91,7 +97,7 @@ def certify_noisy(
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )
-    evidence = (level, angle, count, *checks, *further)
+    evidence = (angle, count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
         text = "; ".join(item.shortfall for item in failed) + "."
@@ -100,12 +106,13 @@ def certify_noisy(
                 f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units "
                 f"within {angle.measured:.2g} radians look like one. More samples tell them apart."
             )
-        return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, evidence, text, doubt)
+        return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (level, *evidence), text, doubt)
     if first_failure(further):
-        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, evidence, first_failure(further), doubt)
+        text = first_failure(further)
+        return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
     reach = _error_bound(noise, unknowns, equations)
-    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (level, reach, *evidence[1:]), text, doubt)
+    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (level, reach, *evidence), text, doubt)
 
 
 def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:

@@ -12,12 +12,24 @@ from planted.fitting._refine import Refinement
 from planted.fitting._standard_errors import Information, degrees_of_freedom, information
 from planted.moments import RowChecks
 from planted.networks import TwoLayerNetwork
+from planted.outcomes import Outcome
 from planted.results import Evidence, Unavailable, Uncertainty
 
-__all__ = ["CONDITIONING_TOL", "both_sides", "first_failure", "model_uncertainty", "named_failure"]
+__all__ = [
+    "CONDITIONING_TOL",
+    "UNDETERMINED",
+    "both_sides",
+    "first_failure",
+    "model_uncertainty",
+    "named_failure",
+]
 
-# Relative singular value of the Jacobian; rounding leaves about 1e-8 for a singular one.
+# Relative singular value of the Jacobian that is needed, and what rounding leaves of a singular one. What lies between is
+# too close to zero to tell signal from rounding.
 CONDITIONING_TOL = 1e-6
+SINGULAR = 1e-8
+# The samples are reproduced, but they do not settle the network.
+UNDETERMINED = (Outcome.NOT_IDENTIFIABLE, Outcome.ILL_CONDITIONED)
 
 
 def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evidence]:
@@ -44,29 +56,37 @@ def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evi
 
 
 def named_failure(
-    network: TwoLayerNetwork, rows: RowChecks, info: Information, checks: tuple[Evidence, ...]
-) -> str:
-    """Return a sentence naming the unit at fault, or nothing if all checks hold."""
-    rank, on, off, *search = checks
+    rows: RowChecks, info: Information, rank: Evidence, sides: tuple[Evidence, Evidence], *search: Evidence
+) -> tuple[Outcome, str] | None:
+    """Return the outcome with a sentence that names the unit at fault, or None if all checks hold.
+
+    `sides`: as `both_sides` returns them; `search`: the line on rival units, if they were searched for.
+    """
+    on, off = sides
     if not on.passed:
         unit = int(np.argmin(rows.active))
         seen = f"{rows.active[unit]} of {rows.n_samples} samples"
-        return f"Unit {unit} was active in {seen}; {on.required:.0f} are needed."
+        return Outcome.NOT_IDENTIFIABLE, f"Unit {unit} was active in {seen}; {on.required:.0f} are needed."
     if not off.passed:
         unit = int(np.argmax(rows.active))
         idle = rows.n_samples - rows.active[unit]
         return (
+            Outcome.NOT_IDENTIFIABLE,
             f"Unit {unit} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
-            "it cannot be told from a linear part."
+            "it cannot be told from a linear part.",
         )
     if not rank.passed:
+        is_singular = info.conditioning <= SINGULAR
         return (
+            Outcome.NOT_IDENTIFIABLE if is_singular else Outcome.ILL_CONDITIONED,
             f"The samples leave a direction of unit {info.weakest_unit} undetermined: relative singular value "
-            f"{info.conditioning:.1e}, needed {rank.required:.0e}."
+            f"{info.conditioning:.1e}, needed {rank.required:.0e}.",
         )
-    if search and not search[0].passed:
-        return f"{search[0].measured:.0f} further unit(s) explain the same samples equally well."
-    return ""
+    for line in search:
+        if not line.passed:
+            text = f"{line.measured:.0f} further unit(s) explain the same samples equally well."
+            return Outcome.NOT_IDENTIFIABLE, text
+    return None
 
 
 def first_failure(checks: Sequence[Evidence]) -> str:

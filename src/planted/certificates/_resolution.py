@@ -7,7 +7,7 @@ Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u wit
             difference is a (ε |u'x̃| - |t|)₊ / 2 in the wedge, of mean square a² p(0) ε³ E|u'x̃|³ / 6, where p(0) is
             the density of t at the kink. With several outputs the two units have different output weights, and the
             difference is of first order, of mean square |a|² ε² / 2. It is seen when n times the mean square exceeds
-            L noise variances, where L is the limit of the test for a missing unit (`_missing_unit`). This gives for
+            L noise variances, where L is the limit of the test for a missing unit (`_unit_count`). This gives for
             each unit the angle α = 2 ε below which it may be two.
 
             Whether this matters depends on the dimension. Of k other units with random hyperplanes, some k P(α) lie
@@ -23,13 +23,13 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, as_array
-from planted.certificates._missing_unit import LEVEL, noise_limit
+from planted.certificates._unit_count import LEVEL, noise_limit
 from planted.checks import Check
 from planted.fitting._problem import Problem
 from planted.networks import TwoLayerNetwork
-from planted.results import Evidence, Recovery
+from planted.results import Evidence
 
-__all__ = ["fails_by_resolution_alone", "hidden_angles", "resolution_evidence"]
+__all__ = ["hidden_angles", "resolution_evidence"]
 
 NAME = "pairs of units that look like one at this noise, expected among random units"
 
@@ -56,11 +56,6 @@ def resolution_evidence(
         ),
         Evidence(NAME, float(pairs), HIDDEN_PAIRS, "<=", key=Check.HIDDEN_PAIRS),
     )
-
-
-def fails_by_resolution_alone(recovery: Recovery) -> bool:
-    """Return whether nothing speaks against a network but that noise would hide units closer than its own."""
-    return [item.key for item in recovery.failed] == [Check.HIDDEN_PAIRS]
 
 
 def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -> Array:

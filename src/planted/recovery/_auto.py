@@ -26,7 +26,6 @@ import numpy as np
 
 from planted._clock import check_time, without_deadline
 from planted._typing import Array
-from planted.certificates._resolution import fails_by_resolution_alone
 from planted.checks import Check
 from planted.fitting._problem import Preparation
 from planted.fitting._refine import refine
@@ -70,7 +69,8 @@ def recover_automatically(run: MethodRun, n_hidden: int | str, *, activation: st
         run.trace.append(_line(answer))
         answers.append(answer)
         if answer.network is not None and (
-            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY) or fails_by_resolution_alone(answer)
+            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY)
+            or answer.fails_only(Check.HIDDEN_PAIRS)
         ):
             break
     best = _choose(run, answers, activation)
@@ -177,7 +177,7 @@ def _settled(answers: list[Recovery]) -> Recovery | None:
             answer
             for answer in answers
             if answer.outcome is Outcome.RECOVERED
-            or fails_by_resolution_alone(answer)
+            or answer.fails_only(Check.HIDDEN_PAIRS)
             or _reproduces_all(answer)
         ),
         None,

@@ -17,6 +17,7 @@ from planted.certificates._few_outputs import (
     few_outputs_evidence,
     reproduced_rows,
 )
+from planted.certificates._parts import UNDETERMINED
 from planted.certificates._robust import certify_with_loss
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.checks import Check
@@ -132,7 +133,7 @@ def _against_request(search: KinkSearch, verdict: Verdict, network: TwoLayerNetw
     """A network with another number of units than asked for is not the one that was asked for."""
     if not isinstance(search.n_hidden, int) or network.n_hidden == search.n_hidden:
         return verdict
-    if verdict.outcome not in (Outcome.RECOVERED, Outcome.NOT_IDENTIFIABLE):
+    if verdict.outcome not in (Outcome.RECOVERED, *UNDETERMINED):
         return verdict
     if network.n_hidden < search.n_hidden:
         text = (
@@ -143,7 +144,7 @@ def _against_request(search: KinkSearch, verdict: Verdict, network: TwoLayerNetw
         text = (
             f"{n_kinks} kinks and a linear part reproduce all samples, but no orientation of {search.n_hidden} units "
             "gives that linear part: a unit that is on in nearly every sample cannot be told from it. "
-            f"{verdict.detail if verdict.outcome is Outcome.NOT_IDENTIFIABLE else ''}"
+            f"{verdict.detail if verdict.outcome in UNDETERMINED else ''}"
         )
     return replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
 
@@ -177,7 +178,7 @@ def _cautious(verdict: Verdict) -> Verdict:
     Two units that came to coincide leave a singular Jacobian. This may be due to the data or to a local minimum of
     the search, and the certificate cannot tell which.
     """
-    if verdict.outcome is Outcome.NOT_IDENTIFIABLE and not _has_full_rank(verdict):
+    if verdict.outcome in UNDETERMINED and not _has_full_rank(verdict):
         return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC)
     return verdict
 

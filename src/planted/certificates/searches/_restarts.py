@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planted.certificates._missing_unit import lacks_a_unit
-from planted.certificates._resolution import fails_by_resolution_alone
+from planted.certificates._parts import UNDETERMINED
+from planted.certificates._unit_count import lacks_a_unit
 from planted.certificates.searches._kink_search import SAME_SCORE, KinkSearch
 from planted.certificates.searches._kink_verdict import finish_exactly, finish_noisily
 from planted.checks import Check
@@ -85,7 +85,7 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
         if found is not None:
             answer, patience = found, PATIENCE
         elif answer is not None:
-            patience -= int(is_repeated or answer.recovery.outcome is Outcome.NOT_IDENTIFIABLE)
+            patience -= int(is_repeated or answer.recovery.outcome in UNDETERMINED)
         if not patience:
             break
     if answer is not None:
@@ -106,7 +106,7 @@ def _finish(search: KinkSearch, attempt: Attempt, is_repeated: bool) -> _Answer 
     if not (attempt.is_settled or is_repeated):
         return None
     recovery = finish_noisily(search, attempt)
-    if recovery.outcome is not Outcome.RECOVERED and not fails_by_resolution_alone(recovery):
+    if recovery.outcome is not Outcome.RECOVERED and not recovery.fails_only(Check.HIDDEN_PAIRS):
         return _Answer(recovery, attempt.score, False)
     rival, gain = challenge(search.problem, search.rows, attempt.fit)
     line = Evidence(

@@ -31,6 +31,7 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array
 from planted.certificates._exact import certify_noiseless
+from planted.certificates._parts import UNDETERMINED
 from planted.certificates._rivals import count_rivals, pursuit_rows
 from planted.certificates.searches._noisy import recover_from_noise
 from planted.checks import Check
@@ -155,7 +156,7 @@ def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_st
         # More units than were asked for are no answer unless they are certain.
         doubtful = {Outcome.FITTED}
         if not rank.passed:
-            doubtful |= {Outcome.TOO_FEW_SAMPLES, Outcome.NOT_IDENTIFIABLE}
+            doubtful |= {Outcome.TOO_FEW_SAMPLES, *UNDETERMINED}
         if verdict.outcome in doubtful:
             fit, verdict = None, Verdict.refusal(Outcome.STOPPED_EARLY, text)
         if verdict.outcome is not Outcome.STOPPED_EARLY:

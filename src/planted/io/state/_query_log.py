@@ -14,6 +14,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import struct
 import warnings
 import zlib
@@ -35,7 +36,10 @@ MARKER = b"\x93PLQ\r\n\x1a\xf1"
 HEAD = struct.Struct("<8sQI")  # marker, rows, CRC of these 16 bytes
 COUNT, CRC = struct.Struct("<Q"), struct.Struct("<I")
 ROWS_OF_SCHEMA_1 = 1 << 20  # more than any batch of schema 1 has
-TRIES = 64  # in the search for records of schema 1, at most so many times the file is read
+# In the search for records of schema 1 the file is read at most so many times, for places where another record follows
+# and for others.
+TRIES = {"likely": 16, "unlikely": 4}
+_ROW_COUNT = re.compile(rb"(?s)(?=.{3}\0{5})(?!\0{8})")  # below 2^24, and not 0
 
 
 class QueryLog:
@@ -180,7 +184,8 @@ class _Reader:
         self.data, self.path = data, path
         self.n_features, self.n_outputs = n_features, n_outputs
         self.row_bytes = 8 * (n_features + n_outputs)
-        self.work = TRIES * len(data)  # bytes that may still be read in search of records
+        # Bytes that may still be read in search of records of schema 1, so that no file takes hours.
+        self.work = {kind: tries * len(data) for kind, tries in TRIES.items()}
 
     def records(self, place: int) -> list[_Record]:
         """Return the whole records from a place on, in order."""
@@ -215,9 +220,6 @@ class _Reader:
         end = place + count * self.row_bytes
         if not count or end + CRC.size > len(self.data):
             return None
-        self.work -= end - place
-        if self.work < 0:
-            raise FileFormatError(f"{self.path}: the log is damaged beyond repair; name another log")
         body = self.data[place:end]
         if CRC.unpack(self.data[end : end + CRC.size])[0] != zlib.crc32(body):
             return None
@@ -235,19 +237,28 @@ class _Reader:
         return int(count) if count <= ROWS_OF_SCHEMA_1 else 0
 
     def _next_place(self, place: int) -> int:
-        """Return the next place where a record may begin: a marker, or a number of rows and bytes enough for them."""
+        """Return the next place where a record may begin: a marker, or what may be a number of rows of schema 1."""
         marker = self.data.find(MARKER, place)
         end = len(self.data) if marker < 0 else marker
-        while place < end:
-            # The upper five bytes of a number of rows are zero.
-            zeros = self.data.find(bytes(5), place + 3, end + 5)
-            if zeros < 0:
-                return end
-            place = zeros - 3
-            if place < end and self._count_at(place):
+        while (found := _ROW_COUNT.search(self.data, place, min(end + 8, len(self.data)))) is not None:
+            place = found.start()
+            if place >= end:
+                break
+            if self._may_begin(place):
                 return place
             place += 1
         return end
+
+    def _may_begin(self, place: int) -> bool:
+        """Return whether a record of schema 1 here is worth a CRC; where another follows, it is nearly always."""
+        count = self._count_at(place)
+        end = place + COUNT.size + count * self.row_bytes + CRC.size
+        if not count or end > len(self.data):
+            return False
+        is_followed = end == len(self.data) or self._count_at(end) or self.data[end : end + 8] == MARKER
+        kind = "likely" if is_followed else "unlikely"
+        self.work[kind] -= end - place
+        return self.work[kind] >= 0
 
     def _refuse_zero(self, place: int) -> None:
         """Refuse a record of no question; a longer stretch of zeros is damage like any other."""

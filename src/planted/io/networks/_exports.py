@@ -326,7 +326,8 @@ def _parse_torch(path: Path) -> TwoLayerNetwork:
         arrays = load(contents)
         if set(arrays) != set(TORCH_KEYS):
             raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
-        return TwoLayerNetwork(**{own: arrays[key] for key, own in TORCH_KEYS.items()})
+        with np.errstate(invalid="ignore"):  # a NaN is refused with the network
+            return TwoLayerNetwork(**{own: arrays[key] for key, own in TORCH_KEYS.items()})
     except (ValueError, SafetensorError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 

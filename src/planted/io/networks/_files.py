@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import BinaryIO
 
-from planted._conversion import available_memory
+from planted.io._memory import current_budget
 from planted.outcomes import FileFormatError
 
 __all__ = ["open_regular", "read_regular"]
@@ -28,14 +28,13 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def read_regular(path: str | PathLike[str], *, largest: int, growth: int) -> bytes:
-    """Read a regular file of at most ``largest`` bytes whose contents may take ``growth`` times its size in memory."""
+    """Read a regular file of at most ``largest`` bytes whose contents may take ``growth`` times its size in memory.
+
+    The memory budget is asked first; see `planted.io.memory_budget`.
+    """
     with open_regular(path) as (stream, size):
         if size > largest:
             raise FileFormatError(f"{os.fspath(path)}: {size} bytes; files up to {largest} bytes are read")
-        free = available_memory()
-        if free is not None and growth * size > free:
-            raise FileFormatError(
-                f"{os.fspath(path)}: reading its {size} bytes may take {growth * size} bytes of memory, "
-                f"and {free} are available"
-            )
+        remedy = "Give a larger budget, or check where the file comes from."
+        current_budget().require(growth * size, os.fspath(path), instead=remedy)
         return stream.read(size)

@@ -39,11 +39,7 @@ ACTIVATIONS = ("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where")
 
 def read_network(model: Any) -> TwoLayerNetwork:
     """Return the two-layer network that a checked model is; a model that is no such network raises a ValueError."""
-    opsets = [item.version for item in model.opset_import if item.domain in ("", "ai.onnx")]
-    if min(opsets, default=0) < OLDEST_OPSET:
-        raise FileFormatError(
-            f"opset {min(opsets, default=0)}; models of opset {OLDEST_OPSET} or newer are read"
-        )
+    _check_opset(model)
     wires = _Wires(model.graph)
     A, c, name = wires.layer(wires.output.name)
     activation, name = wires.activation(name)
@@ -55,6 +51,16 @@ def read_network(model: Any) -> TwoLayerNetwork:
     _check_shape(wires.input, W.shape[1], is_flattened=wires.is_flattened)
     _check_shape(wires.output, A.shape[0], is_flattened=False)
     return TwoLayerNetwork(W, b, A, c, activation)
+
+
+def _check_opset(model: Any) -> None:
+    """Refuse operators of versions that may mean something else."""
+    from onnx.defs import onnx_opset_version
+
+    newest = int(onnx_opset_version())
+    versions = [item.version for item in model.opset_import if item.domain in ("", "ai.onnx")]
+    if not versions or not OLDEST_OPSET <= min(versions) <= max(versions) <= newest:
+        raise FileFormatError(f"opset {versions}; models of opset {OLDEST_OPSET} to {newest} are read")
 
 
 class _Wires:

@@ -28,6 +28,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
 from planted._typing import Array, Json
+from planted.io._memory import current_budget
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
@@ -40,6 +41,7 @@ TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 SCHEMA, SCHEMA_WITH_COLUMNS = 1, 2
 COLUMNS = ("features", "targets")
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
+MEMORY_PER_BYTE = 4  # the file, its tensors, the network's own copy, and the bytes that the digest covers
 LENGTH_FIELD = 8  # bytes of the little-endian header length that opens a safetensors file
 LARGEST_HEADER = 1 << 22  # ours take less than a kilobyte and the names of the columns
 
@@ -125,7 +127,7 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
         return SavedNetwork(net, *(_names(record, role) for role in COLUMNS))
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
-        text = str(error) if str(error).startswith(f"{name}: ") else f"{name}: {error}"
+        text = str(error) if str(error).startswith(name) else f"{name}: {error}"
         raise FileFormatError(text) from error
 
 
@@ -192,6 +194,8 @@ def _read_checked(path: str | PathLike[str]) -> tuple[bytes, Json]:
             raise FileFormatError(
                 f"the file has {size} bytes but its header announces {expected}; it is damaged"
             )
+        remedy = "Give a larger budget, or check where the file comes from."
+        current_budget().require(MEMORY_PER_BYTE * size, os.fspath(path), instead=remedy)
         stream.seek(0)
         return stream.read(expected), record
 

@@ -1,26 +1,27 @@
 r"""Recover a network from labels some of which are grossly wrong (BJW18 §8).
 
-Problem     Y = f(X W' + b) A' + c + E with m > k and E zero in most entries, of any size in the others. Some entries may be
-            missing. Sought: the network exactly, and the list of wrong entries.
-Idea        1. The true labels have rank k (k + 1 with an offset) and the errors are sparse: split Y into a low-rank and a
-               sparse part (`programs.low_rank_sparse`), on some rows: alternating projections by default, or
-               principal component pursuit. Without a given k the smallest rank that reproduces more than half of
+Problem     Y = f(X W' + b) A' + c + E with m > k and E zero in most entries, of any size in the others. Some entries may
+            be missing. Sought: the network exactly, and the list of wrong entries.
+Idea        1. The true labels have rank k (k + 1 with an offset) and the errors are sparse: split Y, on some rows, into a
+               low-rank and a sparse part (`linalg.low_rank_sparse`), by alternating projections (default) or by
+               principal component pursuit. Without a given k take the smallest rank that reproduces more than half of
                the entries to rounding.
-            2. Recover exactly from the low-rank part, with any method for noiseless labels (`complementarity`).
-            3. Compare the network with every entry of every row, in one streaming pass: what is not reproduced to
-               rounding is wrong. Entries need no redundancy any more, the function decides.
-Guarantee   Theorem 14 of [BJW18]_ for pursuit: exact for incoherent A, normal x and a constant fraction of errors. Here the
-            answer is certified by itself: more than half of the entries of every output of *all* rows are reproduced to
-            rounding, the clean entries alone outnumber the unknowns, their Jacobian has full rank, and the places of the
-            errors ignore x and one another: what is wrong on one side of a hyperplane, or in all outputs of a few samples,
-            is a unit, not an error. Kind: exact.
+            2. Recover exactly from the low-rank part, with a method for noiseless labels.
+            3. Fit the output weights again to the labels themselves: a unit that the split took for errors comes back.
+            4. Compare the network with every entry of every row, in one streaming pass: what is not reproduced to
+               rounding is wrong. The function decides, so that no redundancy is needed any more.
+Guarantee   Theorem 14 and Corollary 8 of [BJW18]_ for pursuit (`printed`): exact for incoherent A, normal x and a constant
+            fraction of errors. Here the answer is certified by itself: more than half of the entries of every output of
+            *all* rows are reproduced to rounding, the clean entries alone outnumber the unknowns, their Jacobian has full
+            rank, and the places of the errors are independent of x and of one another. What is wrong on one side of a
+            hyperplane, or in all outputs of a few samples, is a unit and not an error. Kind: exact.
             Not promised: m = k (every matrix has that rank), a unit that only one output sees (its errors cannot be told
             from it), errors in half of the entries or more, noise on top.
-Notation    paper: A (ours Y'), U (A), V (W), E (Y' - L'), λ (weight of the sparse part).
-Departures  The theorem's rank bound k ≤ m / (μ̄ log² n) is below one at m = 50, n = 2,000, and the split at the printed λ is
-            wrong in some entries at 5 % of errors; it still gives the hidden layer, and the output weights are fitted
-            again to the labels themselves (`regress_despite_errors`). Alternating projections are the default; the printed
-            λ is ``decomposition="pursuit-printed"``.
+Notation    paper: A (ours Y'), U (A), V (W), E (Y' - L').
+Departures  Alternating projections are the default; ``decomposition="pursuit-printed"`` has the weight λ of the theorem,
+            ``"pursuit"`` two and a half times that. The theorem's rank bound k ≤ m / (μ̄ log² n) is below one at m = 50,
+            n = 2,000, and the split at the printed λ is wrong in some entries at 5 % of errors. It still gives the hidden
+            layer; step 3 repairs the rest.
 Cost        About a second for 2,000 rows of 50 outputs, then one pass, O(n m k), memory one block.
 References  [BJW18]_, [CLMW11]_, [NNSAJ14]_
 """
@@ -34,10 +35,10 @@ from typing import NoReturn
 import numpy as np
 
 from planted._clock import check_time
-from planted._typing import Array
+from planted._typing import Array, BoolArray
 from planted._validation import check_choice
-from planted.certificates._exact import RESIDUAL_TOL
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
+from planted.certificates._exact import RESIDUAL_TOL
 from planted.checks import Check
 from planted.fitting._masked_labels import fill_unlisted, label_counts, masked_conditioning
 from planted.fitting._outlier_table import OutlierTable, find_outliers
@@ -53,6 +54,7 @@ from planted.linalg.low_rank_sparse import (
     regress_despite_errors,
     tuned_weight,
 )
+from planted.methods.gross_errors.printed import corollary_8, theorem_14
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -65,6 +67,7 @@ DECOMPOSITIONS = ("alternating", "pursuit", "pursuit-printed")
 SPLIT_ROWS = 2000
 MAJORITY = 0.5
 CONDITIONING_TOL = 1e-6
+ZERO_VALUE = 1e-4  # relative singular value that pursuit, which is solved to 1e-7, leaves of a zero
 NEARLY = 1e-6  # residual of a right label before the last polish, in output standard deviations
 COHERENT = 1 - 1e-6  # leverage of an output that alone sees a direction
 
@@ -102,10 +105,10 @@ def recover(
     search = _Search(run, decomposition, offset, max_rank)
     _require(search)
     best, doubtful = 0.0, None
-    for split in _splits(search):
+    for split in _splits(search):  # step 1
         best = max(best, split.clean_share)
         if split.clean_share > MAJORITY:
-            answer = _recover_from(search, split)
+            answer = _recover_from(search, split)  # steps 2 to 4
             if answer.outcome is Outcome.RECOVERED:
                 return answer
             if doubtful is None or doubtful.outcome is not Outcome.NOT_IDENTIFIABLE:
@@ -139,6 +142,19 @@ class _Search:
     def Y(self) -> Array:
         return self.problem.Y[self.rows]
 
+    def recover_exactly(self, X: Array, L: Array) -> Recovery:
+        """Recover the network behind exact labels."""
+        problem = self.problem
+        return self.run.solve(
+            "complementarity",
+            RowBlocks.from_arrays(X, L),
+            self.run.n_hidden,
+            noise="none",
+            offset=self.offset,
+            random_state=problem.rng,
+            progress=problem.progress,
+        )
+
 
 def _require(search: _Search) -> None:
     """Refuse labels without redundancy, and too few samples."""
@@ -167,15 +183,13 @@ def _no_majority(run: MethodRun, best: float) -> NoReturn:
 
 
 def _splits(search: _Search) -> Iterator[LowRankSparse]:
-    """Splits of increasing rank; pursuit finds the rank itself."""
+    """Yield splits of increasing rank below the number of outputs; pursuit finds the rank itself."""
     asked, m = search.run.n_hidden, search.problem.n_outputs
     known, Y = np.isfinite(search.Y), np.nan_to_num(search.Y)
     if search.decomposition != "alternating":
         search.problem.progress("principal component pursuit", float("nan"))
-        printed = search.decomposition == "pursuit-printed"
-        L, _ = principal_component_pursuit(Y, weight=tuned_weight(Y.shape, as_printed=printed), known=known)
-        values = np.linalg.svd(L, compute_uv=False)
-        rank = int((values > 1e-4 * values[0]).sum()) if values[0] > 0 else 1
+        L = _pursue(Y, known) if search.decomposition == "pursuit" else theorem_14(Y, known=known)
+        rank = _rank(L)
         if rank < m:
             yield polish_low_rank(Y, L, rank, known=known)
         return
@@ -189,41 +203,44 @@ def _splits(search: _Search) -> Iterator[LowRankSparse]:
         yield alternating_projections(Y, rank, known=known)
 
 
+def _pursue(Y: Array, known: BoolArray) -> Array:
+    """Return the low-rank part of labels by principal component pursuit with the tuned weight."""
+    weight = tuned_weight(Y.shape, as_printed=False)
+    return principal_component_pursuit(Y, weight=weight, known=known)[0]
+
+
+def _rank(L: Array) -> int:
+    """Return the rank of what pursuit found, at least one."""
+    values = np.linalg.svd(L, compute_uv=False)
+    return int((values > ZERO_VALUE * values[0]).sum()) if values[0] > 0 else 1
+
+
 def _recover_from(search: _Search, split: LowRankSparse) -> Recovery:
-    """Recover from the low-rank part (step 2), compare with all rows (step 3), and decide."""
+    """Recover from the low-rank part (step 2), fit the outputs again (3), and compare with all rows (4)."""
     run, problem = search.run, search.problem
-    leverage = (split.basis**2).sum(axis=1)
-    worst = int(np.argmax(leverage))
-    coherence = Evidence(
-        f"largest leverage of an output (here {worst})",
-        float(leverage[worst]),
-        COHERENT,
-        "<=",
-        "incoherent A",
-        key=Check.LEVERAGE,
-    )
+    coherence, worst = _coherence(split)
     if not coherence.passed:
         text = (
-            f"Output {worst} alone sees a direction of the hidden layer (leverage {leverage[worst]:.6f}): its errors "
+            f"Output {worst} alone sees a direction of the hidden layer (leverage {coherence.measured:.6f}): its errors "
             "cannot be told from it."
         )
         return run.finish(None, Verdict.refusal(Outcome.NOT_IDENTIFIABLE, text, coherence))
-    rows = split.is_decided
-    inner = run.solve(
-        "complementarity",
-        RowBlocks.from_arrays(search.X[rows], split.L[rows]),
-        run.n_hidden,
-        noise="none",
-        offset=search.offset,
-        random_state=problem.rng,
-        progress=problem.progress,
-    )
+    inner = corollary_8(search.X, split, search.recover_exactly)
     if inner.network is None or inner.outcome is not Outcome.RECOVERED:
         return _pass_on(search, inner, coherence)
     network = problem.scaling.in_order(_with_robust_outputs(problem, inner.network))
     in_memory = RowBlocks.from_arrays(*fill_unlisted(network, NEARLY)(problem.X, problem.Y))
     fit = refine(in_memory, network, offset=bool(network.c.any()))
     return _decide(search, inner, fit.network, coherence)
+
+
+def _coherence(split: LowRankSparse) -> tuple[Evidence, int]:
+    """Return the largest leverage of an output on the low-rank part, and the output."""
+    leverage = (split.basis**2).sum(axis=1)
+    worst = int(np.argmax(leverage))
+    name, equation = f"largest leverage of an output (here {worst})", "incoherent A"
+    size = float(leverage[worst])
+    return Evidence(name, size, COHERENT, "<=", equation, key=Check.LEVERAGE), worst
 
 
 def _with_robust_outputs(problem: Problem, network: TwoLayerNetwork) -> TwoLayerNetwork:
@@ -235,7 +252,7 @@ def _with_robust_outputs(problem: Problem, network: TwoLayerNetwork) -> TwoLayer
 
 
 def _pass_on(search: _Search, inner: Recovery, coherence: Evidence) -> Recovery:
-    """Hand on why the cleaned labels gave no certified network."""
+    """Return why the cleaned labels gave no certified network."""
     outcome = inner.outcome
     if outcome in (Outcome.STOPPED_EARLY, Outcome.FITTED, Outcome.RECOVERED):
         outcome = Outcome.ASSUMPTION_FAILED
@@ -265,7 +282,7 @@ def _decide(search: _Search, inner: Recovery, network: TwoLayerNetwork, coherenc
 
 
 def _checks(search: _Search, table: OutlierTable, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
-    """The conditions on the labels that are right."""
+    """Return the conditions on the labels that are right."""
     n = table.shape[0]
     offset = bool(network.c.any())
     missing = label_counts(search.problem.blocks)[2]
@@ -275,33 +292,16 @@ def _checks(search: _Search, table: OutlierTable, network: TwoLayerNetwork) -> t
     unknowns = degrees_of_freedom(network, offset=offset)
     conditioning = masked_conditioning(search.X, counts, network, offset=offset)
     is_wrong = np.abs(search.problem.Y - network(search.problem.X)) > RESIDUAL_TOL
+    share, n_right, n_missing = 1 - float(wrong[worst]) / n, int(counts.sum()), int(missing.sum())
+    of_output, of_rows = f"share of right labels of output {worst}", "right labels among the rows split"
+    twice, of_jacobian = "twice the unknowns", "smallest relative singular value of the Jacobian on them"
     return (
         errors_ignore_inputs(search.problem.X, is_wrong, network),
         errors_ignore_each_other(is_wrong),
         Evidence("wrong labels", table.n_entries, key=Check.WRONG_LABELS),
         Evidence("samples with a wrong label", table.n_rows, key=Check.WRONG_SAMPLES),
-        Evidence("missing labels", int(missing.sum()), key=Check.MISSING_LABELS),
-        Evidence(
-            f"share of right labels of output {worst}",
-            1 - float(wrong[worst]) / n,
-            MAJORITY,
-            ">",
-            "majority",
-            key=Check.RIGHT_SHARE,
-        ),
-        Evidence(
-            "right labels among the rows split",
-            int(counts.sum()),
-            2 * unknowns,
-            ">=",
-            "twice the unknowns",
-            key=Check.EQUATIONS,
-        ),
-        Evidence(
-            "smallest relative singular value of the Jacobian on them",
-            conditioning,
-            CONDITIONING_TOL,
-            ">=",
-            key=Check.JACOBIAN,
-        ),
+        Evidence("missing labels", n_missing, key=Check.MISSING_LABELS),
+        Evidence(of_output, share, MAJORITY, ">", "majority", key=Check.RIGHT_SHARE),
+        Evidence(of_rows, n_right, 2 * unknowns, ">=", twice, key=Check.EQUATIONS),
+        Evidence(of_jacobian, conditioning, CONDITIONING_TOL, ">=", key=Check.JACOBIAN),
     )

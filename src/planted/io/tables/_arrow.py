@@ -16,7 +16,7 @@ import numpy as np
 from planted._frames import series_to_array
 from planted._typing import Array
 from planted.io._memory import Budget
-from planted.io.tables._arrow_sizes import footer_bytes, largest_page, read_batches
+from planted.io.tables._arrow_sizes import Chunk, footer_bytes, largest_page, read_batches, read_chunks
 from planted.io.tables._source import Source, damaged, refuse_width, shown
 from planted.outcomes import BadInputError
 
@@ -57,9 +57,9 @@ def open_parquet(path: Path, budget: Budget) -> Source:
         metadata, schema = file.metadata, file.schema_arrow
     names, n_rows = tuple(schema.names), int(metadata.num_rows)
     refuse_width(len(names), shown(path))
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    begins = np.cumsum([0, *(group.num_rows for group in groups)])
-    if n_rows < 0 or min((group.num_rows for group in groups), default=0) < 0 or begins[-1] != n_rows:
+    lengths = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    begins = np.cumsum([0, *lengths])
+    if n_rows < 0 or min(lengths, default=0) < 0 or begins[-1] != n_rows:
         raise damaged(path, f"it claims {n_rows:,} rows, its row groups {begins[-1]:,}")
 
     def blocks_from(columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
@@ -68,10 +68,11 @@ def open_parquet(path: Path, budget: Budget) -> Source:
         step = budget.rows(8 * len(columns), block_rows)
         first = int(np.searchsorted(begins, row, side="right")) - 1
         to_drop = row - int(begins[first])
+        chunks = read_chunks(path)
         with arrow_file(path) as raw, parquet.ParquetFile(raw, page_checksum_verification=True) as file:
             # One by one: a reader of several groups keeps them all.
-            for place in range(first, len(groups)):
-                _require_group(path, groups[place], set(chosen), budget)
+            for place in range(first, len(lengths)):
+                _require_group(path, chunks[place], set(chosen), budget)
                 for batch in file.iter_batches(step, [place], columns=chosen, use_threads=False):
                     kept = batch.slice(to_drop)
                     to_drop = max(to_drop - batch.num_rows, 0)
@@ -125,13 +126,12 @@ def _require_footer(path: Path, budget: Budget, *, ending: bytes) -> None:
     )
 
 
-def _require_group(path: Path, group: Any, chosen: set[str], budget: Budget) -> None:
+def _require_group(path: Path, chunks: Sequence[Chunk], chosen: set[str], budget: Budget) -> None:
     """Refuse a row group whose chosen columns do not fit: of each, Arrow holds all bytes and one expanded page."""
     needed = 0
     with path.open("rb") as file:
-        for chunk in (group.column(i) for i in range(group.num_columns)):
-            name = chunk.path_in_schema
-            if name in chosen or name.partition(".")[0] in chosen:
+        for chunk in chunks:
+            if chunk.name in chosen or chunk.name.partition(".")[0] in chosen:
                 needed += largest_page(file, chunk)
     budget.require(
         needed, f"a row group of {shown(path)}", instead="Write smaller row groups, or choose fewer columns."

@@ -1,9 +1,10 @@
 """What the pages of a Parquet file and the batches of a Feather file claim to expand to, read before Arrow expands them.
 
-Arrow allocates as many bytes as a page or buffer claims to hold once it is decompressed, and its Python interface does
-not show the claim. Both claims stand uncompressed in the file: in the page headers of Parquet (Thrift, compact protocol)
-and at the head of each buffer of Feather, which the batch's metadata lists (FlatBuffers). This module reads just these.
-Whatever does not parse is refused, since Arrow might read it otherwise.
+Arrow allocates as many bytes as a page or buffer claims to hold once it is decompressed. Its Python interface does not
+show the claim of a page, and it aborts the process when asked for a column chunk whose statistics are damaged (Arrow 26).
+Both claims stand uncompressed in the file: in the footer and page headers of Parquet (Thrift, compact protocol), and at
+the head of each buffer of Feather, which the batch's metadata lists (FlatBuffers). This module reads just these. Whatever
+does not parse is refused, since Arrow might read it otherwise.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["Batch", "footer_bytes", "largest_page", "read_batches"]
+__all__ = ["Batch", "Chunk", "footer_bytes", "largest_page", "read_batches", "read_chunks"]
 
 MAX_PAGE_HEADER = 1 << 20  # bytes; min and max of a page of numbers take a few dozen
 MAX_BATCH_METADATA = 64 * 2**20  # bytes; 100 000 columns take 5 MB
+MAX_DEPTH = 10  # of structs in structs
 _FIRST_LOOK = 256
-_LAST_MEMBER = 12  # type number of a nested struct, the last that page headers use
 
 
 def footer_bytes(file: IO[bytes], *, ending: bytes) -> int:
@@ -36,28 +39,77 @@ def footer_bytes(file: IO[bytes], *, ending: bytes) -> int:
 # --- Parquet
 
 
-def largest_page(file: IO[bytes], chunk: Any) -> int:
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Where the pages of one column of one row group lie."""
+
+    name: str
+    n_values: int
+    start: int
+    n_bytes: int
+
+
+def read_chunks(path: Path) -> list[list[Chunk]]:
+    """Return the column chunks of every row group, as the footer lists them."""
+    info = path.stat()
+    return _read_chunks(path, info.st_size, info.st_mtime_ns)
+
+
+@lru_cache(maxsize=32)  # a table is opened anew at every pass
+def _read_chunks(path: Path, size: int, _time: int) -> list[list[Chunk]]:
+    with path.open("rb") as file:
+        length = footer_bytes(file, ending=b"PAR1")
+        file.seek(size - length - 8)
+        footer = _Compact(file.read(length))
+    try:
+        groups = footer.struct()[0].get(4)
+        return [[_chunk(column) for column in _typed(group, 1, list)] for group in groups or []]
+    except (IndexError, TypeError, AttributeError) as error:
+        raise ValueError("its footer is damaged") from error
+
+
+def _chunk(column: dict[int, Any]) -> Chunk:
+    """Read what a column chunk's description says; Arrow begins at the dictionary where there is one before the data."""
+    about = _typed(column, 3, dict)
+    start = _count(about, 9)
+    dictionary = _count(about, 11) if 11 in about else 0
+    name = b".".join(_typed(about, 3, list)).decode()
+    return Chunk(name, _count(about, 5), dictionary if 0 < dictionary < start else start, _count(about, 7))
+
+
+def largest_page(file: IO[bytes], chunk: Chunk) -> int:
     """Return the bytes that a column chunk holds at once when read: its own, a dictionary and its largest page."""
     size = os.fstat(file.fileno()).st_size
-    starts = [place for place in (chunk.dictionary_page_offset, chunk.data_page_offset) if place]
-    place = min(starts, default=0)
-    end = place + chunk.total_compressed_size
+    place, end = chunk.start, chunk.start + chunk.n_bytes
     if not 0 < place <= end <= size:
-        raise ValueError(f"column {chunk.path_in_schema!r} claims the bytes {place:,} to {end:,} of {size:,}")
+        raise ValueError(f"column {chunk.name!r} claims the bytes {place:,} to {end:,} of {size:,}")
     largest, dictionary, n_values = 0, 0, 0
-    while n_values < chunk.num_values and place < end:
+    while n_values < chunk.n_values and place < end:
         header, length = _page_header(file, place)
-        expanded, stored = header.get(2, -1), header.get(3, -1)
-        if min(expanded, stored) < 0:
-            raise ValueError(f"a page of column {chunk.path_in_schema!r} claims {expanded:,} bytes")
+        expanded, stored = _count(header, 2), _count(header, 3)
         if header.get(1) == 2:
             dictionary = max(dictionary, expanded)
         else:
             largest = max(largest, expanded)
-            counts = header.get(5) or header.get(8) or {}
-            n_values += max(counts.get(1, 0), 0)
+            data_page = header.get(5, header.get(8))
+            n_values += _count(data_page, 1) if isinstance(data_page, dict) else 0
         place += length + stored
-    return int(chunk.total_compressed_size) + largest + dictionary
+    return chunk.n_bytes + largest + dictionary
+
+
+def _count(fields: dict[int, Any], number: int) -> int:
+    """Return a field that must be a number of bytes or values."""
+    value: int = _typed(fields, number, int)
+    if value < 0:
+        raise ValueError(f"it claims {value:,} bytes or values")
+    return value
+
+
+def _typed(fields: dict[int, Any], number: int, kind: type) -> Any:
+    value = fields.get(number)
+    if type(value) is not kind:
+        raise ValueError(f"a description of pages holds {str(value)[:40]!r} in its field {number}")
+    return value
 
 
 def _page_header(file: IO[bytes], place: int) -> tuple[dict[int, Any], int]:
@@ -75,7 +127,7 @@ def _page_header(file: IO[bytes], place: int) -> tuple[dict[int, Any], int]:
 
 
 class _Compact:
-    """The part of Thrift's compact protocol that page headers use: integers, texts and structs."""
+    """Thrift's compact protocol without maps, which Parquet does not use; IndexError where the bytes end too early."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -86,38 +138,48 @@ class _Compact:
         number = 0
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self._integer()
-            fields[number] = self._value(head & 15, depth)
+            if number in fields:
+                raise ValueError(f"a struct has its field {number} twice")
+            kind = head & 15
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind, depth)
         return fields, self.at
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self._byte()
         if kind in (4, 5, 6):
             return self._integer()
+        if kind in (1, 2, 3):
+            return self._byte()
         if kind in (7, 8):
-            length = 8 if kind == 7 else self._varint()
-            self.at += length
-            if self.at > len(self.data):
+            return self._bytes(8 if kind == 7 else self._varint())
+        if kind == 9 and depth < MAX_DEPTH:
+            head = self._byte()
+            n_items = head >> 4 if head >> 4 < 15 else self._varint()
+            if n_items > len(self.data):
                 raise IndexError
-            return None
-        if kind == _LAST_MEMBER and depth < 4:
+            return [self._value(head & 15, depth + 1) for _ in range(n_items)]
+        if kind == 12 and depth < MAX_DEPTH:
             return self.struct(depth + 1)[0]
-        raise ValueError(f"a page header holds a field of the unknown type {kind}")
+        raise ValueError(f"a struct holds a field of the unknown type {kind}")
 
     def _byte(self) -> int:
         self.at += 1
         return self.data[self.at - 1]
 
+    def _bytes(self, length: int) -> bytes:
+        self.at += length
+        if self.at > len(self.data):
+            raise IndexError
+        return self.data[self.at - length : self.at]
+
     def _varint(self) -> int:
         value = 0
         for shift in range(0, 70, 7):
-            byte = self._byte()
+            byte = self.data[self.at]
+            self.at += 1
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
-        raise ValueError("a page header holds a number of more than 64 bits")
+        raise ValueError("a struct holds a number of more than 64 bits")
 
     def _integer(self) -> int:
         value = self._varint()

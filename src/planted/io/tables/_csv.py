@@ -34,6 +34,9 @@ MISSING_TEXTS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "
 MAX_LINE_BYTES = 16 * 2**20
 """A line longer than this is not a row of a table: 100 000 columns of 160 characters."""
 
+MAX_HEADER_LINES = 10_000
+"""Lines, empty or of one quoted name, before the first row of a table must be whole."""
+
 BYTES_PER_BYTE = 16
 """Memory for one byte of text while it is parsed: an empty cell takes one byte and becomes a float64 twice."""
 
@@ -89,7 +92,9 @@ def _read_layout(path: Path) -> _Layout:
     with path.open(encoding="utf-8-sig", newline="") as file:
         delimiter = _find_delimiter(file.readline(MAX_LINE_BYTES))
         file.seek(0)
-        rows = csv.reader(_bounded_lines(file, path, total=MAX_LINE_BYTES), delimiter=delimiter, strict=True)
+        rows = csv.reader(
+            _bounded_lines(file, path, at_most=MAX_HEADER_LINES), delimiter=delimiter, strict=True
+        )
         first = next((row for row in rows if row), None)
         header_lines = rows.line_num
     if first is None:
@@ -103,16 +108,14 @@ def _read_layout(path: Path) -> _Layout:
     return _Layout(tuple(cells), delimiter, header_lines, line_bytes)
 
 
-def _bounded_lines(file: TextIO, path: Path, *, total: int | None = None) -> Iterator[str]:
-    """Yield lines; refuse one that is too long, and more than `total` characters before the first row of text."""
-    n_read = 0
+def _bounded_lines(file: TextIO, path: Path, *, at_most: int | None = None) -> Iterator[str]:
+    """Yield lines; refuse one that is too long, and more than so many before the first row ends."""
     for number in count():
         line = file.readline(MAX_LINE_BYTES + 1)
-        n_read += len(line)
         if len(line) > MAX_LINE_BYTES:
             raise _long_line(path, f"line {number}")
-        if total is not None and n_read > total:
-            raise damaged(path, f"there is no row of text in its first {show_bytes(n_read)}")
+        if number == at_most:
+            raise damaged(path, f"its first {number:,} lines hold no row of text")
         if not line:
             return
         yield line

@@ -9,6 +9,7 @@ format are translated here, in one place, into typed errors that name the file.
 from __future__ import annotations
 
 import csv
+import errno
 import struct
 import zipfile
 import zlib
@@ -81,12 +82,12 @@ def typed_errors(path: Path) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise BadInputError(f"{shown(path)} may not be read by this user: {error.strerror}.") from error
-    except MemoryError as error:
-        raise BadInputError(
-            f"{shown(path)} needs more memory than there is ({_reason(error) or 'an allocation failed'}). "
-            "Choose fewer columns, or stream it (--stream on the command line)."
-        ) from error
     except Exception as error:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise BadInputError(
+                f"{shown(path)} needs more memory than there is ({_reason(error) or 'an allocation failed'}). "
+                "Choose fewer columns, or stream it (--stream on the command line)."
+            ) from error
         if isinstance(error, _FOREIGN) or type(error).__module__.partition(".")[0] == "pyarrow":
             raise damaged(path, error) from error
         raise

@@ -7,6 +7,8 @@ once in each), or that holds control characters or marks for the direction of te
 
 from __future__ import annotations
 
+import difflib
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +18,13 @@ from planted._typing import Json
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["SavedNetwork", "check_columns"]
+__all__ = ["SavedNetwork", "check_columns", "match_columns"]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters
+NUMBERED = re.compile(
+    r"\w{0,100}\[[0-9]+\]|[0-9]+"
+)  # names that readers give to columns without names: 3, X[3]
 # Control characters, halves of characters, separators of lines and paragraphs; and what changes the direction of text.
 HIDDEN_KINDS = ("Cc", "Cs", "Zl", "Zp")
 HIDDEN = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -51,6 +56,33 @@ def check_columns(
     if both:
         raise BadInputError(f"the name {min(both)!r} is given to a feature and to a target")
     return kept
+
+
+def match_columns(features: Sequence[str], names: Sequence[str], *, table: str) -> list[int]:
+    """Return which columns of a table are the inputs of a network, in the network's order.
+
+    `features`: names of the inputs, from the network's file; `names`: those of the table's columns; `table`: its name in
+    messages. Columns may be in any order and further ones are left out. Inputs that had no names, only numbers, are taken
+    by position from a table of just as many columns. A missing column raises `BadInputError`.
+
+    Examples
+    --------
+    >>> match_columns(["mass", "speed"], ["time", "speed", "mass"], table="trip.csv")
+    [2, 1]
+    """
+    places = {name: j for j, name in enumerate(names)}
+    missing = [name for name in features if name not in places]
+    if not missing:
+        return [places[name] for name in features]
+    is_numbered = all(NUMBERED.fullmatch(name) for name in features)
+    if is_numbered and len(names) == len(features):
+        return list(range(len(names)))
+    close = difflib.get_close_matches(missing[0], names, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(names[:10])}."
+    raise BadInputError(
+        f"{table} lacks {len(missing)} of the network's {len(features)} inputs, first {missing[0]!r}. {hint} "
+        "Name the columns, in the network's order, with --features."
+    )
 
 
 def _check_names(role: str, names: Any, count: int) -> list[str]:

@@ -100,9 +100,13 @@ def _check_names(role: str, names: Any, count: int) -> list[str]:
             raise BadInputTypeError(f"{role}[{place}] is of type {type(name).__name__}; expected text")
         if not 0 < len(name) <= LONGEST_NAME:
             raise BadInputError(f"{role}[{place}] has {len(name)} characters; expected 1 to {LONGEST_NAME}")
-        if any(char in HIDDEN or unicodedata.category(char) in HIDDEN_KINDS for char in name):
+        if not name.isprintable() and any(map(_is_hidden, name)):
             raise BadInputError(f"{role}[{place}], {name!a}, holds a character that cannot be shown")
         if name in seen:
             raise BadInputError(f"{role}[{place}], {name!r}, occurs twice")
         seen.add(name)
     return [str(name) for name in names]
+
+
+def _is_hidden(char: str) -> bool:
+    return char in HIDDEN or unicodedata.category(char) in HIDDEN_KINDS

@@ -1,9 +1,9 @@
 """Activations, each with the few facts the algorithms need.
 
-An activation is given by name, with its parameter after a colon:
-``"relu"``, ``"leaky-relu:0.1"``, ``"power:2"`` (the rectified power ``max(t, 0)**2``), ``"absolute"``, ``"quadratic"``.
-All of them are positively homogeneous: ``f(s t) = s**degree f(t)`` for ``s > 0``, which is what lets a positive scale
-move between the layers and makes unit rows of ``W`` a gauge.
+An activation is given by name, with its parameter after a colon: ``"relu"``, ``"leaky-relu:0.1"``, ``"power:2"`` (the
+rectified power ``max(t, 0)**2``), ``"absolute"``, ``"quadratic"``. All of them are positively homogeneous: ``f(s t) =
+s**degree f(t)`` for ``s > 0``. Hence a positive scale can move between the layers, and the rows of ``W`` can be given
+unit norm without changing the function.
 """
 
 from __future__ import annotations

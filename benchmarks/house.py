@@ -174,8 +174,18 @@ def files_of(run: Trace) -> list[str]:
 
 
 def loaded_modules(run: Trace) -> list[str]:
-    """Return the modules of methods, certificates and fitting that a run loaded."""
-    return [name for name in run.loaded if name.partition(".")[2].split(".")[0] in LOADED_ROOMS]
+    """Return the modules of methods, certificates and fitting that a run loaded.
+
+    Cards are data, and packages that hold nothing but their docstring are names: neither counts.
+    """
+    rooms = [name for name in run.loaded if name.partition(".")[2].split(".")[0] in LOADED_ROOMS]
+    return [name for name in rooms if not name.startswith("planted.methods.cards") and not _is_bare(name)]
+
+
+def _is_bare(name: str) -> bool:
+    """Return whether a module is a package without any code."""
+    path = SOURCE.parent.joinpath(*name.split("."), "__init__.py")
+    return path.exists() and len(ast.parse(path.read_text(encoding="utf-8")).body) <= 1
 
 
 def imports_between_methods(graph: Any = None) -> list[str]:

@@ -69,7 +69,7 @@ def client():
 def test_a_resumed_run_and_one_on_a_worker_give_the_same_bits(method, client, tmp_path):
     blocks, k = rows_for(method)
     first, expected = recovered_bits(method, checkpointed(blocks, tmp_path), k)
-    passes = sorted(tmp_path.glob("pass-*.npz"))
+    passes = sorted(tmp_path.glob("planted-pass-*.npz"))
     assert len(passes) >= first.stats.get("passes", 1)
     passes[-1].unlink()  # the last pass is summed again, all others are read
     assert recovered_bits(method, checkpointed(blocks, tmp_path, resume=True), k)[1] == expected

@@ -304,7 +304,7 @@ def test_started_by_hand_and_the_scheduler_lost(by_hand, expected, folder, tmp_p
         with pytest.raises(ClusterError, match=r"connection to the scheduler .* was lost .* resume"):
             accumulate(checkpointed(on_cluster(in_memory(), connected), kept), slow_sums(marker))
         assert killer.wait(60) == 0
-    assert (kept / "open-pass.npz").exists()
+    assert (kept / "planted-open-pass.npz").exists()
     resumed = accumulate(checkpointed(in_memory(), kept, resume=True), slow_sums(marker))
     np.testing.assert_array_equal(resumed.scatter, alone.scatter)
 

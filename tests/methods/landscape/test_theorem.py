@@ -11,6 +11,7 @@ from planted.diagnostics import classify_point
 from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import invert_rows, read_outputs
 from planted.methods.landscape.objectives import population_objective, sample_objective
+from planted.methods.landscape.printed import algorithm_1
 from planted.outcomes import Outcome
 from planted.reproduce._landscape_theorem import theorem_study
 from planted.reproduce._study import StudyOptions
@@ -41,7 +42,10 @@ def test_population_minima_show_the_truth(name: str) -> None:
         )
         rows = invert_rows(end.W) if name == "F" else end.W / np.linalg.norm(end.W, axis=1, keepdims=True)
         slope = a @ W / 2
-        found = read_outputs(rows, slope, 0.5, is_orthonormal=name == "G", a=end.a if name == "f'" else None)
+        if name == "G":
+            found = algorithm_1(rows, slope, 0.5)
+        else:
+            found = read_outputs(rows, slope, 0.5, a=end.a if name == "f'" else None)
         network = TwoLayerNetwork(found[0], A=found[1][None])
         assert planted.parameter_error(network, truth) < DESCENDED
 

@@ -1,13 +1,11 @@
-r"""Read a network off a minimum: output weights and signs (Appendix D), and the inverse of F's minimiser.
+r"""Read a network off a minimum: rows, signs and output weights.
 
 Problem     Even objectives find rows up to sign, and G and F say nothing of the output weights.
-Idea        E[y w'x] = σ̂_1 Σ a*_i ⟨b*_i, w⟩ (Claim D.1; σ̂_1 = 1/2 for the ReLU). With u_i = E[y w_i'x]/σ̂_1
-            Algorithm 1, for orthonormal rows, takes a′ = u; Algorithm 2 takes a′ = (WW')⁻¹u. The sign of a′_i tells whether
-            w_i is turned around; its size is a_i when all a* are positive. F's minimiser B shows the rows as those of B^{-T}
-            (Theorem C.4), the pseudo-inverse for k < d.
-Guarantee   Lemmas 2.5 and D.2 of [GLM18]_: as accurate as the rows, up to condition numbers.
-Departures  When a was trained (f′), its signs are kept and only rows are turned. Without an odd part (σ̂_1 = 0) signs of
-            rows mean nothing; a is then fitted to T₂.
+Idea        Signs and output weights are those of Appendix D (`printed`): Algorithm 1 for G, whose rows are orthonormal,
+            Algorithm 2 for F. F's minimiser B shows the rows as those of B^{-T} (Theorem C.4), the pseudo-inverse for
+            k < d.
+Departures  f′ trains the output weights itself; their signs are kept and only rows are turned. Without an odd part
+            (σ̂_1 = 0) signs of rows mean nothing; a is then fitted to T₂.
 References  [GLM18]_
 """
 
@@ -16,29 +14,36 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array
+from planted._typing import Array, as_array
+from planted.linalg import unit_rows
+from planted.methods.landscape.printed import algorithm_2, signed_outputs
 
-__all__ = ["invert_rows", "read_outputs"]
+__all__ = ["fit_second", "invert_rows", "read_outputs"]
 
 
-def read_outputs(
-    W: Array, slope: Array, first: float, *, is_orthonormal: bool = False, a: Array | None = None
-) -> tuple[Array, Array]:
-    """Return rows with their signs, and output weights.
+def read_outputs(W: Array, slope: Array, first: float, *, a: Array | None = None) -> tuple[Array, Array]:
+    """Return rows with their signs, and output weights: those that were trained, or those of Algorithm 2.
 
-    `a`: output weights that were trained; all are taken to be positive otherwise. Returns W: the rows, turned around
-    where needed; a: the output weights. Shapes: W (k, d), slope (d,), a (k,).
+    Shapes: W (k, d), slope (d,), a (k,), results (k, d) and (k,).
 
     Examples
     --------
-    >>> W, a = read_outputs(np.array([[-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.5]), 0.5)
+    >>> W, a = read_outputs(-np.eye(2), np.array([1.0, -0.5]), 0.5, a=np.array([1.9, -1.1]))
     >>> W.diagonal(), a
-    (array([1., 1.]), array([2., 1.]))
+    (array([1., 1.]), array([ 1.9, -1.1]))
     """
-    u = W @ slope / first
-    signed = u if is_orthonormal else linalg.lstsq(W @ W.T, u, check_finite=False)[0]
-    turned = np.where(signed * (1.0 if a is None else a) < 0, -1.0, 1.0)
-    return W * turned[:, None], np.abs(signed) if a is None else a
+    if a is None:
+        return algorithm_2(W, slope, first)
+    turned = np.where(signed_outputs(W, slope, first) * a < 0, -1.0, 1.0)
+    return W * turned[:, None], a
+
+
+def fit_second(W: Array, T2: Array) -> Array:
+    """Return the a for which Σ a_i w_i w_i' is nearest to T₂.
+
+    Shapes: W (k, d), T2 (d, d), result (k,).
+    """
+    return np.asarray(linalg.lstsq((W @ W.T) ** 2, ((W @ T2) * W).sum(axis=1), check_finite=False)[0])
 
 
 def invert_rows(B: Array) -> Array:
@@ -52,5 +57,4 @@ def invert_rows(B: Array) -> Array:
     array([[1., 0.],
            [0., 1.]])
     """
-    rows = np.linalg.pinv(B).T
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True)) + 0.0
+    return unit_rows(as_array(np.linalg.pinv(B).T))[0] + 0.0

@@ -1,6 +1,6 @@
 """A run of the method `landscape`: checks, tensors, descents from random rows, refinement, verdict.
 
-The steps have the numbers of `landscape`'s docstring.
+The steps have the numbers of the package's docstring.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun
 from planted.methods.landscape._coefficients import ScalarActivation, scalar_activation
-from planted.methods.landscape._descent import descend, random_rows
-from planted.methods.landscape._read import invert_rows, read_outputs
+from planted.methods.landscape._descent import Descent, descend, random_rows
+from planted.methods.landscape._read import fit_second, invert_rows, read_outputs
 from planted.methods.landscape._targets import SampleTarget, sample_target
 from planted.methods.landscape.objectives import (
     ConstrainedDesign,
     Objective,
+    OrthogonalDesign,
+    TensorFit,
     designed_objective,
     theorem_weights,
 )
+from planted.methods.landscape.printed import algorithm_1
 from planted.moments import joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -43,9 +46,8 @@ EXACT_RESIDUAL = 1e-9  # root mean square, in root mean squares of the outputs
 ROWS_PER_UNKNOWN, LEAST_ROWS = 4, 4000  # of the refinement of candidates
 GRADIENT_TOL = 1e-3  # in mean output weights; sampling error dwarfs what is beyond
 MAX_STEPS = 1500
-PRESUMED_KAPPA = (
-    4.0  # largest over smallest output weight, for μ of G and F: nothing is known of it beforehand
-)
+# Largest over smallest output weight, for μ of G and F: nothing is known of it beforehand.
+PRESUMED_KAPPA = 4.0
 
 
 @dataclass(slots=True)
@@ -108,9 +110,8 @@ class LandscapeSearch:
         run, d = self.run, self.problem.n_features
         self.problem.progress("fitting the low degrees", float("nan"))
         self.target = self._target_in(self.frame)
-        T2, error = self._second, self._error
-        values, vectors = linalg.eigh(T2, check_finite=False)
-        shown = int((np.abs(values) > SIGNAL * error).sum())
+        values, vectors = linalg.eigh(self._second, check_finite=False)
+        shown = int((np.abs(values) > SIGNAL * self._error).sum())
         k = self.n_hidden = run.n_hidden if isinstance(run.n_hidden, int) else shown
         run.note(Evidence("directions of T₂ beyond sampling error", shown, key=Check.SIGNAL_RANK))
         run.refuse_unless(
@@ -122,14 +123,19 @@ class LandscapeSearch:
             detail=f"{k} units, but {d} inputs; this method needs k <= d.",
         )
         if self.design != "f'":
-            smallest = values[0] / error
-            name = "smallest eigenvalue of T₂, in sampling errors"
-            run.require(
-                Evidence(name, smallest, -SIGNAL, ">=", "a > 0", key=Check.SIGN_OF_OUTPUTS),
-                detail=f"T₂ has a negative eigenvalue ({smallest:.1f} sampling errors): an output weight is negative, and "
-                f'{self.design} has its minima at the truth for positive ones only. Use objective="f\'", which allows both '
-                "signs.",
-            )
+            self._require_positive_outputs(values, shown)
+        self.objective = self._objective(self.target, (vectors[:, -k:] / np.sqrt(np.abs(values[-k:]))).T)
+
+    def _require_positive_outputs(self, values: Array, shown: int) -> None:
+        """Refuse negative output weights for G and F; for F also a T₂ without k positive eigenvalues."""
+        run, k, smallest = self.run, self.n_hidden, values[0] / self._error
+        name = "smallest eigenvalue of T₂, in sampling errors"
+        run.require(
+            Evidence(name, smallest, -SIGNAL, ">=", "a > 0", key=Check.SIGN_OF_OUTPUTS),
+            detail=f"T₂ has a negative eigenvalue ({smallest:.1f} sampling errors): an output weight is negative, and "
+            f'{self.design} has its minima at the truth for positive ones only. Use objective="f\'", which allows both '
+            "signs.",
+        )
         if self.design == "F" and not values[-k] > 0.0:
             name = "directions of T₂ beyond sampling error"
             run.require(
@@ -137,7 +143,6 @@ class LandscapeSearch:
                 outcome=Outcome.TOO_FEW_SAMPLES,
                 detail=f"T₂ shows {shown} of {k} directions; F needs all of them.",
             )
-        self.objective = self._objective(self.target, (vectors[:, -k:] / np.sqrt(np.abs(values[-k:]))).T)
 
     def _target_in(self, frame: Array) -> SampleTarget:
         white = self.problem.blocks.map(lambda X, Y: (X @ frame, Y))
@@ -169,38 +174,33 @@ class LandscapeSearch:
                 return
 
     def candidate(self) -> TwoLayerNetwork:
-        """Descend from random rows and read a network off the minimum (steps 3 and 4).
-
-        Returns in the units of the standardised problem.
-        """
-        assert self.objective is not None and self.target is not None
-        name, rng = self.objective.name, self.problem.rng
-        k = self.n_hidden
-        T2 = self._second
-        scale = max(float(np.abs(np.diag(T2)).sum()) / k, np.finfo(float).tiny)
+        """Return the network at the minimum below random rows, in the units of the standardised problem (steps 3 and 4)."""
+        assert self.objective is not None
+        name, k, rng = self.objective.name, self.n_hidden, self.problem.rng
+        scale = max(float(np.abs(np.diag(self._second)).sum()) / k, np.finfo(float).tiny)
         W = random_rows(k, k if name == "F" else self.frame.shape[1], rng)
         a = np.full(k, scale)
-        if name == "f'" and linalg.eigvalsh(T2, check_finite=False)[0] < -SIGNAL * self._error:
+        if name == "f'" and linalg.eigvalsh(self._second, check_finite=False)[0] < -SIGNAL * self._error:
             a = a * rng.choice([-1.0, 1.0], k)
-        end = descend(
-            self.objective,
-            W,
-            a,
-            optimiser=self.optimiser,
-            max_iter=MAX_STEPS,
-            gradient_tol=GRADIENT_TOL * scale,
-        )
+        tol = GRADIENT_TOL * scale
+        end = descend(self.objective, W, a, optimiser=self.optimiser, max_iter=MAX_STEPS, gradient_tol=tol)
         self.run.trace.append({"start": name, "k": k, "value": end.value, "evaluations": end.evaluations})
-        rows = (
-            invert_rows(end.W @ self.objective.R) if isinstance(self.objective, ConstrainedDesign) else end.W
-        )
-        first = float(self.activation.coefficients(1)[1])
-        trained = end.a if name == "f'" else None
-        if first:
-            rows, a = read_outputs(rows, self.target.slope, first, is_orthonormal=name == "G", a=trained)
-        else:
-            a = _fit_second(rows, T2) if trained is None else trained
+        rows, a = self._read_off(end)
         return TwoLayerNetwork(rows @ self.frame.T, A=a[None], activation=self.activation_name)
+
+    def _read_off(self, end: Descent) -> tuple[Array, Array]:
+        """Return rows with their signs, and output weights, at the end of a descent (step 4)."""
+        assert self.target is not None
+        objective, slope = self.objective, self.target.slope
+        first = float(self.activation.coefficients(1)[1])
+        rows, trained = end.W, end.a if isinstance(objective, TensorFit) else None
+        if isinstance(objective, ConstrainedDesign):
+            rows = invert_rows(end.W @ objective.R)
+        if not first:
+            return rows, fit_second(rows, self._second) if trained is None else trained
+        if isinstance(objective, OrthogonalDesign):
+            return algorithm_1(rows, slope, first)
+        return read_outputs(rows, slope, first, a=trained)
 
     @property
     def _second(self) -> Array:
@@ -268,8 +268,3 @@ class LandscapeSearch:
         text = f"{reason} {len(self.run.trace)} start(s) had ended."
         doubt = Unavailable("The search was interrupted.")
         return self._record(Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, doubt))
-
-
-def _fit_second(W: Array, T2: Array) -> Array:
-    """Return the a for which Σ a_i w_i w_i' is nearest to T₂."""
-    return np.asarray(linalg.lstsq((W @ W.T) ** 2, ((W @ T2) * W).sum(axis=1), check_finite=False)[0])

@@ -14,14 +14,14 @@ from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
 from planted.methods import hermite
 from planted.methods.hermite._bound import bound_error, unseen_error
 from planted.methods.hermite._matching import _normal_equations, match_moments, misfit
-from planted.methods.hermite._regression import _solve_in_ball, approximate_function, consolidate
+from planted.methods.hermite._regression import approximate_function, consolidate
 from planted.methods.hermite._theory import (
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
     sign_alternatives,
 )
-from planted.methods.hermite._units import Units, _merge_duplicates, rows_of_terms
+from planted.methods.hermite.printed import Units, merge_duplicates, rows_of_terms, solve_in_ball
 from planted.moments import whitening_map
 from planted.moments.population_hermite import relu_tensors
 from planted.outcomes import BadInputError
@@ -78,8 +78,8 @@ def test_rows_of_terms_read_directions() -> None:
 
 def test_duplicates_up_to_sign_are_merged() -> None:
     rows = np.array([[1.0, 0.0], [-0.9999, 0.0141], [0.0, 1.0]])
-    assert _merge_duplicates(rows, 0.1).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert len(_merge_duplicates(rows, 0.001)) == 3
+    assert merge_duplicates(rows, 0.1).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert len(merge_duplicates(rows, 0.001)) == 3
 
 
 # moment matching --------------------------------------------------------------------------------------------------------
@@ -146,9 +146,9 @@ def test_consolidation_without_a_linear_rest_adds_no_units() -> None:
 
 def test_coefficients_stay_in_the_ball() -> None:
     gram, right = np.diag([1.0, 0.01, 0.0]), np.array([[1.0], [1.0], [0.0]])
-    free = _solve_in_ball(gram, right, 1e6)[:, 0]
+    free = solve_in_ball(gram, right, 1e6)[:, 0]
     assert np.allclose(free, [1.0, 100.0, 0.0])
-    held = _solve_in_ball(gram, right, 10.0)[:, 0]
+    held = solve_in_ball(gram, right, 10.0)[:, 0]
     assert np.linalg.norm(held) == pytest.approx(10.0)
     multiplier = 1 / held[0] - 1  # stationarity: (G + λ) β = r
     assert held[1] == pytest.approx(1 / (0.01 + multiplier))
@@ -298,6 +298,13 @@ def test_interrupted_work_returns_what_the_moments_show(
 def test_few_rows_get_a_named_outcome() -> None:
     X = simulate.inputs(6, 5, random_state=21)
     answer = planted.recover(X, np.abs(X[:, 0]), 1, method="hermite", random_state=SOLVER)
+    assert answer.outcome is planted.Outcome.TOO_FEW_SAMPLES and answer.network is None
+
+
+def test_units_that_are_always_on_do_not_show_as_rounding() -> None:
+    """Biases of 8 and more: what a regression leaves of such outputs is rounding, which is no edge to measure units by."""
+    data = simulate.dataset(5_000, n_features=4, n_hidden=3, bias=(8, 9), random_state=27)
+    answer = planted.recover(data.X, data.Y, 3, method="hermite", refined=False, random_state=SOLVER)
     assert answer.outcome is planted.Outcome.TOO_FEW_SAMPLES and answer.network is None
 
 

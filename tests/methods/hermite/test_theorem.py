@@ -12,7 +12,8 @@ from planted import Outcome, TwoLayerNetwork, simulate
 from planted.fitting._standard_errors import information
 from planted.methods.hermite._matching import match_moments
 from planted.methods.hermite._start import Sample, best_of_draws, start_as_printed, start_efficiently
-from planted.methods.hermite._units import Units, fix_signs, flip_units, recover_scalars, recover_units
+from planted.methods.hermite._units import fix_signs, flip_units, recover_scalars, recover_units
+from planted.methods.hermite.printed import Units
 from planted.moments import Draws, accumulate_normal, leading_span
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.networks import match_units

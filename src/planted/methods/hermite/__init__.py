@@ -1,24 +1,42 @@
 r"""Recover a ReLU network with biases, also with more units than inputs, from Hermite tensors of normal inputs.
 
-Problem     y = A σ(W x + b) + ξ with x ~ N(μ, Σ), one output or several, rows of W of unit norm after whitening, k possibly
-            above d, ξ of mean zero and independent of x. Sought: W, b, A up to order of units (and their scale).
-Idea        1. Whiten x. The coefficients T_j = E[y He_j(x)] are symmetric tensors, T_j = Σ_i a_i η_j(b_i) w_i^{⊗j}, so
-               directions come from tensor decompositions and biases from ratios of orders.
-            2. Order l = 1 for independent rows (k ≤ d), l = 2 for independent squares of rows (k up to about d(d+1)/2).
-               `_hermite_units` holds the paper's Algorithms 1 to 4 and 6, `_hermite_matching` our eigenproblem and moment
-               matching, `_hermite_start` the two roads through them.
-            3. Signs: Algorithm 3 for k ≤ d. For k > d moments do not determine them; Algorithm 5 (`_hermite_regression`)
-               regresses on both signs and a linear part, which also absorbs units whose |b| is too large to be seen.
+Problem     y = A σ(W x + b) + ξ with x ~ N(μ, Σ), one output or several, rows of W of unit norm after whitening, k
+            possibly above d, ξ of mean zero and independent of x. Sought: W, b, A up to order of units (and their
+            scale).
+Idea        For x ~ N(0, I) the Hermite coefficients of the outputs are symmetric tensors of the rows,
+
+            .. math:: T_j = E[y\, He_j(x)] = \sum_i a_i\, \eta_j(b_i)\, w_i^{\otimes j}, \quad (1)
+
+            with known functions η_j, so that directions come from tensor decompositions, biases from ratios of orders,
+            and signs from T_1.
+            1. Whiten x, and test that it is normal.
+            2. Find units from (1), of order l = 1 where the rows are independent (k ≤ d) and l = 2 where their squares
+               are (k up to about d(d+1)/2): the paper's boxes (`printed`), or ours, which take the variance out of the
+               moments by regressions (`_start`), solve one eigenproblem and match moments (`_matching`).
+            3. Signs: Algorithm 3 for k ≤ d. For k > d moments do not determine them; Algorithm 5 regresses on both
+               signs and a linear part, which also absorbs units whose |b| is too large to be seen (`_regression`).
             4. The units found are the start of the search of `restarts`: polished, completed where some are missing,
-               oriented, refined on all rows and certified (`certificate`).
-Guarantee   Theorems 3.1 and 3.2 of [ATV21]_ for the start: polynomially many samples in d, k, 1/s_k(W^{⊙l}) and the bounds
-            on a and b. For the answer that of its certificate: exact on noiseless rows, asymptotic on noisy ones. Without
-            refinement nothing is certified. Not promised: inputs that are not normal. They are refused with the statistic
-            unless the refined answer is certified, which no law of x can invalidate.
-Notation    paper m -> k | d, l, a_i, b_i, w_i as here | f̂_j, T_j -> T_j | G -> visible units | ξ_i -> signs | η_1, η_2,
-            η_3 -> `Thresholds` | T', T'' -> `Contractions.odd`, `Contractions.even`
-Departures  Listed in each part; the largest are the regressions that take the variance out of the moments (a factor of about
-            50 in samples) and the certificate. `variant="paper"` has none of them.
+               oriented, refined on all rows.
+            5. Certify.
+Guarantee   Theorems 3.1 and 3.2 of [ATV21]_ for the start: polynomially many samples in d, k, 1/s_k(W^{⊙l}) and the
+            bounds on a and b. For the answer that of its certificate: exact on noiseless rows, asymptotic on noisy
+            ones. Without refinement nothing is certified. Not promised: inputs that are not normal. They are refused
+            with the statistic unless the refined answer is certified, which no law of x can invalidate.
+Notation    ============  ==========================================  ==============
+            paper         here                                        shape
+            ============  ==========================================  ==============
+            m             k, number of units
+            w_i, W'       rows of ``W``                               (k, d)
+            a             ``A``, one row for each output              (m, k)
+            b             ``b``                                       (k,)
+            l             ``order``
+            f̂_j, T_j      T_j; never formed beyond j = 4
+            G             visible units, `Start.units`
+            ξ_i           signs
+            ============  ==========================================  ==============
+Departures  Those of the boxes are listed in `printed`, those of the efficient variant in `_start` and `_matching`; the
+            largest are the regressions that take the variance out of the moments (a factor of about 50 in samples) and
+            the certificate. `variant="paper"` has neither.
 Cost        efficient, k ≤ d: a pass of n C(k+4, 4)², two if not refined; l = 2: one of n C(d+4, 4)² and one of 19 n D²,
             D = d(d+1)/2; then the refinement's. Memory O(38 D²).
 References  [ATV21]_
@@ -105,40 +123,28 @@ def recover(
     check_choice("order", order, (1, 2, "auto"))
     check_choice("reduction", reduction, ("auto", *REDUCTIONS))
     is_refined = variant == "efficient" if refined is None else refined
-    n, d, _ = run.problem.shape
-    run.refuse_unless(
-        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
-        outcome=Outcome.TOO_FEW_SAMPLES,
-        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
-    )
+    _require_rows(run)
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
-    white = whiten_problem(run.problem)
-    normal = normality_evidence(white.sample.blocks, n, d)
+    white = whiten_problem(run.problem)  # step 1
+    normal = normality_evidence(white.sample.blocks, *run.problem.shape[:2])
     if not (is_refined or normal.passed):
         _refuse_law(run, normal)
-    start = _find_units(
-        white,
-        run.n_hidden,
-        variant=variant,
-        order=order,
-        reduction=reduction,
-        sweeps=0 if is_refined else SWEEPS,
-        rng=run.problem.rng,
-    )
+    sweeps = 0 if is_refined else SWEEPS  # steps 2 and 3
+    start = _find_units(run, white, variant=variant, order=order, reduction=reduction, sweeps=sweeps)
     report = _Report(run, white, normal, start, variant == "paper", offset)
     run.on_stop = partial(_interrupted, report)
-    return _refine_and_certify(report, n_restarts) if is_refined else _unrefined(report)
+    return _refine_and_certify(report, n_restarts) if is_refined else _unrefined(report)  # steps 4 and 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """Everything that a record of this method says."""
+    """What is known after step 3, from which every record of this method is made."""
 
     run: MethodRun
     white: White
-    normal: Evidence
+    normal: Evidence  # of the test of normality
     start: Start
-    is_printed: bool
+    is_printed: bool  # whether the moments are those of half the rows, as Algorithm 5 prints
     offset: bool | str
 
     @property
@@ -153,11 +159,9 @@ class _Report:
         return max(self.n_hidden - seen, 0) if self.n_hidden is not None else 1
 
     def approximate(self) -> Approximation:
-        """Run Algorithm 5 on rows kept for it: half as many as the paper's moments used, judged on as many more."""
-        fitted = (2,) if self.is_printed else (0, 1, 2)
-        return approximate_function(
-            self.white.part(*fitted), self.white.part(3), self.start.units, self.n_unseen
-        )
+        """Run steps 3 and 4 of Algorithm 5, judged on a quarter of the rows; printed, on rows that the moments left out."""
+        fitted, judged = self.white.part(*((2,) if self.is_printed else (0, 1, 2))), self.white.part(3)
+        return approximate_function(fitted, judged, self.start.units, self.n_unseen)
 
     def seen(self) -> dict[str, Any]:
         """Return the hyperplanes that the moments show, up to sign, in the user's units and as plain numbers."""
@@ -168,51 +172,41 @@ class _Report:
 
     def evidence(self) -> tuple[Evidence, ...]:
         """Return the lines on inputs, visibility and identifiability."""
-        start, k = self.start, self.n_hidden
-        lines = [
-            self.normal,
-            Evidence(
-                "units that stand out of the sampling error of the moments",
-                start.n_visible,
-                key=Check.VISIBLE_UNITS,
-            ),
-            Evidence(
-                "largest |b| at which a unit of output weight 1 would stand out",
-                largest_visible_bias(start.noise),
-                equation="φ(b) = sampling error of T_2",
-                key=Check.VISIBLE_BIAS,
-            ),
-        ]
-        if k is not None and k > start.n_visible:
+        return (self.normal, *self.visibility())
+
+    def visibility(self) -> tuple[Evidence, ...]:
+        """Return the lines on what the moments show and on whether it is determined by them."""
+        start, bias = self.start, largest_visible_bias(self.start.noise)
+        hidden = 0 if self.n_hidden is None else self.n_hidden - start.n_visible
+        name = "units that stand out of the sampling error of the moments"
+        lines = [Evidence(name, start.n_visible, key=Check.VISIBLE_UNITS)]
+        name = "largest |b| at which a unit of output weight 1 would stand out"
+        lines.append(Evidence(name, bias, equation="φ(b) = sampling error of T_2", key=Check.VISIBLE_BIAS))
+        if hidden > 0:
             name = "units asked for that the moments do not show; a linear part absorbs them"
-            lines.append(
-                Evidence(name, k - start.n_visible, equation="Lemma D.13", key=Check.INVISIBLE_UNITS)
-            )
+            lines.append(Evidence(name, hidden, equation="Lemma D.13", key=Check.INVISIBLE_UNITS))
         if not np.isnan(start.sign_margin):
-            lines.append(
-                Evidence(
-                    "smallest margin of the signs",
-                    start.sign_margin,
-                    equation="Algorithm 3",
-                    key=Check.ORIENTATION,
-                )
-            )
+            name, margin = "smallest margin of the signs", start.sign_margin
+            lines.append(Evidence(name, margin, equation="Algorithm 3", key=Check.ORIENTATION))
         return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
 
 
+def _require_rows(run: MethodRun) -> None:
+    """Refuse fewer rows than whitening needs."""
+    n, d, _ = run.problem.shape
+    run.refuse_unless(
+        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
+    )
+
+
 def _find_units(
-    white: White,
-    n_hidden: int | str,
-    *,
-    variant: str,
-    order: int | str,
-    reduction: str,
-    sweeps: int,
-    rng: np.random.Generator,
+    run: MethodRun, white: White, *, variant: str, order: int | str, reduction: str, sweeps: int
 ) -> Start:
-    """Take one of the two roads from moments to units."""
-    sample, d = white.sample, white.sample.shape[0]
-    k = n_hidden if isinstance(n_hidden, int) else None
+    """Find units from moments, in the way of the variant (steps 2 and 3)."""
+    sample, d, rng = white.sample, white.sample.shape[0], run.problem.rng
+    k = run.n_hidden if isinstance(run.n_hidden, int) else None
     if order == "auto" and k is None and _bytes_of_order_two(d) > MEMORY_LIMIT:
         order = 1
     elif order == 2 or (order == "auto" and k is not None and k > d):
@@ -246,10 +240,10 @@ def _check_memory(d: int) -> None:
 
 
 def _refine_and_certify(report: _Report, n_restarts: int) -> Recovery:
-    """Polish, complete, orient, refine and certify from the units found (step 4)."""
+    """Polish, complete, orient, refine and certify from the units found (steps 4 and 5)."""
     run, start = report.run, report.start
     k = report.n_hidden or max(len(start.units.W), 1)
-    # Without normal inputs the start means little: it may be certified, but the search is another method's business.
+    # Without normal inputs the start means little. It may still be certified; a search is left to `restarts`.
     n_restarts = n_restarts if report.normal.passed else 0
     rows = split_rows(run.problem, loss="squared", omega=None)
     V = report.white.hyperplanes(start.units.W, start.units.b)
@@ -260,7 +254,7 @@ def _refine_and_certify(report: _Report, n_restarts: int) -> Recovery:
         answer = search_with_restarts(KinkSearch(run, rows, "auto", report.offset), n_restarts=n_restarts)
     if answer.outcome is Outcome.RECOVERED or report.normal.passed:
         return offer_alternatives(_with_reach(report, answer))
-    _refuse_law(run, report.normal, *report.evidence()[1:], *answer.evidence)
+    _refuse_law(run, report.normal, *report.visibility(), *answer.evidence)
 
 
 def _interrupted(report: _Report, reason: str) -> Recovery:
@@ -316,7 +310,7 @@ def _unrefined(report: _Report) -> Recovery:
 
 
 def _signed_network(report: _Report) -> TwoLayerNetwork:
-    """The units as they are; the offset from order 0 if there may be one."""
+    """Return the network of signed units; its offset is read from T_0 where one was asked for."""
     units = report.start.units
     offset = None
     if report.offset is True:

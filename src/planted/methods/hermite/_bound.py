@@ -1,20 +1,22 @@
 r"""How far a function is from the one behind the data, with a limit that holds when units are rarely on.
 
-Problem     The mean squared error on a quarter of the rows, and a one-sided 95 % limit of its expectation. A rare unit
-            leaves zeros on most rows: squares are skewed, and a unit that was on in none of them leaves no trace at all.
+Problem     The mean squared error s̄ on a quarter of the rows, and a one-sided 95 % limit of its expectation. A rare
+            unit leaves zeros on most rows: squares are skewed, and a unit that was on in none of them leaves no trace
+            at all.
 Idea        1. The limit of the mean, corrected for skewness (Johnson 1978), at level 2.5 %:
 
                .. math:: \bar s + z \hat\sigma / \sqrt n + \hat\mu_3 (1 + 2 z^2) / (6 \hat\sigma^2 n). \quad (1)
 
             2. With probability 97.5 % a unit that was on (or off) in none of n rows is so with probability at most
-               :math:`\log 40 / n = \Phi(-\beta)`. What a linear part leaves of a unit of output weight a with such a bias is
+               :math:`\log 40 / n = \Phi(-\beta)`. What a linear part leaves of a unit of output weight a with such a
+               bias is
 
-               .. math:: a^2 \kappa(\beta), \quad \kappa(\beta) = E\sigma(g - \beta)^2 - \eta_0(-\beta)^2 - \eta_1(-\beta)^2,
-                         \quad (2)
+               .. math:: a^2 \kappa(\beta), \quad
+                         \kappa(\beta) = E\sigma(g - \beta)^2 - \eta_0(-\beta)^2 - \eta_1(-\beta)^2, \quad (2)
 
                which falls with β. The limit is (1) and this number for each unit that was asked for and not seen.
-Departures  [ATV21]_ bounds the second part by its promise |a| ≤ B (Lemma D.13); the promise here is that no unseen unit has
-            more output weight than the heaviest unit seen.
+Departures  [ATV21]_ bounds the second part by its promise |a| ≤ B (Lemma D.13); the promise here is that no unseen unit
+            has more output weight than the heaviest unit seen.
 Cost        One pass.
 References  [ATV21]_
 """
@@ -28,7 +30,7 @@ from scipy import stats
 
 from planted._typing import Array
 from planted.checks import Check
-from planted.methods.hermite._units import Units
+from planted.methods.hermite.printed import Units
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
@@ -73,7 +75,7 @@ class ErrorBound:
 def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_unseen: int) -> ErrorBound:
     """Measure a function on rows and bound its error, by (1) and (2).
 
-    `judged`: rows that no least squares made small; that they had a part in moments of all rows does not matter.
+    `judged`: rows that took no part in a least-squares fit of the function; they may have had one in moments of all rows.
     """
     sums = accumulate(judged, _SquareSummand(network))
     n = sums.count
@@ -90,7 +92,7 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_uns
 
 
 def unseen_error(n_rows: int, weight: float) -> float:
-    """Return what a linear part leaves of a unit that may have been on in none of some rows, by (2).
+    """Return what a linear part leaves, by (2), of a unit of some output weight that was on in none of the rows.
 
     Examples
     --------

@@ -7,16 +7,17 @@ Idea        1. For k ≤ r restrict to the k leading eigenvectors of T_2. There,
                .. math:: (T_3[\theta] + T_4[\Theta])\, T_2^{-1} = W^\top D\, W^{-\top}, \qquad
                          D_{ii} = -b_i\, w_i^\top\theta + (b_i^2 - 1)\, w_i^\top\Theta w_i, \quad (1)
 
-               whose eigenvectors are the directions: units with b = 0, which order 3 does not show, and with b = ±1, which
-               order 4 does not show, are found alike, and there is nothing to merge.
+               whose eigenvectors are the directions: units with b = 0, which order 3 does not show, and with b = ±1,
+               which order 4 does not show, are found alike, and there is nothing to merge.
             2. Moment matching: with :math:`T_j(\vartheta) = \sum_i a_i \eta_j(b_i) w_i^{\otimes j}` minimise
 
                .. math:: \sum_j \tfrac{1}{j!} \| \hat T_j - T_j(\vartheta) \|_F^2 \quad (2)
 
-               by Levenberg–Marquardt. 1/j! makes (2) the sum of squares over orthonormal coefficients. Inner products of
-               derivatives are powers of w_i'w_n, since ⟨∂_v w^{⊗j}, ∂_u z^{⊗j}⟩ = j c^{j-1} v'u + j(j-1) c^{j-2} (v'z)(u'w)
-               with c = w'z: the Gauss–Newton matrix costs O(k² r²), whatever the size of the tensors.
-Guarantee   (1) is exact for exact tensors when the w_i are independent; (2) ends at a stationary point. Kind: asymptotic.
+               by Levenberg–Marquardt. 1/j! makes (2) the sum of squares over orthonormal coefficients. Inner products
+               of derivatives are powers of w_i'w_n, since ⟨∂_v w^{⊗j}, ∂_u z^{⊗j}⟩ = j c^{j-1} v'u + j(j-1) c^{j-2}
+               (v'z)(u'w) with c = w'z: the Gauss–Newton matrix costs O(k² r²), whatever the size of the tensors.
+Guarantee   (1) is exact for exact tensors when the w_i are independent; (2) ends at a stationary point. Kind:
+            asymptotic.
 Departures  Ours: [ATV21]_ decomposes two orders separately and merges. Orders 2 to 4 do not depend on signs of units;
             order 1 enters (2) only when the signs are known.
 Cost        O(k³) for (1); O(k D² + (k r)³) for a step of (2), D = r(r+1)/2.
@@ -33,7 +34,7 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted.fitting._damping import Damping
-from planted.linalg import smat, svec_outer
+from planted.linalg import smat, svec_outer, unit_rows
 from planted.moments import HermiteTensors, relu_coefficients
 from planted.moments.population_hermite import relu_tensors
 
@@ -58,20 +59,15 @@ class MatchedUnits:
 
 
 def solve_eigenproblem(tensors: HermiteTensors, rng: np.random.Generator) -> Array:
-    """Return the directions by (1), for as many units as there are coordinates.
-
-    Shapes: result (k, k).
-    """
+    """Return the unit directions by (1), for as many units as there are coordinates; shape (k, k)."""
     m, k = tensors.first.shape
     mix, theta = rng.standard_normal((1, m))[0], rng.standard_normal((1, k))[0]
     Theta = rng.standard_normal((k, k))
     P = tensors.contract_third(theta) + tensors.contract_fourth((Theta + Theta.T) / 2)
     P, Q = (np.tensordot(mix, part, axes=1) for part in (P, tensors.second))
     values, vectors = np.linalg.eig(P @ np.linalg.pinv(Q))
-    rows = np.where(
-        values.imag < 0, vectors.imag, vectors.real
-    ).T  # noise makes complex pairs; both parts span their plane
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    # Noise makes complex pairs; their real and imaginary parts span the same plane.
+    return unit_rows(np.where(values.imag < 0, vectors.imag, vectors.real).T)[0]
 
 
 def match_moments(
@@ -79,7 +75,7 @@ def match_moments(
 ) -> MatchedUnits:
     """Minimise (2) from given units.
 
-    `lowest`: lowest order that is matched: 1 if the signs of the start are right, 2 otherwise.
+    `lowest`: the lowest order that is matched, 1 if the signs of the start are right, 2 otherwise.
     """
     orders = range(lowest, 5)
     here, damping, iterations = _evaluate(tensors, start, orders), INITIAL_DAMPING, 0
@@ -116,11 +112,13 @@ class _Point:
 
 
 def _evaluate(tensors: HermiteTensors, units: tuple[Array, Array, Array], orders: range) -> _Point:
+    """Evaluate (2) at given units."""
     left = tensors.minus(relu_tensors(*units))
     return _Point(units, left, _energy(left, orders))
 
 
 def _energy(left: HermiteTensors, orders: range) -> float:
+    """Return the sum of squares over orthonormal coefficients, as in (2)."""
     parts = (left.zeroth, left.first, left.second, left.third, left.fourth)
     return sum(float((parts[j] ** 2).sum()) / factorial(j) for j in orders)
 
@@ -188,6 +186,7 @@ def _pin_lengths(N: Array, gradient: Array, W: Array) -> None:
 
 
 def _move(W: Array, b: Array, A: Array, step: Array) -> tuple[Array, Array, Array]:
+    """Take a step; rows keep unit norm, biases their bound."""
     k, r = W.shape
     moves = step.reshape(k, -1)
     moved = W + moves[:, :r]

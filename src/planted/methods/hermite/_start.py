@@ -1,16 +1,18 @@
-r"""Two roads from rows to units: the paper's, with plain averages, and ours, with the variance taken out.
+"""Two ways from rows to units: the paper's, with plain averages, and ours, with the variance taken out.
 
-Paper       Algorithm 4 on averages y He_j(x), order l; signs by Algorithm 3 where the units are independent (Algorithm 6).
-Efficient   1. Regress y on all Hermite products of degree ≤ 2 (≤ 1 when there are too many): T_1 and T_2 with the
-               variance of what is left over. As many units are visible as singular values of T_2 are beyond the edge
-               2 s √(d/n) that residual noise of standard deviation s alone would reach.
-            2. k ≤ d: within the leading eigenspace of T_2 regress on all degrees ≤ 4 (or average over the residual when
-               there would be more than `LARGEST_DESIGN` columns), solve the eigenproblem of `_hermite_matching` for
-               several draws, match moments, keep the best. Then subtract the network so found, whose moments are known
-               exactly, from y and estimate the rest again: each sweep removes most of the variance that is left.
-            3. k > d: regress on all degrees ≤ 4 in all inputs where there are at most `LARGEST_DESIGN` columns, contract
-               orders 4, 5, 6 of what is left over, diagonalise them together, and match orders 2 to 4 when all k
-               units were seen. Signs stay open.
+The paper's way is Algorithm 4 on averages of y He_j(x), with signs by Algorithm 3 where the rows are independent
+(Algorithm 6); see `printed`. Ours is the following.
+
+1. Regress y on all Hermite products of degree ≤ 2 (≤ 1 when there are too many): T_1 and T_2 with the variance of what is
+   left over. As many units are visible as singular values of T_2 are beyond the edge 2 s √(d/n) that residual noise of
+   standard deviation s alone would reach.
+2. k ≤ d: within the leading eigenspace of T_2 regress on all degrees ≤ 4 (or average over the residual when there would be
+   more than `LARGEST_DESIGN` columns), solve the eigenproblem of `_matching` for several draws, match moments, keep the
+   best. Then subtract the network so found, whose moments are known exactly, from y and estimate the rest again: each sweep
+   removes most of the variance that is left.
+3. k > d: regress on all degrees ≤ 4 in all inputs where there are at most `LARGEST_DESIGN` columns, contract orders 4, 5, 6
+   of what is left over, diagonalise them together (`_units`), and match orders 2 to 4 when all k units were seen. Signs stay
+   open.
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from planted._typing import Array, Progress
-from planted.methods.hermite._matching import (
-    MatchedUnits,
-    match_moments,
-    solve_eigenproblem,
+from planted.linalg import unit_rows
+from planted.methods.hermite._matching import MatchedUnits, match_moments, solve_eigenproblem
+from planted.methods.hermite._units import recover_units
+from planted.methods.hermite.printed import (
+    EXACT_FLOOR,
+    Units,
+    algorithm_2,
+    algorithm_3,
+    algorithm_4,
+    algorithm_6,
 )
-from planted.methods.hermite._units import Units, fix_signs, flip_units, recover_scalars, recover_units
 from planted.moments import (
     HermiteTensors,
     PolynomialFit,
@@ -64,7 +71,7 @@ class Sample:
     blocks: RowBlocks  # the rows
     n_samples: int  # their number
     shape: tuple[int, int]  # numbers of inputs and outputs
-    progress: Progress  # told what is being done
+    progress: Progress  # called as progress(message, fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +95,14 @@ class Start:
 def start_as_printed(
     sample: Sample, n_hidden: int | None, *, order: int, reduction: str, rng: np.random.Generator
 ) -> Start:
-    """Run Algorithm 4 (k > d) or Algorithm 6 (k ≤ d)."""
+    """Run Algorithm 6 for l = 1, whose signs are known, or Algorithm 4 for l = 2."""
     sample.progress("averaging Hermite tensors", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, _fit(sample, reduction))
-    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden)
-    noise = units.noise
-    if order > 1 or not len(units.W):
-        return Start(units, order, False, len(units.W), noise)
-    first = moments.along(np.eye(sample.shape[0]), 1)[1]
-    signs, margin = fix_signs(units.W, units.A, first)
-    return Start(flip_units(units, signs), order, True, len(units.W), noise, margin)
+    if order > 1:
+        units = algorithm_4(moments, order, rng=rng, n_hidden=n_hidden)
+        return Start(units, order, False, len(units.W), units.noise)
+    units, margin = algorithm_6(moments, rng=rng, n_hidden=n_hidden)
+    return Start(units, order, len(units.W) > 0, len(units.W), units.noise, margin)
 
 
 def start_efficiently(
@@ -111,8 +116,8 @@ def start_efficiently(
 ) -> Start:
     """Find units with the variance taken out of the moments.
 
-    `order`: the paper's l; chosen by the number of visible units if None. `sweeps`: estimates with the last network
-    subtracted, for k ≤ d and "joint".
+    `order`: the paper's l; chosen by the number of visible units if None. `sweeps`: how often the last network is subtracted
+    and the rest estimated again, for k ≤ d and "joint".
     """
     d = sample.shape[0]
     sample.progress("regressing out low degrees", float("nan"))
@@ -132,16 +137,16 @@ def start_efficiently(
 
 
 def best_of_draws(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_Parts, float]:
-    """Solve the eigenproblem for several draws, match moments, and keep the best units.
+    """Solve the eigenproblem for several draws, match moments, and keep the best units, signs included.
 
-    Returns units: W, b and A with signs; margin: smallest margin of Algorithm 3.
+    Returned with them: the margin of their signs in Algorithm 3.
     """
     best: MatchedUnits | None = None
     best_margin = float("nan")
     for _ in range(EIGEN_DRAWS):
         W = solve_eigenproblem(tensors, rng)
-        b, A = recover_scalars(1, W, tensors)
-        signs, margin = fix_signs(W, A, tensors.first)
+        b, A = algorithm_2(1, W, tensors)
+        signs, margin = algorithm_3(W, A, tensors.first)
         start = (W * signs[:, None], np.clip(b * signs, -START_BIAS, START_BIAS), A)
         found = match_moments(tensors, start, lowest=1, max_iter=DRAW_STEPS)
         if best is None or found.cost < best.cost:
@@ -171,7 +176,8 @@ def _second_order(sample: Sample, fit: PolynomialFit | None) -> tuple[Array, flo
         sums = accumulate_grams(sample.blocks, Residual(fit), quadratic=False)
         second = np.stack([sums.moment(output, 2) for output in range(m)])
         variance = np.ones(m) if fit is None else fit.residual_variance  # outputs have variance one
-    return second, float(2 * np.sqrt(d * variance.sum() / sample.n_samples))
+    edge = float(2 * np.sqrt(d * variance.sum() / sample.n_samples))
+    return second, max(edge, EXACT_FLOOR)  # a variance left over is a difference: zero, or rounding
 
 
 def _start_full_rank(
@@ -196,7 +202,7 @@ def _start_full_rank(
             start, margin = best_of_draws(tensors, rng)
             lowest = 2 if _has_linear_part(tensors, start) else 1
         else:
-            start = (_unit_rows(control.W @ span), control.b, control.A)
+            start = (unit_rows(control.W @ span)[0], control.b, control.A)
         found = match_moments(tensors, start, lowest=lowest)
         control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
         if reduction != "joint" or sweep == sweeps:
@@ -223,17 +229,13 @@ def _tensors_in_span(
 
 
 def _has_linear_part(tensors: HermiteTensors, units: _Parts) -> bool:
-    """Whether order 1 contradicts the orders above: units that are always on are there, and the signs cannot be read."""
+    """Return whether order 1 contradicts the orders above: some units are always on, and the signs cannot be read."""
     blind = match_moments(tensors, units, lowest=2)
     known = relu_tensors(blind.W, blind.b, blind.A)
-    signs = fix_signs(blind.W, blind.A, tensors.first)[0]
+    signs = algorithm_3(blind.W, blind.A, tensors.first)[0]
     turned = relu_tensors(blind.W * signs[:, None], blind.b * signs, blind.A)
     rest = min(np.linalg.norm(tensors.first - part.first) for part in (known, turned))
     return bool(rest > LINEAR_PART * np.linalg.norm(tensors.first))
-
-
-def _unit_rows(W: Array) -> Array:
-    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
 
 
 def _start_overcomplete(

@@ -1,21 +1,21 @@
 r"""Are the inputs normal, what can the moments show, and which signs can be known? The numbers behind the evidence.
 
-Normality   For whitened inputs the order-3 and order-4 Hermite coefficients of the *inputs' law* vanish exactly if it is
-            normal to that order. Contracted with the identity they are the vector :math:`s = E[x(|x|^2 - d - 2)]` and
-            the matrix :math:`M = E[xx^\top(|x|^2 - d - 4)] - (E|x|^2 - d - 2) I`. Under normality, by orthogonality,
+For whitened inputs the order-3 and order-4 Hermite coefficients of the *inputs' law* vanish exactly if it is normal to
+that order. Contracted with the identity they are the vector :math:`s = E[x(|x|^2 - d - 2)]` and the matrix
+:math:`M = E[xx^\top(|x|^2 - d - 4)] - (E|x|^2 - d - 2) I`. Under normality, by orthogonality,
 
-            .. math:: \frac{n |s|^2}{2(d+2)} \to \chi^2_d, \qquad
-                      \frac{n \|M_0\|_F^2}{4(d+4)} + \frac{n (\mathrm{tr} M)^2}{8 d (d+2)} \to \chi^2_{d(d+1)/2}, \quad (1)
+.. math:: \frac{n |s|^2}{2(d+2)} \to \chi^2_d, \qquad
+          \frac{n \|M_0\|_F^2}{4(d+4)} + \frac{n (\mathrm{tr} M)^2}{8 d (d+2)} \to \chi^2_{d(d+1)/2}, \quad (1)
 
-            M_0 the traceless part: off-diagonal entries of M have variance 2(d+4), its trace has 8d(d+2). One pass, all
-            rows. Fourth powers have heavy tails, so the statistics over their degrees of freedom are compared with an F
-            law with n/25 degrees in the denominator; the p-value is twice the smaller of the two. Calibration by
-            simulation in the tests.
-Visibility  A unit with output weight a and bias b has strength a φ(b) in T_2. Below the sampling error of T_2 it is absorbed
-            by the linear part (Lemma D.13 of [ATV21]_).
-Signs       Turning a set S of units round changes the function by the linear term Σ_S a_i (w_i'x + b_i). If Σ_S a_i w_i = 0
-            the function stays the same up to a constant, which the offset takes: Claim 4.8.
-References  [ATV21]_
+with M_0 the traceless part: off-diagonal entries of M have variance 2(d+4), its trace has 8d(d+2). One pass, all rows.
+Fourth powers have heavy tails, so the statistics over their degrees of freedom are compared with an F law with n/25
+degrees in the denominator; the p-value is twice the smaller of the two. The tests calibrate it by simulation.
+
+A unit with output weight a and bias b has strength a φ(b) in T_2. Below the sampling error of T_2 it is absorbed by the
+linear part (Lemma D.13 of [ATV21]_).
+
+Turning a set S of units round changes the function by the linear term Σ_S a_i (w_i'x + b_i). If Σ_S a_i w_i = 0 the
+function stays the same up to a constant, which the offset takes: Claim 4.8.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ class _SquaredRadius:
 
 
 def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
-    """Test whether whitened inputs are normal, by (1).
-
-    Returns the p-value, which must be at least `NORMALITY_LEVEL`; the statistics are in its equation.
-    """
+    """Test whether whitened inputs are normal, by (1): the p-value must be at least `NORMALITY_LEVEL`."""
     sums = accumulate_grams(blocks, _SquaredRadius(), quadratic=False)
     G = sums.linear[:, 0].sum(axis=0) / n_samples  # E[|x|² (1, x)(1, x)'], E[x] = 0 and E[xx'] = I
     skewness = G[0, 1:]
@@ -86,9 +83,9 @@ def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
 
 
 def largest_visible_bias(noise: float) -> float:
-    """Return the largest |b| at which a unit of output weight 1 stands out in T_2.
+    """Return the largest |b| at which a unit of output weight 1 stands out in T_2: the solution of φ(b) = noise.
 
-    The result: the solution of φ(b) = noise; 0 if no unit stands out, infinite without noise.
+    It is 0 if no unit stands out, infinite without noise.
     """
     peak = 1 / np.sqrt(2 * np.pi)
     if noise <= 0:
@@ -120,10 +117,7 @@ def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> 
 
 
 def offer_alternatives(answer: Recovery) -> Recovery:
-    """Offer the networks that differ by signs alone, in plain words (Claim 4.8).
-
-    Returns the record with the other networks in ``stats["alternatives"]`` and, if there are any, a sentence on them.
-    """
+    """Add the networks that differ by signs alone as ``stats["alternatives"]``, and a sentence on them (Claim 4.8)."""
     if answer.network is None:
         return answer
     others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
@@ -145,10 +139,9 @@ def offer_alternatives(answer: Recovery) -> Recovery:
 
 
 def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[TwoLayerNetwork]:
-    """Return the other networks that give the same function by turning units round (Claim 4.8).
+    """Return the other networks, at most 15, that give the same function with units turned round (Claim 4.8).
 
-    `tol`: how well the sum of turned units must vanish, relative to its terms. The result: the others, at most 15;
-    empty when the signs are determined.
+    `tol`: how well the sum of turned units must vanish, relative to its terms.
 
     Examples
     --------
@@ -173,7 +166,7 @@ def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[Tw
 
 
 def _sign_tolerance(answer: Recovery) -> float:
-    """How well turned units must cancel: to rounding, or to their standard errors."""
+    """Return how well turned units must cancel: to rounding, or to their standard errors."""
     if not isinstance(answer.uncertainty, Uncertainty):
         return ALTERNATIVE_TOL
     errors = answer.uncertainty.standard_errors
@@ -184,4 +177,5 @@ def _sign_tolerance(answer: Recovery) -> float:
 
 
 def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
+    """Return W, b, A and c as lists."""
     return {name: getattr(network, name).tolist() for name in "WbAc"}

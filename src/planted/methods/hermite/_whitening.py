@@ -1,7 +1,8 @@
-r"""Whitening: inputs N(μ, Σ) become standard normal, and networks come back.
+"""Whiten the inputs; convert networks of white inputs back.
 
-On standardised rows x with covariance Σ the map K of `planted.moments.whitening_map` gives x'K with covariance I, and a unit
-w of white inputs is the unit K w of x: its preactivation is the same number. Directions in which x does not vary drop out.
+On standardised rows x with covariance Σ the map K of `planted.moments.whitening_map` gives x'K with covariance I, and a
+unit w of white inputs is the unit K w of x: its preactivation is the same number. Directions in which x does not vary
+drop out.
 """
 
 from __future__ import annotations
@@ -29,16 +30,13 @@ class White:
     mean: Array  # (m,): mean of the outputs
 
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
-        """Express a function of white inputs as one of standardised inputs.
-
-        Returns the same function of standardised inputs.
-        """
+        """Express a function of white inputs as one of standardised inputs."""
         return TwoLayerNetwork(network.W @ self.K.T, network.b, network.A, network.c)
 
     def hyperplanes(self, W: Array, b: Array) -> Array:
-        """Express hyperplanes of white inputs as those of standardised inputs.
+        """Express hyperplanes of white inputs as rows (w, b) of standardised inputs, w of unit norm.
 
-        Returns rows (w, b) with w of unit norm. Shapes: W (k, r), b (k,), result (k, d + 1).
+        Shapes: W (k, r), b (k,), result (k, d + 1).
         """
         normals = W @ self.K.T
         return np.asarray(np.hstack([normals, b[:, None]]) / np.linalg.norm(normals, axis=1, keepdims=True))
@@ -49,10 +47,7 @@ class White:
 
 
 def whiten_problem(problem: Problem) -> White:
-    """Estimate the covariance of the standardised inputs and undo it; one pass.
-
-    Returns the rows with white inputs.
-    """
+    """Estimate the covariance of the standardised inputs and undo it; one pass."""
     d, joint = problem.n_features, joint_moments(problem.blocks)
     K = whitening_map(joint.covariance[:d, :d])
     shape = (K.shape[1], problem.n_outputs)

@@ -1,25 +1,27 @@
 r"""Recover a two-layer ReLU network without biases when the inputs are symmetric.
 
-Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d and k ≤ m, A and W of full rank, ξ of
-            mean zero and independent of x. Sought: W and A up to order and scale of units.
-Idea        Symmetry turns odd moments of the outputs into moments without the ReLU: twice the regression of y on x is the
-            slope B = A W. With q = B x / 2 a linear map of symmetric matrices U, the detector
+Problem     y = A σ(W x) + ξ with x and -x equally likely, no biases, no offset, k ≤ d and k ≤ m, A and W of full rank,
+            ξ of mean zero and independent of x. Sought: W and A up to order and scale of units.
+Idea        Symmetry turns odd moments of the outputs into moments without the ReLU: twice the regression of y on x is
+            the slope B = A W. With q = B x / 2 a linear map of symmetric matrices U, the detector
 
             .. math:: T(U) = \mathrm{Cov}(2 y^\top U q - y^\top U y,\; x \otimes x), \quad (1)
 
-            vanishes exactly on the span of z_i z_i', z_i the rows of A⁻¹; joint diagonalisation reads them off, and W = Z B.
+            vanishes exactly on the span of z_i z_i', z_i the rows of A⁻¹; joint diagonalisation reads them off, and W =
+            Z B.
             1. Estimate B, with even functions of x held fixed (`_slope`).
-            2. Decide k, the rank of A W above noise, or of Y where Y is exactly of low rank; require the assumptions that
-               can be tested: symmetry of x, k ≤ d, k ≤ m.
+            2. Decide k, the rank of A W above noise, or of Y where Y is exactly of low rank; require the assumptions
+               that can be tested: symmetry of x, k ≤ d, k ≤ m.
             3. Run the variant asked for on (1): the paper's boxes (`printed`) or ours (`_moments`). With few rows the
                samples themselves take the place of their moments (`_few_rows`).
             4. Refine on all rows with b = 0 held (`efficient`; on request for the others); on noiseless rows first make
                the units exact (Corollary 5 of [BJW18]_).
             5. Certify, with random restarts while the certificate fails.
 Guarantee   Theorems 4 to 6 of [GKLW19]_: exact moments give the exact network when E[x x'], A, W and the augmented
-            distinguishing matrix have full rank. Theorem 7: polynomially many samples suffice. These hold for step 3; the
-            answer has the guarantee of its certificate, exact on noiseless rows, asymptotic on noisy ones. Unrefined answers
-            are consistent and never certified. Not promised: k > d, k > m, biases, inputs that are not symmetric.
+            distinguishing matrix have full rank. Theorem 7: polynomially many samples suffice. These hold for step 3;
+            the answer has the guarantee of its certificate, exact on noiseless rows, asymptotic on noisy ones.
+            Unrefined answers are consistent and never certified. Not promised: k > d, k > m, biases, inputs that are
+            not symmetric.
 Notation    ==========  ===========================================  =====================
             paper       here                                         shape
             ==========  ===========================================  =====================
@@ -31,10 +33,10 @@ Notation    ==========  ===========================================  ===========
             N           distinguishing matrix                        (d(d+1)/2, k(k-1)/2)
             M           augmented matrix: N and E[x ⊗ x]             one column more
             ==========  ===========================================  =====================
-Departures  Those of each variant are listed in `printed` and `_moments`. Finding k, refinement and certificates are ours.
-            Data are scaled, never shifted: a shift would create biases.
-Cost        Four passes for the sums, O(n k⁴/4), then a few passes of the refinement, O(n (k d)²). Fewest rows, noiseless,
-            orthonormal weights: about max(3d + 2k, k(k-1)/2).
+Departures  Those of each variant are listed in `printed` and `_moments`. Finding k, refinement and certificates are
+            ours. Data are scaled, never shifted: a shift would create biases.
+Cost        Four passes for the sums, O(n k⁴/4), then a few passes of the refinement, O(n (k d)²). Fewest rows,
+            noiseless, orthonormal weights: about max(3d + 2k, k(k-1)/2).
 References  [GKLW19]_, [BJW18]_
 """
 

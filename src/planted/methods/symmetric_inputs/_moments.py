@@ -1,26 +1,26 @@
 r"""The efficient form of Algorithms 1 to 4 of [GKLW19]_: from moments of (x, y) to the network, for symmetric x.
 
-Problem     As in `printed`: y = A σ(W x) + ξ, no biases, x and -x equally likely, A and W of full rank, k ≤ min(d, m). Given
-            the moments that `planted.moments.PairMoments` names, find W and A.
+Problem     As in `printed`: y = A σ(W x) + ξ, no biases, x and -x equally likely, A and W of full rank, k ≤ min(d, m).
+            Given the moments that `planted.moments.PairMoments` names, find W and A.
 Idea        1. B = A W is twice the slope of a regression of y on x with even functions of x held fixed (`_slope`). Even
-               controls are uncorrelated with x and change no expectation, but they take the even part A |W x| / 2 of y out
-               of the error.
+               controls are uncorrelated with x and change no expectation, but they take the even part A |W x| / 2 of y
+               out of the error.
             2. Project x to the row space of B and y to its column space, and whiten B C B': with P the map of the
                outputs and V that of the inputs let :math:`y' = P y`, :math:`q = \tfrac12 P B x` and, for symmetric U,
                :math:`h_U = 2 y'^\top U q - y'^\top U y'`. The detector is
 
                .. math:: T(U) = \mathrm{Cov}(g)^{-1/2}\, \mathrm{Cov}(g, h_U), \quad g = V^\top x \otimes V^\top x, \quad (1)
 
-               or the same with plain second moments where there is no noise. It vanishes on the span of z_i z_i', z_i'y'
-               being the activation of unit i.
+               or the same with plain second moments where there is no noise. It vanishes on the span of z_i z_i',
+               z_i'y' being the activation of unit i.
             3. The k matrices on which T is smallest are diagonalised jointly by congruence (UWEDGE, [Tichavsky2009]_);
                E[z_i'y'] > 0 fixes the signs.
             4. W = Z P B and A = P⁺ Z⁻¹.
 Guarantee   Theorems 4 to 6, since every step agrees with the printed one on exact moments. Kind: asymptotic.
-Departures  From `printed`: even controls, because with exact B and no noise h_U vanishes on every *sample* and all error
-            comes from B; projection to k dimensions; T weighted by Cov(g)^-½; UWEDGE instead of one random pair; no
-            splitting of the samples. Mean squared error of W and A over Cramér-Rao, unrefined, d = k = m = 10, n = 10,000,
-            noise 0.1, median of 6: 1030 (paper), 31 (practical), 3.8 (efficient); `benchmarks/symmetric.py`.
+Departures  From `printed`: even controls, because with exact B and no noise h_U vanishes on every *sample* and all
+            error comes from B; projection to k dimensions; T weighted by Cov(g)^-½; UWEDGE instead of one random pair;
+            no splitting of the samples. Mean squared error of W and A over Cramér-Rao, unrefined, d = k = m = 10, n =
+            10,000, noise 0.1, median of 6: 1030 (paper), 31 (practical), 3.8 (efficient); `benchmarks/symmetric.py`.
 Cost        O(n p²) for the sums and O(p³) algebra, p = k(k+1)/2.
 References  [GKLW19]_, [Tichavsky2009]_
 """

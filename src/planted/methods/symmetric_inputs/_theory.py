@@ -20,6 +20,7 @@ from scipy import linalg, stats
 from planted._typing import Array
 from planted.checks import Check
 from planted.fitting._problem import Problem
+from planted.linalg.products import triangle_weights
 from planted.methods.symmetric_inputs._slope import slope_of
 from planted.moments import (
     PairMaps,
@@ -28,7 +29,6 @@ from planted.moments import (
     accumulate_pairs,
     distinguishing_sums,
     second_moments,
-    triangle_weights,
 )
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence

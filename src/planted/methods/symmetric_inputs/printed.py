@@ -2,24 +2,26 @@ r"""The boxes of [GKLW19]_, one function each: Algorithms 1 to 4, and the proced
 
 Problem     Samples of y = A σ(W x) + ξ with x and -x equally likely, no biases, A and W of full rank, k ≤ d and k ≤ m,
             and noise ξ of mean zero that is independent of x. Sought: W and A, up to order and scale of units.
-Idea        Symmetry removes the ReLU from moments of even total degree (Lemma 6), so that :math:`E[y x^\top] = \tfrac12
-            A W C` with C = E[x x']. For one unit that is the whole answer: w = 2 C⁻¹ E[y x] (Algorithm 1). For more units
-            one looks for vectors u with u'y a *pure neuron*, the activation of a single unit. They are the roots of
+Idea        Symmetry removes the ReLU from moments of even total degree (Lemma 6), so that
+            :math:`E[y x^\top] = \tfrac12 A W C` with C = E[x x']. For one unit that is the whole answer: w = 2 C⁻¹ E[y
+            x] (Algorithm 1). For more units one looks for vectors u with u'y a *pure neuron*, the activation of a
+            single unit. They are the roots of
 
             .. math:: f(u) = 2 E[(u^\top y)(u^\top q)\, x \otimes x] - E[(u^\top y)^2\, x \otimes x], \qquad
                       q = E[y x^\top]\, C^{-1} x, \quad (1)
 
             which is quadratic in u, hence linear in U = u u': f(u) = T vec*(u u'). The k vectors on which T is smallest
-            span the matrices z_i z_i', z_i the rows of A⁻¹ (Lemma 4); two random members of the span have the z_i as their
-            common eigenvectors (Lemma 5), and each z_i'y is a problem of one unit (Algorithm 2). Noise adds E[(u'ξ)²]
-            E[x ⊗ x] to the second term of (1); Algorithm 3 takes it away again by adding
+            span the matrices z_i z_i', z_i the rows of A⁻¹ (Lemma 4); two random members of the span have the z_i as
+            their common eigenvectors (Lemma 5), and each z_i'y is a problem of one unit (Algorithm 2). Noise adds
+            E[(u'ξ)²] E[x ⊗ x] to the second term of (1); Algorithm 3 takes it away again by adding
 
             .. math:: \left(E[(u^\top y)^2] - 2 E[(u^\top y)(u^\top q)]\right) E[x \otimes x]. \quad (2)
 
-            Outputs that outnumber the units are first projected to the k left singular vectors of E[y x'] (Algorithm 4).
+            Outputs that outnumber the units are first projected to the k left singular vectors of E[y x'] (Algorithm
+            4).
 Guarantee   Theorems 4, 5 and 6: from exact moments Algorithms 2, 3 and 4 return the network, if C, A, W and the
-            distinguishing matrix N (Algorithm 2) or the augmented one M (3 and 4) have full rank. Theorem 7: polynomially
-            many samples suffice for Algorithm 3. For Section 4 the paper promises nothing.
+            distinguishing matrix N (Algorithm 2) or the augmented one M (3 and 4) have full rank. Theorem 7:
+            polynomially many samples suffice for Algorithm 3. For Section 4 the paper promises nothing.
 Notation    ==============  =============================  ======================
             paper           here                           shape
             ==============  =============================  ======================
@@ -34,15 +36,17 @@ Notation    ==============  =============================  =====================
             v_i, V          rows of ``V``                  (k, d)
             P               ``P``                          (m, k)
             ==============  =============================  ======================
-Departures  In Algorithms 1 to 4: (a) x ⊗ x is taken as svec(x x'), d(d+1)/2 numbers of the same inner products as the
-            paper's d², so that T has the same singular values and right singular vectors. (b) By E[(u'y)(u'q)] = tr(u u'
-            R C⁻¹ R') the sum of (1) and (2) is the covariance of 2 (u'y)(u'q) - (u'y)² with x ⊗ x; (2) is added in this
-            form. (c) Inverses are pseudo-inverses, so that degenerate data give an answer that can be judged. (d) Of
-            complex pairs of eigenvectors, which sampling errors produce, the real and the imaginary part are taken: they
-            span the same plane. The scan of the paper garbles the range of samples in step 3 of Algorithm 4; it is read as
-            the second half, since the first was used for P. Section 4 names neither the method of gradient descent nor
-            its step; here are `GRADIENT_STEPS` accelerated steps of the length that the curvature allows.
-Cost        O(n d² (d² + k²)/4) for the sums of step 2, O(d² k⁴/8) for the singular vectors of T.
+Departures  In Algorithms 1 to 4: (a) x ⊗ x is taken as svec(x x'), d(d+1)/2 numbers with the same inner products as the
+            paper's d², so that T has the same singular values and right singular vectors. (b) Inverses are
+            pseudo-inverses, so that degenerate data give an answer that can be judged. (c) Of complex pairs of
+            eigenvectors, which sampling errors produce, the real and the imaginary part are taken: they span the same
+            plane. The last number in (2) is printed as E[(u'y) x'] C⁻¹ E[(u'y) x], which is the same; the sum of (1)
+            and (2) is thus the covariance of 2 (u'y)(u'q) - (u'y)² with x ⊗ x. The scan of the paper garbles the range
+            of samples in step 3 of Algorithm 4; it is read as the second half, since the first was used for P. Section
+            4 repeats alternating least squares ten times; here ten starts run for a tenth of the sweeps and the best
+            goes on (`planted.linalg.symmetric_cp`). It names neither the method of gradient descent nor its step; here
+            are `GRADIENT_STEPS` accelerated steps of the length that the curvature allows.
+Cost        O(n d² k²/4) for the sums of step 2, O(d² k⁴/8) for the singular vectors of T.
 References  [GKLW19]_, [Comon2009]_
 """
 
@@ -55,9 +59,10 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.linalg import decompose_symmetric, smat, unit_rows
+from planted.linalg.products import triangle_weights
 from planted.methods.symmetric_inputs._slope import learn_single_unit, regression
 from planted.methods.symmetric_inputs._spectral import positive_rows
-from planted.moments import PairedSums, PairMaps, PairMoments, second_moments, triangle_weights
+from planted.moments import PairedSums, PairMaps, PairMoments, second_moments
 
 __all__ = [
     "Layers",

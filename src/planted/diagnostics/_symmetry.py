@@ -15,9 +15,10 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array, Seed
+from planted.linalg.products import triangle_weights
 from planted.methods.symmetric_inputs._theory import SymmetryTest
 from planted.methods.symmetric_inputs._theory import symmetry_test as test_blocks
-from planted.moments import distinguishing_sums, triangle_weights
+from planted.moments import distinguishing_sums
 from planted.moments.population import gaussian_distinguishing_matrix
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks

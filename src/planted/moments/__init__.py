@@ -4,7 +4,6 @@ Here are Gram matrices, regressions, normal equations, paired and Hermite moment
 with all rows. Every sum is a `planted.rows.Sums`, made in one pass.
 """
 
-from planted.linalg.products import triangle_weights
 from planted.moments._gram import RowMoments, joint_moments
 from planted.moments._hermite import (
     Contractions,
@@ -82,6 +81,5 @@ __all__ = [
     "row_keys",
     "second_moments",
     "summarise_rows",
-    "triangle_weights",
     "whitening_map",
 ]

@@ -1,13 +1,13 @@
 r"""Look at the landscape of an objective: slices between networks, curvature, and the kind of a stationary point.
 
-Problem     A training has stopped, or two networks are at hand. Is the point a minimum, a saddle, or just a flat place?
-            Is it the best there is? What lies between?
-Idea        Slices are values on the segment through two networks or the plane through three, rows put back on the
-            sphere where the objective lives there. A stationary point is told by the norm of the gradient, the smallest
-            eigenvalue of the whole Hessian, and its value beside the one reached from the truth. Where that eigenvalue is
-            zero the Hessian does not decide: the lowest value in a small ball around the point is looked for from
-            random places.
-Guarantee   Up to the tolerances that the answer states. A minimum is called spurious when descending from the truth ends
+Problem     A training has stopped at a network. Is the point a minimum, a saddle, or not stationary? Is there a lower
+            minimum? How does the objective change between two networks?
+Idea        A slice evaluates the objective on the segment through two networks or on the plane through three, with rows
+            put back on the sphere where the objective lives there. A stationary point is classified by the norm of the
+            gradient, the smallest eigenvalue of the Hessian, and its value compared with the one reached from the truth.
+            Where that eigenvalue is zero the Hessian does not decide; descents from random places in a small ball around
+            the point then look for a lower value.
+Guarantee   Up to the tolerances that the answer states. A minimum is called spurious when the descent from the truth ends
             lower.
 Cost        One value per point of the slice; 4(kd + k) gradients and one eigenvalue problem for the Hessian.
 """
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
+from planted.linalg import unit_rows
 from planted.methods.landscape._descent import descend, smallest_curvature, tangent_gradient
 from planted.methods.landscape.objectives import Objective, population_objective
 from planted.networks import TwoLayerNetwork
@@ -56,11 +57,9 @@ class LandscapeSlice:
     @property
     def barrier(self) -> float:
         """How far the objective rises above the higher end on the way from 0 to 1 of a segment."""
-        line = (
-            self.values
-            if self.values.ndim == 1
-            else self.values[:, int(np.abs(self.other_positions).argmin())]
-        )
+        line = self.values
+        if line.ndim == 2:
+            line = line[:, int(np.abs(self.other_positions).argmin())]
         inside = (self.positions >= 0) & (self.positions <= 1)
         ends = max(line[int(np.abs(self.positions - end).argmin())] for end in (0.0, 1.0))
         return float(max(line[inside].max() - ends, 0.0))
@@ -236,7 +235,7 @@ def _falls_nearby(objective: Objective, W: Array, a: Array, rate: float) -> bool
         for _ in range(BALL_STEPS):
             V, c = W + move[: W.size].reshape(W.shape), a + move[W.size :]
             if objective.has_unit_rows:
-                V = V / np.linalg.norm(V, axis=1, keepdims=True)
+                V = unit_rows(V)[0]
             lower, dW, da = tangent_gradient(objective, V, c)
             if lower < value - BALL_TOL * max(1.0, abs(value)):
                 return True
@@ -261,8 +260,8 @@ def _parts(point: Point) -> tuple[Array, Array]:
         return np.asarray(point[0], dtype=np.float64), np.asarray(point[1], dtype=np.float64)
     if point.n_outputs != 1 or point.b.any() or point.c.any():
         raise BadInputError("the objectives are for networks with one output, without biases and offset")
-    norms = np.linalg.norm(point.W, axis=1)
-    return point.W / norms[:, None], point.A[0] * norms**point.activation.degree
+    rows, norms = unit_rows(point.W)
+    return rows, point.A[0] * norms**point.activation.degree
 
 
 def _value_at(
@@ -271,6 +270,5 @@ def _value_at(
     for (dW, da), weight in zip(moves, weights, strict=True):
         W, a = W + weight * dW, a + weight * da
     if objective.has_unit_rows:
-        norms = np.linalg.norm(W, axis=1, keepdims=True)
-        W = W / np.where(norms > 0, norms, 1.0)
+        W = unit_rows(W)[0]
     return objective(W, a)[0]

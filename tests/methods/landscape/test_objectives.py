@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, special
 
 from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes, scalar_activation
 from planted.methods.landscape._descent import random_rows
-from planted.methods.landscape._low_degree import fit_low_degree
+from planted.methods.landscape._low_degree import FIT_TOL, fit_low_degree
 from planted.methods.landscape._targets import sample_target
 from planted.methods.landscape.objectives import (
     OBJECTIVES,
@@ -20,6 +20,7 @@ from planted.methods.landscape.objectives import (
     sample_objective,
     theorem_weights,
 )
+from planted.moments import fit_polynomial
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -62,6 +63,33 @@ def test_hermite_polynomials_are_orthonormal() -> None:
     t, weights = quadrature_nodes()
     H = hermite_polynomials(t, 12)
     np.testing.assert_allclose((H * weights) @ H.T, np.eye(13), atol=1e-10)
+
+
+def test_hermite_polynomials_are_those_of_the_normalised_recursion() -> None:
+    """h_{j+1} = (t h_j - √j h_{j-1})/√(j+1), at all nodes and up to the order that the risk uses.
+
+    Both recursions make one rounding error of 1e-16 for each of 100 orders, relative to the largest polynomial so far.
+    """
+    t, weights = quadrature_nodes()
+    rows = [np.ones_like(t), t]
+    for j in range(1, 100):
+        rows.append((t * rows[j] - np.sqrt(j) * rows[j - 1]) / np.sqrt(j + 1))
+    expected, found = np.array(rows), hermite_polynomials(t, 100)
+    largest = np.maximum.accumulate(np.abs(expected), axis=0)
+    assert (np.abs(found - expected) <= 1e-13 * largest).all()
+    assert np.abs((found - expected) * np.sqrt(weights)).max() < 1e-13
+
+
+@pytest.mark.parametrize(("name", "factor"), [("absolute", 1.0), ("relu", 0.5), ("leaky-relu:0.2", 0.4)])
+def test_even_coefficients_are_double_factorials(name: str, factor: float) -> None:
+    """σ̂_j(|t|) = √(2/π) (-1)^{j/2+1} (j-3)!!/√j! for even j ≥ 2, zero for odd j; a multiple of it for the others."""
+    found = hermite_coefficients(name, 12)
+    for j in range(2, 13, 2):
+        odd = float(special.factorial2(j - 3)) if j >= 4 else 1.0
+        expected = np.sqrt(2 / np.pi) * (-1) ** (j // 2 + 1) * odd / np.sqrt(float(special.factorial(j)))
+        assert found[j] == pytest.approx(factor * expected, rel=1e-14)
+    np.testing.assert_array_equal(found[3::2], 0.0)
+    assert [len(hermite_coefficients(name, order)) for order in (0, 1)] == [1, 2]
 
 
 def torch_population(name: str, W: np.ndarray, a: np.ndarray) -> Callable[[object, object], object]:
@@ -229,6 +257,48 @@ def test_low_degree_fit_is_least_squares() -> None:
     np.testing.assert_allclose(
         low(X), wanted, atol=1e-7 * np.abs(y).max()
     )  # FIT_TOL of the conjugate gradients
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_low_degree_fit_agrees_with_the_regression_of_moments(degree: int) -> None:
+    """Conjugate gradients end at a residual of FIT_TOL; the normal matrix of 3,000 rows has eigenvalues above 1/2."""
+    W, a, _, _ = world(8)
+    X, y = samples(8, 3000, W, a)
+    rows = RowBlocks.from_arrays(X, y[:, None], block_rows=700)
+    low, tensors = fit_low_degree(rows, degree), fit_polynomial(rows, degree).tensors()
+    size = 2 * FIT_TOL * np.sqrt((y**2).mean())
+    assert abs(low.constant - tensors.zeroth[0]) < size
+    np.testing.assert_allclose(low.linear, tensors.first[0], rtol=0, atol=size)
+    np.testing.assert_allclose(2 * low.quadratic, tensors.second[0], rtol=0, atol=2 * size)
+
+
+def test_low_degree_fit_bears_two_valued_inputs() -> None:
+    """Their squares are constant, so that the products of the features are singular; the fit is still least squares."""
+    X = np.random.default_rng(3).choice([-1.0, 1.0], (400, 3)) @ np.linalg.qr(np.ones((3, 3)) + np.eye(3))[0]
+    y = np.maximum(X @ [1.0, 2.0, -0.5], 0.0)[:, None]
+    low = fit_low_degree(RowBlocks.from_arrays(X, y), 2)
+    pairs = np.stack([X[:, i] * X[:, j] for i in range(3) for j in range(i, 3)], axis=1)
+    features = np.hstack([np.ones((len(X), 1)), X, pairs])
+    assert np.linalg.matrix_rank(features) < features.shape[1]
+    wanted = features @ np.linalg.lstsq(features, y, rcond=None)[0]
+    np.testing.assert_allclose(low(X)[:, None], wanted, rtol=0, atol=1e-6)
+    assert np.abs(low.quadratic).max() < 10
+
+
+def test_tensors_of_samples_are_averages_over_the_rows() -> None:
+    """T₂ from the rows of even and of odd number, E[r xx'] and E[y x] written out as means."""
+    W, a, _, _ = world(9, d=3, k=2)
+    X, y = samples(9, 501, W, a)
+    target = sample_target(
+        RowBlocks.from_arrays(X, y[:, None], block_rows=100), scalar_activation("relu"), degree=0
+    )
+    for half, found in enumerate((target.second, target.second_again)):
+        Z, r = X[half::2], y[half::2]
+        expected = ((Z * r[:, None]).T @ Z / len(Z) - r.mean() * np.eye(3)) / (np.sqrt(2) * RELU[2])
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(target.weighted, (X * y[:, None]).T @ X / 501, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(target.slope, X.T @ y / 501, rtol=0, atol=1e-13)
+    assert (target.count, target.mean) == (501, pytest.approx(y.mean(), rel=1e-13))
 
 
 def test_streamed_and_whole_samples_give_the_same_tensors() -> None:

@@ -2,23 +2,23 @@ r"""Recover a network without biases from normal inputs by descending an objecti
 
 Problem     y = Σ a_i σ(w_i'x) + ξ, x ~ N(0, Σ), one output, k ≤ d, no biases. Sought: W and a.
 Idea        1. Whiten: x = L z with z ~ N(0, I); a row w becomes L'w.
-            2. Fit y by a polynomial of degree two in z: its quadratic part is T₂ = Σ a_i w_i w_i', whose rank is k and
-               whose signature is that of a; the residual carries T₄ (`_objective_targets`).
+            2. Fit y by a polynomial of degree two in z. Its quadratic part is T₂ = Σ a_i w_i w_i', whose rank is k and
+               whose signature is that of a; the residual carries T₄ (`_targets`).
             3. Descend f′, G or F (`objectives`) from random rows.
-            4. Read rows, signs and output weights off the minimum (`_landscape_read`).
-            5. Refine on the rows in memory (`refine`); if they are not reproduced, start again, up to ``n_restarts``
-               times, the best on all rows last.
-            6. Certify (`certificate`).
-Guarantee   Theorem 2.3 of [GLM18]_ (G, orthogonal rows, a > 0) and C.4 (F, full rank, a > 0): the landscape in the
-            limit of many samples has no bad minimum; nothing is proved for f′. What is claimed of an answer is its
-            certificate's word alone. Kind: exact when noiseless, asymptotic with noise.
-            Not promised: biases; inputs that are not normal; negative output weights with G and F, which are refused when
-            T₂ shows them.
+            4. Read rows, signs and output weights off the minimum (`printed`, `_read`).
+            5. Refine on the rows in memory. If they are not reproduced, start again, up to ``n_restarts`` times; the best
+               candidate is refined on all rows.
+            6. Certify.
+Guarantee   Theorem 2.3 of [GLM18]_ (G, orthogonal rows, a > 0) and Theorem C.4 (F, full rank, a > 0): in the limit of many
+            samples the landscape has no bad minimum. Nothing is proved for f′. What is claimed of an answer rests on its
+            certificate alone. Kind: exact when noiseless, asymptotic with noise.
+            Not promised: biases; inputs that are not normal; negative output weights with G and F, which are refused
+            when T₂ shows them.
 Notation    paper: B*, a*, m, d; ours ``W``, ``A``, k, d.
-Departures  f′ is the default: it needs the fewest samples and allows negative a. Rows of G stay on the unit sphere,
-            which bounds G from below on samples; for the same reason F's rows keep w'T₂w = 1 exactly, in the span of
-            T₂'s k leading eigenvectors, which takes the place of F_δ for k < d. Random restarts, chosen by what they
-            leave after refinement.
+Departures  f′ is the default: it needs the fewest samples and allows negative a. Rows of G stay on the unit sphere, which
+            bounds G from below on samples. For the same reason F's rows keep w'T₂w = 1 exactly, in the span of T₂'s k
+            leading eigenvectors, which takes the place of F_δ for k < d. Random restarts are compared by what they leave
+            after refinement.
 Cost        A few hundred passes of O(n d k); refinement O(rows (k d)²) per step on about 4 rows per unknown.
 References  [GLM18]_
 """
@@ -80,9 +80,9 @@ def recover(
     check_choice("optimiser", optimiser, OPTIMISERS)
     search = LandscapeSearch(run, objective, weights, degree, optimiser, activation)
     run.on_stop = search.interrupted
-    search.check_inputs()  # step 1
+    search.whiten_inputs()  # step 1
     search.prepare_objective()  # step 2
     if not refined:
         return search.unrefined()  # steps 3 and 4
     search.descend_from_random_rows(n_restarts)  # steps 3 to 5
-    return search.finish()  # step 6
+    return search.finish()  # steps 5 and 6

@@ -1,12 +1,12 @@
-r"""Hermite coefficients of activations, the numbers through which a Gaussian input sees them.
+r"""Hermite coefficients of activations: all that normal inputs show of them.
 
-Problem     σ̂_j = E[σ(t) h_j(t)] for standard normal t and the *normalised* Hermite polynomials h_j.
-Idea        ReLU and |t| in closed form: with t₊ = (t + |t|)/2 only the order one is odd, and for even j ≥ 2
+Problem     σ̂_j = E[σ(t) h_j(t)] for standard normal t and the *normalised* Hermite polynomials h_j = He_j/√j!.
+Idea        ReLU, |t| and leaky ReLUs are κ|t| + ςt with |t| = 2t₊ - t, so that their coefficients are those of the ReLU,
+            η_j(0) of (1) in `planted.moments.relu_coefficients`:
 
-            .. math:: \hat\sigma_j(|t|) = \sqrt{2/\pi}\,(-1)^{j/2+1}\,(j-3)!! / \sqrt{j!} \quad (1)
+            .. math:: \hat\sigma_j = 2\kappa\, \eta_j(0) / \sqrt{j!}\ (j \ne 1), \qquad \hat\sigma_1 = \varsigma . \quad (1)
 
-            (half of it for the ReLU). Other activations by Gauss–Legendre panels on [-14, 14] that end at zero, so that
-            a kink there costs no digits.
+            Other activations by Gauss–Legendre panels on [-14, 14] that end at zero, so that a kink there costs no digits.
 Guarantee   Quadrature to 1e-13 for functions that are smooth off zero and grow no faster than a power.
 Notation    paper: σ̂_k; ours ``coefficients[k]``.
 Cost        O(nodes · order).
@@ -24,6 +24,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array
+from planted.moments import hermite_values, relu_coefficients
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 
@@ -43,11 +44,7 @@ class ScalarActivation:
     is_homogeneous: bool = False  # whether f(s t) = s f(t) for s > 0: the norm of a row of W is then a gauge
 
     def coefficients(self, order: int) -> Array:
-        """Return the Hermite coefficients of orders 0 to ``order``.
-
-        The result: the coefficients; those below the accuracy of the quadrature are zero. Shapes: result (order +
-        1,).
-        """
+        """Return the Hermite coefficients of orders 0 to ``order``; those below the accuracy of the quadrature are zero."""
         closed = _closed_form(self.name, order)
         if closed is not None:
             return closed
@@ -65,10 +62,7 @@ SMOOTH = {
 
 
 def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
-    """Return an activation by name.
-
-    `activation`: ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or a name that `planted.TwoLayerNetwork` knows.
-    """
+    """Return an activation by name: ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or one that a network knows."""
     if isinstance(activation, ScalarActivation):
         return activation
     if activation in SMOOTH:
@@ -97,10 +91,7 @@ def hermite_polynomials(t: Array, order: int) -> Array:
 
     Shapes: t (n,), result (order + 1, n).
     """
-    rows = [np.ones_like(t), t]
-    for j in range(1, order):
-        rows.append((t * rows[j] - np.sqrt(j) * rows[j - 1]) / np.sqrt(j + 1))
-    return np.array(rows[: order + 1])
+    return np.asarray(hermite_values(t, order) / _root_factorials(order)[:, None])
 
 
 @lru_cache(maxsize=1)
@@ -116,15 +107,15 @@ def quadrature_nodes() -> tuple[Array, Array]:
 
 def _closed_form(name: str, order: int) -> Array | None:
     """Return (1) for the ReLU, the absolute value and leaky ReLUs; None for others."""
-    base = name.partition(":")[0]
-    if base not in ("relu", "absolute", "leaky-relu"):
+    if name.partition(":")[0] not in ("relu", "absolute", "leaky-relu"):
         return None
     parsed = parse_activation(name)
-    values = np.zeros(order + 1)
-    for j in range(0, order + 1, 2):
-        odd_part = float(special.factorial2(j - 3)) if j >= 4 else 1.0
-        sign = 1.0 if j == 0 else (-1.0) ** (j // 2 + 1)
-        values[j] = parsed.kink * np.sqrt(2 / np.pi) * sign * odd_part / np.sqrt(float(factorial(j)))
+    eta = relu_coefficients(np.zeros(1), max(order, 1))[: order + 1, 0]
+    values = 2 * parsed.kink * eta / _root_factorials(order) + 0.0
     if order >= 1:
         values[1] = parsed.slope
-    return values
+    return np.asarray(values)
+
+
+def _root_factorials(order: int) -> Array:
+    return np.sqrt([float(factorial(j)) for j in range(order + 1)])

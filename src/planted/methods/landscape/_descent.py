@@ -1,12 +1,12 @@
 r"""Descend an objective, and look at the point where the descent ends.
 
 Problem     From a start (W, a) find a local minimum of an `Objective`; tell minima from saddles.
-Idea        Rows on the unit sphere are written as V/|V|, which leaves an unconstrained problem. L-BFGS, or a trust-region
-            Newton–Krylov method whose Hessian-vector products are differences of closed-form gradients: the latter leaves
-            saddles along their negative curvature. At the end the whole Hessian, by fourth-order differences of the
-            gradient and without the directions along unit rows, gives the smallest eigenvalue.
-Guarantee   L-BFGS: a stationary point; trust region: second order, up to its tolerance. Differences of the gradient have a
-            relative error of about 1e-11.
+Idea        Rows on the unit sphere are written as V/|V|, which leaves an unconstrained problem. It is solved by L-BFGS, or
+            by a trust-region Newton–Krylov method whose Hessian-vector products are differences of closed-form gradients
+            and which leaves saddles along their negative curvature. The smallest eigenvalue of the Hessian at the end
+            comes from fourth-order differences of the gradient, without the directions along unit rows.
+Guarantee   L-BFGS: a stationary point. Trust region: a stationary point of second order, up to its tolerance. Differences
+            of the gradient have a relative error of about 1e-11.
 Cost        A few hundred gradients; the Hessian 4(kd + k) gradients and O((kd + k)³).
 """
 
@@ -21,6 +21,7 @@ from scipy import linalg, optimize
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
+from planted.linalg import unit_rows
 from planted.methods.landscape.objectives import Objective
 
 __all__ = [
@@ -67,8 +68,7 @@ def random_rows(n_hidden: int, n_features: int, rng: np.random.Generator) -> Arr
 
     Shapes: result (k, d).
     """
-    W = rng.standard_normal((n_hidden, n_features))
-    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))
+    return unit_rows(rng.standard_normal((n_hidden, n_features)))[0]
 
 
 def descend(
@@ -80,10 +80,9 @@ def descend(
     max_iter: int = 2000,
     gradient_tol: float = 1e-9,
 ) -> Descent:
-    """Descend from a point to a local minimum.
+    """Descend from a point to a local minimum; output weights are kept where the objective does not train them.
 
-    `a`: output weights to start from; kept where the objective does not train them. `gradient_tol`: norm of the
-    gradient at which to stop, relative to that of a start of unit size. Shapes: W (k, d), a (k,).
+    `gradient_tol`: norm of the gradient at which to stop. Shapes: W (k, d), a (k,).
     """
     check_choice("optimiser", optimiser, OPTIMISERS)
     flat = _Flat(objective, W.shape, a)
@@ -109,9 +108,9 @@ def _minimise(flat: _Flat, start: Array, optimiser: str, max_iter: int, gradient
 
 
 def tangent_gradient(objective: Objective, W: Array, a: Array) -> tuple[float, Array, Array]:
-    """Return the value and the gradient, without its part along unit rows where rows live on the sphere.
+    """Return the value, the gradient in W and the gradient in a, which is zero where a is not trained.
 
-    The result: value, gradient in W, gradient in a (zero where a is not trained). Shapes: W (k, d), a (k,).
+    Where rows live on the sphere the part of the gradient along them is left out. Shapes: W (k, d), a (k,).
     """
     value, dW, da = objective(W, a)
     if objective.has_unit_rows:
@@ -130,7 +129,7 @@ def smallest_curvature(objective: Objective, W: Array, a: Array) -> Curvature:
     if objective.has_unit_rows:
         k, d = W.shape
         radial = np.zeros((k, len(H)))
-        for j, row in enumerate(W / np.linalg.norm(W, axis=1, keepdims=True)):
+        for j, row in enumerate(unit_rows(W)[0]):
             radial[j, j * d : (j + 1) * d] = row
         H = H - radial.T @ (radial @ H)
         H = H - (H @ radial.T) @ radial + 2 * size * radial.T @ radial  # never the smallest
@@ -156,7 +155,7 @@ class _Flat:
         size = int(np.prod(self.shape))
         V = theta[:size].reshape(self.shape)
         if self.objective.has_unit_rows:
-            V = V / np.linalg.norm(V, axis=1, keepdims=True)
+            V = unit_rows(V)[0]
         return V, theta[size:] if self.objective.trains_outputs else self.fixed
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -165,7 +164,7 @@ class _Flat:
         W, a = self.split(theta)
         value, dW, da = tangent_gradient(self.objective, W, a)
         if self.objective.has_unit_rows:
-            dW = dW / np.linalg.norm(theta[: W.size].reshape(W.shape), axis=1, keepdims=True)
+            dW = dW / unit_rows(theta[: W.size].reshape(W.shape))[1][:, None]
         return value, self.join(dW, da)
 
     def hessian_product(self, theta: Array, direction: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The designed objectives f′, P′, G and F as functions of rows with their gradients; formulas are in `objectives`."""
+"""The designed objectives f′, P′, G and F as functions of rows, with their gradients; the formulas are in `objectives`."""
 
 from __future__ import annotations
 

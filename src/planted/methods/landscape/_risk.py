@@ -1,14 +1,15 @@
 r"""The plain squared risk, whose landscape has bad minima: exact under a Gaussian, and over samples.
 
-Problem     f(W, a) = E (y - Σ a_i σ(w_i'x))² for y of a network of the same width, x ~ N(0, I): equation (2.2) of [GLM18]_.
-Idea        With K(w, u) = E σ(w'x) σ(u'x) the risk is a'K(W,W)a - 2 a'K(W,W*)a* + const.
-            ReLU: K is the arc-cosine kernel (`planted.moments.population`). Other activations: Theorem 2.1 extended to
-            rows of any norm,
+Problem     f(W, a) = E (y - Σ a_i σ(w_i'x))² for y of a network of the same width, x ~ N(0, I): equation (2.2) of
+            [GLM18]_.
+Idea        With K(w, u) = E σ(w'x) σ(u'x) the risk is a'K(W,W)a - 2 a'K(W,W*)a* + const. For the ReLU K is the
+            arc-cosine kernel (`planted.moments.population`). For other activations Theorem 2.1 is extended to rows of
+            any norm,
 
             .. math:: K(w, u) = \sum_j c_j(|w|)\, c_j(|u|)\, \cos^j\angle(w, u), \quad c_j(s) = E[\sigma(st) h_j(t)]
                       \quad (1)
 
-            with c_j by quadrature, up to order `ORDER`.
+            with c_j by quadrature and j up to `ORDER`.
 Guarantee   Exact for the ReLU; for smooth activations up to the tail of (1), below 1e-9 for sigmoid, tanh and softplus
             of rows of norm up to two.
 Cost        Population O(k² d), or O(k nodes + k² ORDER); samples one pass of O(n d k).
@@ -25,6 +26,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from planted._typing import Array
+from planted.linalg import unit_rows
 from planted.methods.landscape._coefficients import ScalarActivation, hermite_polynomials, quadrature_nodes
 from planted.rows import RowBlocks
 
@@ -119,7 +121,7 @@ class _RectifiedRows:
     def __init__(self, W: Array) -> None:
         self.W = W
         self.norms = np.linalg.norm(W, axis=1)
-        self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
+        self.directions = unit_rows(W)[0]
 
     def kernel(self, other: _RectifiedRows) -> Array:
         """Return K for all pairs of rows."""
@@ -145,7 +147,7 @@ class _SeriesRows:
     def __init__(self, W: Array, activation: ScalarActivation) -> None:
         t, polynomials = _weighted_polynomials()
         self.norms = np.linalg.norm(W, axis=1)
-        self.directions = W / np.where(self.norms > 0, self.norms, 1.0)[:, None]
+        self.directions = unit_rows(W)[0]
         at = self.norms[:, None] * t
         self.c = activation.function(at) @ polynomials
         self.dc = (activation.derivative(at) * t) @ polynomials

@@ -52,7 +52,7 @@ PRESUMED_KAPPA = 4.0
 
 @dataclass(slots=True)
 class LandscapeSearch:
-    """What is known on the way: the data, T₂ and T₄, every candidate so far."""
+    """What is known on the way: the data, T₂ and T₄, the objective, the best candidate so far."""
 
     run: MethodRun  # its problem is not centred
     design: str  # name of the objective
@@ -76,8 +76,8 @@ class LandscapeSearch:
         """The activation of the units."""
         return scalar_activation(self.activation_name)
 
-    def check_inputs(self) -> None:
-        """Require what needs one pass: one output, samples, x about zero in every direction; whiten (step 1)."""
+    def whiten_inputs(self) -> None:
+        """Require one output, enough samples, and inputs of mean zero that vary in every direction; whiten (step 1)."""
         run = self.run
         n, d, m = self.problem.shape
         run.refuse_unless(
@@ -227,7 +227,7 @@ class LandscapeSearch:
         return self.best is not None and self.best.cost <= EXACT_RESIDUAL**2 * self._some_rows_count()
 
     def finish(self) -> Recovery:
-        """Judge the best candidate, refined on all rows unless it is exact already (step 6)."""
+        """Refine the best candidate, on all rows unless it is exact already (step 5), and certify it (step 6)."""
         assert self.best is not None
         problem = self.problem
         start = problem.scaling.in_order(self.best.network)

@@ -1,13 +1,13 @@
 r"""Stochastic gradient descent on fresh samples, as in the experiments of the paper.
 
 Problem     Minimise ℓ2, f′ or G when every step may draw new samples of a known network with standard normal inputs.
-Idea        A step draws a batch, computes the gradient in closed form with the same sums as `_objective_risk` and
-            `_objective_targets`, and moves (W, a); for f′ the rows of W are projected to the unit sphere. f′ is the squared
-            risk of the polynomial activation σ̂_2 h_2 + σ̂_4 h_4.
+Idea        A step draws a batch, computes the gradient in closed form with the same sums as `_risk` and `_targets`, and
+            moves (W, a); for f′ the rows of W are projected to the unit sphere. f′ is the squared risk of the polynomial
+            activation σ̂_2 h_2 + σ̂_4 h_4.
 Guarantee   None for ℓ2 and f′; Corollary 2.4 of [GLM18]_ for G.
-Departures  ``degree`` takes a low-degree fit from the outputs first, which leaves the expected gradient as it is
-            (degree 1 for f′, 2 for G) and cuts its variance: see docs/theory/landscape.md. The paper does not state its
-            step sizes and starts; ours are arguments. The batch of G is processed in parts that fit the cache.
+Departures  ``degree`` subtracts a low-degree fit from the outputs first, which leaves the expected gradient as it is
+            (degree 1 for f′, 2 for G) and reduces its variance; see docs/theory/landscape.md. The paper does not state
+            its step sizes and starts; ours are arguments. The batch of G is processed in parts that fit the cache.
 Cost        O(batch d k) per step; needs PyTorch (``pip install 'planted[torch]'``).
 References  [GLM18]_
 """
@@ -78,10 +78,9 @@ def train_on_fresh_samples(
     device: str = "cpu",
     precision: str = "float32",
 ) -> Iterator[Training]:
-    """Train on fresh samples; yields the state at regular steps, from any of which it can be taken up again.
+    """Train on fresh samples and yield the state after every `record_every` steps.
 
-    `record_every`: steps between the states that are yielded; the samples of such a stretch have a stream of their
-    own. Yields the state after each stretch.
+    The samples of each such stretch have a stream of their own, so that a training can be continued from any state.
     """
     torch = _import_torch()
     if precision not in ("float32", "float64"):

@@ -5,7 +5,8 @@ Problem     The objectives of `objectives` see a network y = Σ a*_i σ(b*_i'x) 
 
             .. math:: \Phi(W) = \sum_j u_j T_4(w_j^4) + c \sum_{j,l} T_4(w_j^2 w_l^2) \quad (1)
 
-Idea        *Population*: from the rows of the truth. *Samples*: by Theorem A.5/A.6 of [GLM18]_, with s = v'x, r = w'x,
+Idea        *Population*: from the rows of the truth. *Samples*: by Theorems A.5 and A.6 of [GLM18]_, with s = v'x and
+            r = w'x,
 
             .. math::
                 He_4(v,v,w,w) &= s^2r^2 - |w|^2s^2 - |v|^2r^2 - 4sr\langle v,w\rangle
@@ -13,12 +14,12 @@ Idea        *Population*: from the rows of the truth. *Samples*: by Theorem A.5/
                 E[\sigma(u'x) He_4(v,v,w,w)] &= \sqrt{24}\,\hat\sigma_4
                                  \langle u,v\rangle^2\langle u,w\rangle^2 \quad (2)
 
-            for unit u; of the sum over samples only E[y s²r²] needs the rows, the rest is E[y] and E[y xx'].
+            for unit u. Of the sum over samples only E[y s²r²] needs the rows; the rest is E[y] and E[y xx'].
 Guarantee   Unbiased for standard normal x. (2) was checked by quadrature; the printed constants are twice as large.
 Notation    paper: B*, a* (rows of ``W``, ``a``), φ = He₄/2, ϕ = He₄/24.
 Departures  y is replaced by its residual after a least-squares fit of degree ≤ 2 in x (``degree``), whose coefficients
-            are T₂ themselves: by orthogonality nothing is lost, and the sampling error falls. Measured in
-            docs/theory/landscape.md: with raw y, G fails where with the residual it succeeds.
+            are T₂ themselves. By orthogonality this loses nothing, and the sampling error falls. Measured in
+            docs/theory/landscape.md: with y as it is, G fails where with the residual it succeeds.
 Cost        One pass of O(n d k) per gradient; the fit O(n d²) per step of conjugate gradients.
 References  [GLM18]_
 """
@@ -32,7 +33,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted.methods.landscape._coefficients import ScalarActivation
-from planted.methods.landscape._low_degree import every_other, fit_low_degree, row_moments, rows_in_memory
+from planted.methods.landscape._low_degree import fit_low_degree, rows_in_memory
+from planted.moments import Residual, accumulate_grams
 from planted.rows import RowBlocks
 
 __all__ = [
@@ -46,21 +48,24 @@ __all__ = [
 
 
 class Target(Protocol):
-    """What an objective may ask of the truth.
-
-    `second, second_again`: two independent estimates of T₂; the same matrix twice in the population. `energy`:
-    squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant. Shapes:
-    second, second_again (d, d).
-    """
+    """What an objective may ask of the truth."""
 
     @property
-    def second(self) -> Array: ...
+    def second(self) -> Array:
+        """T₂, shape (d, d)."""
+
     @property
-    def second_again(self) -> Array: ...
+    def second_again(self) -> Array:
+        """An independent second estimate of T₂; the same matrix in the population."""
+
     @property
-    def energy(self) -> tuple[float, float]: ...
+    def energy(self) -> tuple[float, float]:
+        """Squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant."""
+
     @property
-    def hermite(self) -> tuple[float, float]: ...
+    def hermite(self) -> tuple[float, float]:
+        """The coefficients σ̂_2 and σ̂_4 of the activation."""
+
     def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
         """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1)."""
 
@@ -180,23 +185,14 @@ def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int 
     `degree`: degree of the fit whose residual takes the place of y; 0 for y itself.
     """
     rows = rows_in_memory(rows)
-    raw = row_moments(rows)
+    slope = accumulate_grams(rows, Residual(None), quadratic=False).moment(0, 1)  # E[y x]
     polynomial = fit_low_degree(rows, degree)
     residual = rows if degree == 0 else rows_in_memory(rows.map(polynomial.subtract))
-    halves = [row_moments(every_other(residual, parity)) for parity in (0, 1)]
-    count = sum(half.count for half in halves)
-    mean = sum(half.count * half.mean for half in halves) / count
-    weighted = sum((half.count * half.weighted for half in halves), np.zeros_like(halves[0].weighted)) / count
+    sums = accumulate_grams(residual, Residual(None), quadratic=False)
     second, fourth = (float(value) for value in activation.coefficients(4)[[2, 4]])
     scale = np.sqrt(2.0) * second if second else np.inf  # an odd activation shows nothing in T₂
-    estimates = [(2 * polynomial.quadratic + half.centred) / scale for half in halves]
-    return SampleTarget(
-        residual,
-        estimates[0],
-        estimates[1],
-        count,
-        float(mean),
-        np.asarray(weighted),
-        raw.slope,
-        (second, fourth),
-    )
+    T2, again = ((2 * polynomial.quadratic + sums.moment(0, 2, half)) / scale for half in (0, 1))
+    mean = float(sums.moment(0, 0))
+    weighted = sums.moment(0, 2) + mean * np.eye(len(T2))
+    count = int(sums.counts.sum())
+    return SampleTarget(residual, T2, again, count, mean, weighted, slope, (second, fourth))

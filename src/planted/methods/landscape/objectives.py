@@ -13,13 +13,12 @@ Idea        With T_j = Σ a*_i b*_i^{⊗j} and f_j = ‖T_j - Σ a_i w_i^{⊗j}�
                 F      &= \text{the same with } \lambda \sum_j (w_j'T_2w_j - 1)^2                          \quad (C.1) \\
                 F_\delta &= F + \tfrac{\delta}{2} |W|^2                                                    \quad (C.5)
 
-            Population and samples differ in the tensors alone (`_objective_targets`). ℓ2 and f′ have rows of unit norm.
+            Population and samples differ in the tensors alone (`_targets`). ℓ2 and f′ have rows of unit norm.
 Guarantee   Theorem 2.3 (G, orthonormal b*, a* > 0): local minima are signed permutations of the truth. Theorem C.4
             (F): any full-rank b* with k = d. ℓ2: none, it has bad minima. f′: conjectured none.
 Notation    paper: B, a, μ, λ, δ; ours ``W``, ``a``, ``mu``, ``lam``, ``delta``.
-Departures  The constants of G are those that (2) of `_objective_targets` implies: half of the printed ones. In F the
-            square is a product of two independent estimates, as printed; in the population they are equal. P′ is
-            counted once for each pair.
+Departures  The constants of G are those that (2) of `_targets` implies: half of the printed ones. In F the square is a
+            product of two independent estimates, as printed; in the population they are equal. P′ counts each pair once.
 Cost        O(k² d) in the population; one pass over the samples, O(n d k), for a value with its gradient.
 References  [GLM18]_
 """
@@ -76,8 +75,8 @@ def population_objective(
 ) -> Objective:
     """Return an objective in its population form for a known truth and standard normal inputs.
 
-    `options`: ``weights`` of f′; ``mu``, ``lam`` of G and F; ``delta`` of F; ``has_unit_rows`` of G. Shapes: W_true
-    (k, d), a_true (k,).
+    Options are ``weights`` of f′, ``mu`` and ``lam`` of G and F, ``delta`` of F, and ``has_unit_rows`` of G. Shapes:
+    W_true (k, d), a_true (k,).
 
     Examples
     --------
@@ -109,11 +108,10 @@ def sample_objective(
     scale: float = 1.0,
     **options: Any,
 ) -> Objective:
-    """Return an objective over whitened samples, streamed in O(n d k) for a value with its gradient.
+    """Return an objective over whitened samples; its values lack a constant for f′.
 
-    `degree`: degree of the least-squares fit that is taken from y first. `scale`: about the size of an output weight,
-    for the default of ``lam``. The result: called with (W, a) it returns value and gradients; values lack a constant
-    for f′.
+    `degree` is that of the least-squares fit that is subtracted from y first, `scale` about the size of an output weight,
+    for the default of ``lam``.
 
     Examples
     --------
@@ -135,8 +133,7 @@ def sample_objective(
 def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float) -> tuple[float, float]:
     """Return the largest μ and the smallest λ for which Theorem B.1 holds, with the corrected constants.
 
-    With α = √6 times the size of σ̂_4 times a* and β = α/12 the theorem needs μ ≤ c α_min/β_max and
-    λ ≥ 4 max(μ β_max, α_max); for F the output
+    With α = √6 |σ̂_4| a* and β = α/12 the theorem needs μ ≤ c α_min/β_max and λ ≥ 4 max(μ β_max, α_max). For F the output
     weights are replaced by their inverses (Theorem C.2).
 
     Examples

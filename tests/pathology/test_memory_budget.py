@@ -435,6 +435,15 @@ def test_paths_that_no_file_can_have(path):
     assert str(caught.value).isprintable()
 
 
+def test_tables_without_columns(tmp_path):
+    np.save(tmp_path / "t.npy", np.empty((5, 0)))
+    feather.write_feather(pa.table({}), str(tmp_path / "t.feather"))
+    parquet.write_table(pa.table({}), tmp_path / "t.parquet")
+    for file in tmp_path.iterdir():
+        with pytest.raises(FileFormatError, match=rf"t\{file.suffix} has 0 columns"):
+            read_table(file)
+
+
 @pytest.mark.parametrize("path", [None, 3, b"bytes.csv", ["t.csv"]])
 def test_paths_that_are_not_paths(path):
     with pytest.raises(BadInputTypeError, match="expected a text or a path"):

@@ -142,6 +142,8 @@ def open_source(path: str | os.PathLike[str], budget: Budget | None = None) -> S
         _refuse_places(file, is_known=opener is not None)
         assert opener is not None
         source = opener(file, budget or current_budget())
+    if not source.names:
+        raise FileFormatError(f"{shown(file)} has 0 columns, expected inputs and targets.")
     repeated = sorted(name for name, times in Counter(source.names).items() if times > 1)
     if repeated:
         raise BadInputError(

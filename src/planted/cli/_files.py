@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planted._typing import Array
+from planted.cli._console import print_note
 from planted.cli._options import split_names
 from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted.io import Table
 
-__all__ = ["is_too_large", "read_inputs", "read_samples", "write_page"]
+__all__ = ["is_too_large", "read_inputs", "read_samples", "save_with_columns", "write_page"]
 
 
 def read_samples(path: Path, *, targets: list[str] | None, features: list[str] | None) -> Table:
@@ -67,3 +69,20 @@ def write_page(path: Path, page: str) -> None:
     from planted.io.state._atomic import atomic_write
 
     atomic_write(path, lambda partial: partial.write_text(page, encoding="utf-8"))
+
+
+def save_with_columns(network: Any, out: Path, names: Mapping[str, Any]) -> None:
+    """Write a network with the names of its columns, so that `predict` finds them again; without, if they cannot be kept.
+
+    `names`: ``feature_names`` and ``target_names``, or nothing.
+    """
+    from planted.io import check_columns
+
+    columns = {"features": names.get("feature_names"), "targets": names.get("target_names")}
+    try:
+        check_columns(network, **columns)
+    except BadInputError as error:
+        print_note(f"The names of the columns are not kept: {error}")
+        columns = {}
+    network.save(out, **columns)
+    print_note(f"The network is in {out}.")

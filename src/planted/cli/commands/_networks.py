@@ -32,13 +32,20 @@ def predict(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: columns by name.")] = False,
 ) -> None:
-    """Evaluate a saved network on the inputs of a table."""
-    check_folder(out)
-    from planted.io import load_network, write_table
+    """Evaluate a saved network on the inputs of a table.
 
-    net = load_network(network)
+    A network that knows the names of its inputs takes the columns of these names, in any order; the others are left out.
+    """
+    check_folder(out)
+    from planted.io import load_with_columns, write_table
+
+    saved = load_with_columns(network)
+    net = saved.network
+    if features is None and saved.features is not None and not all(map(str.isdigit, saved.features)):
+        features = list(saved.features)
     predicted = net(read_inputs(data, features=features, n_features=net.n_features))
-    columns = {f"y{j + 1}": predicted[:, j] for j in range(net.n_outputs)}
+    names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
+    columns = {name: predicted[:, j] for j, name in enumerate(names)}
     if as_json:
         answer = {name: column.tolist() for name, column in columns.items()}
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))

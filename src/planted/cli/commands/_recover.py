@@ -18,7 +18,7 @@ from planted.cli._console import (
     progress_bar,
     spoken_warnings,
 )
-from planted.cli._files import is_too_large, read_samples, write_page
+from planted.cli._files import is_too_large, read_samples, save_with_columns, write_page
 from planted.cli._options import (
     ActivationOption,
     FeaturesOption,
@@ -118,7 +118,7 @@ def recover(
         print(json.dumps(summary.record, allow_nan=False))
     else:
         print_verdict(out_console(), summary)
-    _write_results(record, summary, out=out, report=report)
+    _write_results(record, summary, samples.names, out=out, report=report)
     if noticed.seen:
         print_note("Interrupted: this is the best so far. Run again with --resume to go on where it stopped.")
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -225,13 +225,14 @@ def print_verdict(console: Console, summary: Report) -> None:
     console.print(Text.assemble(("What to do ", "bold"), verdict.advice))
 
 
-def _write_results(record: Recovery, summary: Report, *, out: Path | None, report: Path | None) -> None:
+def _write_results(
+    record: Recovery, summary: Report, names: dict[str, Any], *, out: Path | None, report: Path | None
+) -> None:
     """Write the files that were asked for, and say so."""
     if out is not None and record.network is None:
         print_note(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        record.network.save(out)
-        print_note(f"The network is in {out}.")
+        save_with_columns(record.network, out, names)
     if report is not None:
         write_page(report, summary.html())
         print_note(f"The report is in {report}.")

@@ -1,22 +1,24 @@
 r"""Recover a two-layer ReLU network from any inputs when there are as many outputs as units.
 
-Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU and A of full column rank, m ≥ k. Nothing is assumed of the
-            law of x; k
-            may exceed d; biases and an unknown offset are allowed. Sought: W, b, A, c up to order and scale of units.
-Idea        The columns of H = f(X W' + b) lie in the column space of Y, and each is a ReLU of an affine function
-            of x. Noiseless
-            data: with about q = k(k+1)/2 + k(d+1) samples all units are read from one null space (`null_units`),
-            with fewer they
-            are found one by one (`pursuit`). Noisy data: the same equations hold in covariance with any function of x
-            (`instruments`). Every candidate is refined on all rows (`refine`) and judged by what it predicts on
-            rows held out; the winner is certified (`certificate`).
-Guarantee   Noiseless: the uniqueness theorem of `null_units` when n ≥ q - k, else local uniqueness. Noisy:
-            consistency and the standard errors of least squares. Kind: exact | asymptotic.
+Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU and A of full column rank, m ≥ k. Nothing is assumed of the law of
+            x; k may exceed d; biases and an unknown offset are allowed. Sought: W, b, A, c up to order and scale of units.
+Idea        The columns of H = f(X W' + b) lie in the column space of Y, and each is a ReLU of an affine function of x: a
+            unit h = z'(y - c) with t = w'x + b satisfies h (h - t) = 0 on every sample, which is linear in zz' and
+            z(w, b)'.
+
+            Noiseless data: (1) take a basis of the column space of Y; (2) with about q = k(k+1)/2 + k(d+1) samples read
+            all units from the null space of these equations (`fitting.units._null_units`), with fewer find them one by one
+            (`fitting.units._pursuit`); (3) refine on all rows; (4) certify.
+
+            Noisy data: the same equations hold in covariance with any function of x (`fitting.units._instruments`). Every
+            candidate is refined on all rows and judged by what it predicts on rows held out; the best is certified.
+Guarantee   Noiseless: the uniqueness theorem of docs/theory/complementarity.md when n ≥ q - k, else local uniqueness.
+            Noisy: consistency and the standard errors of least squares. Kind: exact | asymptotic.
             Not promised: fewer outputs than units; units never seen off (linear on the sample) or never seen on; noise
             that depends on x in the mean.
 Notation    Z = pseudo-inverse of A (rows z_i), h = z'(y - c) activation, t = w'x + b pre-activation.
-Departures  Ours; no paper. The noisy detector of [GKLW19]_ is the special case of quadratic instruments with P tied to S by
-            symmetry of x.
+Departures  Ours; no paper. The noisy detector of [GKLW19]_ is the special case of quadratic instruments with P tied to S
+            by symmetry of x.
 Cost        Noiseless: O(n q²) or some hundred pursuit starts. Noisy: a few refinements, O(n (k(d+1))²) per pass.
 References  [GKLW19]_
 """
@@ -110,7 +112,7 @@ def recover(
         run.refuse_unless(Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS))
     rank = problem.n_outputs
     if noise != "present":
-        exact = _fit_exactly(run, n_hidden, offset, max_starts)
+        exact = _fit_exactly(run, n_hidden, offset, max_starts)  # the noiseless route
         if exact.verdict.outcome is not Outcome.STOPPED_EARLY or noise == "none":
             return exact.record(run)
         rank = exact.outputs.n_hidden
@@ -144,13 +146,13 @@ def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_st
     """Run the noiseless route, without an offset first where there may be none."""
     problem = run.problem
     for has_offset in _offsets_to_try(problem, offset):
-        outputs = _column_space_of_outputs(problem, has_offset)
+        outputs = _column_space_of_outputs(problem, has_offset)  # step 1
         rank = Evidence("rank of the outputs", outputs.n_hidden, key=Check.OUTPUT_RANK)
         if isinstance(n_hidden, int):
             rank = replace(rank, required=n_hidden, comparison="<=", equation="rank Y <= k")
         if outputs.n_hidden < problem.n_outputs:
             run.refuse_unless(rank)
-        fit, starts, judged = _find_units(problem, outputs, max_starts)
+        fit, starts, judged = _find_units(problem, outputs, max_starts)  # steps 2 to 4
         text = "No ReLU network with this many units reproduces the samples to rounding."
         verdict = judged or Verdict.refusal(Outcome.STOPPED_EARLY, text)
         # More units than were asked for are no answer unless they are certain.
@@ -167,7 +169,7 @@ def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_st
 
 
 def _against_request(verdict: Verdict, n_hidden: int | str, found: int) -> Verdict:
-    """Fewer units than were asked for are not the network that was asked for."""
+    """Return the verdict, or NOT_IDENTIFIABLE where fewer units than were asked for reproduce all samples."""
     if not isinstance(n_hidden, int) or n_hidden <= found:
         return verdict
     text = (
@@ -178,6 +180,7 @@ def _against_request(verdict: Verdict, n_hidden: int | str, found: int) -> Verdi
 
 
 def _offsets_to_try(problem: Problem, offset: bool | str) -> list[bool]:
+    """Return whether to allow an offset, in the order in which to try; it is sure where centring lowers the rank."""
     if isinstance(offset, bool):
         return [offset]
     if problem.scaling.y_shift.any():
@@ -189,6 +192,7 @@ def _offsets_to_try(problem: Problem, offset: bool | str) -> list[bool]:
 
 
 def _column_space_of_outputs(problem: Problem, offset: bool) -> _Outputs:
+    """Return a basis of the column space of the outputs, and how much of it is affine in x (step 1)."""
     X, Y = problem.X, problem.Y
     n = len(X)
     Q, values = column_space(Y - Y.mean(axis=0) if offset else Y)
@@ -206,33 +210,35 @@ def _column_space_of_outputs(problem: Problem, offset: bool) -> _Outputs:
 def _find_units(
     problem: Problem, outputs: _Outputs, max_starts: int
 ) -> tuple[Refinement | None, int, Verdict | None]:
-    """Find the units, refine on all rows, certify. No fit when there are no units to find or too few samples to look."""
+    """Find the units (step 2), refine on all rows (3), certify (4).
+
+    There is no fit where there are no units to find or too few samples to look for them.
+    """
     k, d, rows = outputs.n_hidden, problem.n_features, len(problem.X)
     if rows <= d + 1 + k or k == 0:
         return None, 0, None
     q = outputs.y.shape[1] * (k + 1) // 2 + (k + int(outputs.offset)) * (d + 1)
-    space = V = None
     used = min(rows, int(2 * q) + 50)
+    X, y, offset = problem.X[:used], outputs.y[:used], outputs.offset
+    space = V = None
     if rows >= NULL_SPACE_ROWS * q and q <= MAX_NULL_COLUMNS and not outputs.n_linear:
         check_time()
         problem.progress("complementarity null space", float("nan"))
-        space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
-        V = units_from_null_space(
-            problem.X[:used], outputs.y[:used], space, offset=outputs.offset, rng=problem.rng
-        )
-    if (
-        space is not None and not space.dimension
-    ):  # a network of at most m units would leave one vector per unit: noise
-        return None, 0, None
+        space = complementarity_null_space(X, y, offset=offset)
+        V = units_from_null_space(X, y, space, offset=offset, rng=problem.rng)
+        if (
+            not space.dimension
+        ):  # a network of at most m units would leave one vector for each unit: this is noise
+            return None, 0, None
     found = Pursuit(V, 0) if V is not None else _pursue(problem, outputs, max_starts)
     fit = _best_fit(problem, outputs, found.V)
     if fit is None:
         return None, found.starts, None
     if space is None and rows >= q - k and q <= MAX_NULL_COLUMNS:
-        space = complementarity_null_space(problem.X[:used], outputs.y[:used], offset=outputs.offset)
+        space = complementarity_null_space(X, y, offset=offset)
     rivals = max(count_rivals(problem, fit.network, outputs.Q), len(found.V) - (k - outputs.n_linear))
     uniqueness = uniqueness_evidence(space, k) if space is not None and space.dimension <= k else ()
-    verdict = certify_noiseless(problem, fit, offset=outputs.offset, uniqueness=uniqueness, rivals=rivals)
+    verdict = certify_noiseless(problem, fit, offset=offset, uniqueness=uniqueness, rivals=rivals)
     return fit, found.starts, verdict
 
 
@@ -255,7 +261,7 @@ def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
 
 
 def _best_fit(problem: Problem, outputs: _Outputs, V: Array) -> Refinement | None:
-    """Refine the found units on all rows; missing ones are the affine rest or are completed from random rows."""
+    """Refine the found units on all rows (step 3); missing ones are the affine rest or are completed at random."""
     V = V[: outputs.n_hidden]  # more than there should be: the certificate will say so
     missing = outputs.n_hidden - len(V)
     if missing and missing == outputs.n_linear:

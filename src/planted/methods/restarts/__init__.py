@@ -1,23 +1,25 @@
 r"""Recover a ReLU network with any number of outputs: expand, fit, prune, polish, and certify.
 
-Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU, any m ≥ 1, any law of x, k possibly above d. Most real
-            problems have one output, where fits in the ReLU form end in local minima. Sought: W, b, A, c up to order
-            and scale of units.
-Idea        1. Write the network as absolute values and a linear part: no orientation to guess (`_absolute_form`).
-            2. Fit k + extra hyperplanes by variable projection, take away the units that are missed least, polish;
-               repeat from other starts until all rows are reproduced or what is left is noise (`_expand_search`).
-            3. Orient the units by the linear part (`_orient_units`).
-            4. Refine on all rows in the ReLU form, certify (`certificate`).
-            Without a given k, the width with the plateau of held-out error is used (`_width_path`).
-Guarantee   None that the search succeeds; a network is called recovered by its certificate alone: every row
-            reproduced to rounding, among them rows the search never used; more equations than unknowns; Jacobian of
-            full rank; every unit seen by 2(d+1) rows on either side. Kind: heuristic; with noise asymptotic.
+Problem     Y = f(X W' + b) A' + c + ξ with f the ReLU, any m ≥ 1, any law of x, k possibly above d. Most real problems
+            have one output, where fits in the ReLU form end in local minima. Sought: W, b, A, c up to order and scale of
+            units.
+Idea        1. Write the network as absolute values and a linear part, which leaves no orientation to guess
+               (`fitting.multistart._absolute_form`).
+            2. Fit k + extra hyperplanes by variable projection, remove the units whose removal costs least, polish;
+               repeat from other starts until all rows are reproduced or what is left is noise
+               (`fitting.multistart._attempts`). Without a given k, use the width after which the held-out error no longer
+               falls (`fitting.multistart._width_path`).
+            3. Orient the units by the linear part (`fitting.multistart._orient_units`).
+            4. Refine on all rows in the ReLU form, certify (`certificates.searches._restarts`).
+Guarantee   None that the search succeeds. A network is called recovered by its certificate alone: every row reproduced to
+            rounding, among them rows that the search never used; more equations than unknowns; a Jacobian of full rank;
+            every unit seen by 2(d+1) rows on either side. Kind: heuristic; with noise asymptotic.
             Not promised: units that fewer rows see on one side (the linear part absorbs them; the outcome names the
             unit), two-valued inputs (several networks agree on all of them).
 Notation    V = (W, b) hyperplanes, β halves of the output weights, Λ linear part.
 Departures  Ours; no paper. The ambiguity of orientations is Claim 4.8 of [ATV21]_.
-Cost        Per step of the search n' (M(d+1))²/2 multiplications for M units on n' rows, about 4 equations per
-            unknown; some 20–40 steps; a few passes over all rows. Memory O((M(d+1))²) and one block.
+Cost        Per step of the search n' (M(d+1))²/2 multiplications for M units on n' rows, about 4 equations per unknown;
+            some 20 to 40 steps; a few passes over all rows. Memory O((M(d+1))²) and one block.
 References  [ATV21]_
 """
 
@@ -96,7 +98,7 @@ def recover(
     search = KinkSearch(run, rows, n_hidden, offset, loss, weights)
     if start == "landscape":
         search.start = partial(_attempt_from_landscape, run, rows)
-    return search_with_restarts(search, n_restarts=n_restarts, extra=extra)
+    return search_with_restarts(search, n_restarts=n_restarts, extra=extra)  # steps 1 to 4
 
 
 def _require_samples(run: MethodRun, n_hidden: int | str) -> None:
@@ -112,7 +114,7 @@ def _require_samples(run: MethodRun, n_hidden: int | str) -> None:
 
 
 def _attempt_from_landscape(run: MethodRun, rows: SearchRows, n_hidden: int) -> Attempt | None:
-    """Make an attempt from a minimum of f′, where it is defined."""
+    """Make an attempt from a minimum of f′; None where the method `landscape` has no answer."""
     problem = run.problem
     answer = run.solve(
         "landscape", problem.blocks, n_hidden, random_state=problem.rng, refined=False, n_restarts=1

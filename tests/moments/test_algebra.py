@@ -281,3 +281,16 @@ def test_units_that_are_equal_or_opposite_have_their_limits():
     np.testing.assert_allclose(closed.relu_products(w, -w, S), [[0.0]], atol=1e-12)
     np.testing.assert_allclose(closed.relu_products(3 * w, w, S), [[6.0]], rtol=1e-14)
     np.testing.assert_allclose(closed.relu_products(w, 0 * w, S), [[0.0]], atol=1e-15)
+
+
+def test_halves_of_halves_share_out_every_row():
+    """Cut once more, a half is cut by its own rows, also where rows come in several blocks."""
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((101, 3)), rng.standard_normal((101, 2))
+    whole = SampleMoments(RowBlocks.from_arrays(X, Y, block_rows=13))
+    first, second = whole.halves()
+    parts = [*first.halves(), *second.halves()]
+    assert [part.joint().count for part in (first, second)] == [50, 51]
+    assert [part.joint().count for part in parts] == [25, 25, 25, 26]
+    total = sum(part.joint().count * part.joint().mean for part in parts)
+    np.testing.assert_allclose(total / 101, np.hstack([X, Y]).mean(axis=0), rtol=1e-12, atol=1e-14)

@@ -72,7 +72,7 @@ def certify_noiseless(
     if not count.passed:
         text = _too_few(seen.n_samples, unknowns, net.n_outputs)
         return Verdict(Outcome.TOO_FEW_SAMPLES, Guarantee.NONE, evidence, text, doubt)
-    failure = named_failure(seen, local, rank, sides, *search)
+    failure = named_failure(seen, local, rank, *sides, *search)
     if failure is None and first_failure(further):
         failure = Outcome.NOT_IDENTIFIABLE, first_failure(further)
     if failure is not None:

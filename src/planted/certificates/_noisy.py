@@ -77,7 +77,7 @@ def certify_noisy(
     sides = both_sides(net, rows)
     doubt = model_uncertainty(problem, fit, offset, biases)
     if not count.passed or info.variances is None:
-        failure = named_failure(rows, info, rank, sides)
+        failure = named_failure(rows, info, rank, *sides)
         outcome, text = failure or (
             Outcome.NOT_IDENTIFIABLE,
             f"{equations} equations for {unknowns} unknowns.",

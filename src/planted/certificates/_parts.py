@@ -56,13 +56,12 @@ def both_sides(network: TwoLayerNetwork, rows: RowChecks) -> tuple[Evidence, Evi
 
 
 def named_failure(
-    rows: RowChecks, info: Information, rank: Evidence, sides: tuple[Evidence, Evidence], *search: Evidence
+    rows: RowChecks, info: Information, rank: Evidence, on: Evidence, off: Evidence, *search: Evidence
 ) -> tuple[Outcome, str] | None:
     """Return the outcome with a sentence that names the unit at fault, or None if all checks hold.
 
-    `sides`: as `both_sides` returns them; `search`: the line on rival units, if they were searched for.
+    `on`, `off`: as `both_sides` returns them; `search`: the line on rival units, if they were searched for.
     """
-    on, off = sides
     if not on.passed:
         unit = int(np.argmin(rows.active))
         seen = f"{rows.active[unit]} of {rows.n_samples} samples"

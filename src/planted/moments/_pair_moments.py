@@ -12,7 +12,7 @@ Cost: one pass over the rows for each answer; the joint second moments are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any, Protocol
 
@@ -84,6 +84,7 @@ class SampleMoments:
 
     blocks: RowBlocks  # the data
     precision: str = "double"  # number format of the features; sums are float64 always
+    rows: tuple[int, int] | None = None  # numbers of the first row and of the one after the last; all if None
 
     @cached_property
     def n_features(self) -> int:
@@ -92,7 +93,7 @@ class SampleMoments:
 
     @cached_property
     def _joint(self) -> RowMoments:
-        return joint_moments(self.blocks)
+        return joint_moments(self._chosen)
 
     def joint(self) -> RowMoments:
         """Return count, mean and scatter of the rows (x, y), read once."""
@@ -104,34 +105,37 @@ class SampleMoments:
         Shapes: V (d, r).
         """
         n_controls = V.shape[1] * (V.shape[1] + 1) // 2
-        return _regress_with_controls(self.blocks, partial(_fill_squares, V), n_controls, self._dtype)
+        return _regress_with_controls(self._chosen, partial(_fill_squares, V), n_controls, self._dtype)
 
     def slope_beside(self, W: Array) -> ControlledSlope:
         """Regress y on x with a constant and |W x| as controls; one pass.
 
         Once W is right, |W x| explains all of the even part. Shapes: W (k, d).
         """
-        return _regress_with_controls(self.blocks, partial(_fill_sizes, W), len(W), np.float64)
+        return _regress_with_controls(self._chosen, partial(_fill_sizes, W), len(W), np.float64)
 
     def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
         """Sum the paired features, one pass."""
-        return accumulate_pairs(self.blocks, maps, spread=spread, precision=self.precision)
+        return accumulate_pairs(self._chosen, maps, spread=spread, precision=self.precision)
 
     def hidden_gradient(self, W: Array, A: Array) -> Array:
         """Return the gradient in W of half the mean squared residual, one pass.
 
         Shapes: W (k, d), A (m, k), result (k, d).
         """
-        sums = accumulate(self.blocks, _GradientSummand(W, A))
+        sums = accumulate(self._chosen, _GradientSummand(W, A))
         return sums.gradient / sums.count
 
     def halves(self) -> tuple[PairMoments, PairMoments]:
         """Return the first and the second half of the rows, split in the middle of their order."""
-        middle = self.joint().count // 2
-        return tuple(  # type: ignore[return-value]
-            SampleMoments(_rows_between(self.blocks, *bounds), self.precision)
-            for bounds in ((0, middle), (middle, self.joint().count))
-        )
+        first, count = self.rows[0] if self.rows else 0, self.joint().count
+        bounds = (first, first + count // 2), (first + count // 2, first + count)
+        return tuple(replace(self, rows=pair) for pair in bounds)  # type: ignore[return-value]
+
+    @cached_property
+    def _chosen(self) -> RowBlocks:
+        """The rows, cut from the source itself: a half of a half keeps the source's numbers."""
+        return self.blocks if self.rows is None else _rows_between(self.blocks, *self.rows)
 
     @property
     def _dtype(self) -> npt.DTypeLike:

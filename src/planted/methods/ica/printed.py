@@ -69,9 +69,8 @@ def steps_4_to_8(X: Array, Q: Array, scores: Array, activation: Activation) -> A
         off = score <= TAU * score.std()  # 4
         if not off.any():
             continue
-        w, sine = exact_unit(
-            X, Q, off, activation=activation
-        )  # 5 to 8: the null vector off S_j, its sign, and w
+        # 5 to 8: the null vector of the rows off S_j, its sign, and w.
+        w, sine = exact_unit(X, Q, off, activation=activation)
         if sine < EXACT_SINE and not any(float(w @ other) > SAME_UNIT_COSINE for other in found):
             found.append(w)
     return np.array(found).reshape(len(found), X.shape[1])

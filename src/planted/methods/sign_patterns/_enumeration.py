@@ -28,6 +28,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
+from planted.linalg import unit_rows
 from planted.methods.sign_patterns.printed import algorithm_2 as units_of_patterns
 
 __all__ = ["count_patterns", "enumerate_patterns", "units_of_patterns"]
@@ -119,5 +120,4 @@ def _distinct(points: Array, rows: Array) -> Array:
     """Keep one point for each sign pattern."""
     packed = np.packbits(points @ rows.T > 0, axis=1)
     kept = np.sort(np.unique(packed, axis=0, return_index=True)[1])
-    chosen = points[kept]
-    return np.asarray(chosen / np.linalg.norm(chosen, axis=1, keepdims=True))
+    return unit_rows(points[kept])[0]

@@ -55,7 +55,7 @@ def open_csv(path: Path, budget: Budget) -> Source:
     budget.require(
         BYTES_PER_BYTE * layout.block_bytes + min(READ_AHEAD * layout.block_bytes, path.stat().st_size),
         f"{shown(path)} has lines of {show_bytes(layout.line_bytes)}; parsing them",
-        instead="Raise the budget (--memory on the command line), or write fewer columns.",
+        instead="Raise the budget (`memory=` in Python), or write fewer columns.",
     )
 
     def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:

@@ -337,5 +337,5 @@ def _collect_arrays(
 
 _STREAM_INSTEAD = (
     "Stream it (planted.io.iter_table, or --stream on the command line), choose fewer columns, "
-    "or raise the budget (--memory)."
+    "or raise the budget (`memory=` in Python)."
 )

@@ -1,0 +1,31 @@
+"""Proved bounds: of the outputs of a network, and of the difference of two, on a set of inputs."""
+
+from planted.verification._bracket import Bracket, bracket
+from planted.verification._copies import KINDS, Match, Provenance, match_copies, rounded_copy, trace_copy
+from planted.verification._exact import exact_difference, exact_outputs, is_beyond
+from planted.verification._ranges import OutputBounds, SlopeBounds, bounds, slopes
+from planted.verification._search import InputSet
+from planted.verification._sets import as_input_set
+from planted.verification._stages import Plain, as_plain
+
+__all__ = [
+    "KINDS",
+    "Bracket",
+    "InputSet",
+    "Match",
+    "OutputBounds",
+    "Plain",
+    "Provenance",
+    "SlopeBounds",
+    "as_input_set",
+    "as_plain",
+    "bounds",
+    "bracket",
+    "exact_difference",
+    "exact_outputs",
+    "is_beyond",
+    "match_copies",
+    "rounded_copy",
+    "slopes",
+    "trace_copy",
+]

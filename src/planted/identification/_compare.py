@@ -1,9 +1,16 @@
-"""`planted.compare`: decide whether two networks or black boxes are the same function, and show where they differ."""
+"""`planted.compare`: decide whether two networks or black boxes are the same function, and show where they differ.
+
+Two-layer networks are compared on their parameters, everywhere at once. With a box the question is another one, and any
+depth will do: how far apart are the outputs on the inputs that matter? `planted.verification` brackets the largest
+difference from below, by an input, and from above, by a proof. Black boxes can only be asked.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from math import log
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,19 +20,24 @@ from scipy.spatial.distance import cdist
 from planted._clock import StopRequested, time_budget
 from planted._streams import solver_streams
 from planted._threads import one_thread_inside
-from planted._typing import Array, Seed
+from planted._typing import Array, Json, Seed
 from planted.identification._oracles import Oracle, as_oracle
 from planted.identification._session import QuerySession
-from planted.networks import TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks._equivalence import find_agreement
 from planted.networks._kinks import group_units, scale_units, sum_groups
 from planted.outcomes import BadInputError
+from planted.verification import Bracket, as_input_set, as_plain, bracket, exact_difference, is_beyond
 
 __all__ = ["Comparison", "compare"]
 
 CONFIDENCE = 0.99
+ASKED_TOL = 1e-9  # tolerance for black boxes, unless one is given
 NEAR = 0.1  # distance of two hyperplanes, normals and offsets together, up to which they are versions of one
-N_WITNESSES = 2000  # random inputs among which a witness is looked for, beside those at the hyperplanes
 BATCH_ROWS = 4096  # questions in one call of a black box
+SAME = 1e-9  # part of the largest output: without a tolerance, proved differences up to this are none
+BOX_SECONDS = 60.0  # time for the bracket on a box, unless a budget is given
+NOTED = 30  # rows of the bracket's history that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +46,9 @@ class Comparison:
 
     Parameters
     ----------
-    is_equal : bool
-        True if no difference was found in all that was to be compared. False if there is one, and also if the comparison
-        was stopped before the end without one: there is no witness then, and ``detail`` says that it is not decided.
+    is_equal : bool or None
+        True if the two are equal, False if they differ. None if it is not decided: rounding of the weights hides the
+        difference of two networks, or the comparison of black boxes was stopped before one was found.
     is_exact : bool
         True if decided on the parameters, False if on answers to random questions.
     witness : ndarray of shape (d,) or None
@@ -52,9 +64,20 @@ class Comparison:
         One if decided on the parameters or by a difference, zero if no question was answered.
     detail : str
         The answer in a sentence.
+    bound : float
+        For two networks, proved on the parameters: the outputs differ by no more on typical inputs, three times ``scale``
+        in every coordinate, and in proportion to the distance beyond. With a box: no output differs by more on it.
+        Infinite for black boxes.
+    differences, bounds : tuple of float
+        With a box: what was found and what is proved for every output.
+    relative : float
+        With a box: the bound, each output in units of the largest value of the first network that was seen; infinite
+        without a box.
+    history : tuple of (float, float, float)
+        With a box: seconds, largest difference found and proved, as the bracket closed.
     """
 
-    is_equal: bool
+    is_equal: bool | None
     is_exact: bool
     witness: Array | None
     difference: float
@@ -62,6 +85,60 @@ class Comparison:
     fraction: float
     confidence: float
     detail: str
+    bound: float = float("inf")
+    differences: tuple[float, ...] = ()
+    bounds: tuple[float, ...] = ()
+    relative: float = float("inf")
+    history: tuple[tuple[float, float, float], ...] = ()
+
+    def to_dict(self) -> Json:
+        """Return the answer as plain numbers, lists and text, ready for JSON.
+
+        Returns
+        -------
+        dict
+            All fields by name; infinite numbers are None.
+        """
+        return {
+            "is_equal": self.is_equal,
+            "is_exact": self.is_exact,
+            "witness": None if self.witness is None else [float(value) for value in self.witness],
+            "difference": _finite(self.difference),
+            "bound": _finite(self.bound),
+            "differences": [_finite(value) for value in self.differences],
+            "bounds": [_finite(value) for value in self.bounds],
+            "relative": _finite(self.relative),
+            "history": [[_finite(value) for value in row] for row in self.history],
+            "units": [list(pair) for pair in self.units],
+            "fraction": self.fraction,
+            "confidence": self.confidence,
+            "detail": self.detail,
+        }
+
+    def __str__(self) -> str:
+        lines = [self.detail]
+        if self.bounds:
+            lines.append(f"{'output':>8}  {'found':>12}  {'proved':>12}")
+            lines += [
+                f"{place:>8}  {found:>12.6g}  {proved:>12.6g}"
+                for place, (found, proved) in enumerate(zip(self.differences, self.bounds, strict=True))
+            ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The answer as a small table for notebooks."""
+        word = {True: "equal", False: "different", None: "not decided"}[self.is_equal]
+        rows = "".join(
+            f"<tr><td>{place}</td><td>{found:.6g}</td><td>{proved:.6g}</td></tr>"
+            for place, (found, proved) in enumerate(zip(self.differences, self.bounds, strict=True))
+        )
+        table = f"<table><tr><th>output</th><th>found</th><th>proved</th></tr>{rows}</table>" if rows else ""
+        return f"<div><b>{word}</b><p>{escape(self.detail)}</p>{table}</div>"
+
+
+def _finite(number: float) -> float | None:
+    """A number for JSON, which knows no infinity."""
+    return float(number) if np.isfinite(number) else None
 
 
 @one_thread_inside
@@ -70,24 +147,28 @@ def compare(
     second: Any,
     n_features: int | None = None,
     *,
-    tol: float = 1e-9,
+    tol: float | None = None,
     n_queries: int = 10_000,
     scale: Any = 1.0,
     random_state: Seed = None,
     budget_seconds: float | None = None,
+    box: Any = None,
+    certified: bool = False,
 ) -> Comparison:
     """Decide whether two networks or black boxes are the same function, and show where they are not.
 
     Parameters
     ----------
     first, second : TwoLayerNetwork or anything `identify` can ask
-        Two networks are compared on their parameters, and the answer is exact. Otherwise both are asked the same
-        random questions.
+        Two networks are compared on their parameters. Otherwise both are asked the same random questions.
     n_features : int, optional
         Number of inputs; may be omitted if one of the two tells it.
-    tol : float, default=1e-9
-        Differences up to this size, relative to the spread of the outputs, are none. For a copy in single precision
-        1e-5 is sensible.
+    tol : float, optional
+        Differences up to this size, relative to the spread of each output on typical inputs, are none. For a copy in
+        single precision 1e-5 is sensible. Without it two networks are equal if they agree exactly, or if rounding of
+        their weights explains all differences; for black boxes it is then 1e-9. With a box it is the absolute difference
+        of an output that is allowed; without it the bracket is closed as far as time permits, and the two are equal if
+        the bound is below 1e-9 of the largest output.
     n_queries : int, default=10000
         Random questions asked to black boxes: normal inputs of the size ``scale``.
     scale : float or array_like of shape (d,), default=1.0
@@ -96,12 +177,18 @@ def compare(
         Seed of the questions.
     budget_seconds : float, optional
         Time limit for asking black boxes, looked at before every batch of questions. A difference found by then decides;
-        without one the answer says that nothing is decided. Two networks are always compared to the end.
+        without one the answer says that nothing is decided. With a box: the time for the bracket, 60 seconds if not
+        given; what is found and proved by then is returned. Without a box two networks are compared to the end.
+    box : (low, high) or (low, high, A, b), optional
+        The inputs that matter: ends as numbers or one for each input, and inequalities ``A x <= b`` if given. The largest
+        difference on this set is then found and proved, for ReLU and leaky ReLU networks of any depth.
+    certified : bool, default=False
+        Demand a proof. Two-layer networks are proved without a box, deeper ones need one; black boxes are refused.
 
     Returns
     -------
     Comparison
-        Equal or not, with a witness and the units that differ.
+        Equal or not, with a witness and the units that differ; with a box, what was found and what is proved.
 
     Raises
     ------
@@ -116,53 +203,153 @@ def compare(
     >>> answer = planted.compare(one, other, random_state=0)
     >>> answer.is_equal, answer.units
     (False, ((0, 1),))
+    >>> answer = planted.compare(one, other, box=(-1, 2), random_state=0)
+    >>> answer.difference, round(answer.bound, 9), answer.witness.tolist()[0]
+    (1.0, 1.0, 2.0)
     """
-    if not tol >= 0:
+    if tol is not None and not tol >= 0:
         raise BadInputError(f"tol={tol}; expected a number that is not negative")
     if n_queries < 1:
         raise BadInputError(f"n_queries={n_queries}; expected a number of at least 1")
     (rng,) = solver_streams(random_state, 1)
+    is_proof = certified or box is not None
+    if is_proof:
+        first, second = _with_weights(first), _with_weights(second)
+    if box is not None:
+        with time_budget(BOX_SECONDS if budget_seconds is None else budget_seconds):
+            return _compare_on_box(first, second, box, tol=tol, rng=rng)
     with time_budget(budget_seconds):
+        if is_proof and not (isinstance(first, TwoLayerNetwork) and isinstance(second, TwoLayerNetwork)):
+            raise BadInputError("a proof for networks with several hidden layers needs a box of inputs")
         if isinstance(first, TwoLayerNetwork) and isinstance(second, TwoLayerNetwork):
             return _compare_networks(first, second, tol=tol, scale=scale, rng=rng)
         oracles = as_oracle(first), as_oracle(second)
         d = _common_n_features(oracles, n_features)
         rows = _typical_rows(d, n_queries, scale, rng) * 2.0 ** rng.uniform(-2, 2, (n_queries, 1))
-        return _compare_answers(oracles, rows, tol=tol)
+        return _compare_answers(oracles, rows, tol=ASKED_TOL if tol is None else tol)
 
 
 def _compare_networks(
-    first: TwoLayerNetwork, second: TwoLayerNetwork, *, tol: float, scale: Any, rng: np.random.Generator
+    first: TwoLayerNetwork,
+    second: TwoLayerNetwork,
+    *,
+    tol: float | None,
+    scale: Any,
+    rng: np.random.Generator,
 ) -> Comparison:
-    """Decide on the parameters; then look for a witness among random inputs and beside the hyperplanes."""
+    """Decide on the parameters: equal, different with a witness, or hidden by rounding."""
     shapes = [(net.n_features, net.n_outputs) for net in (first, second)]
     if shapes[0] != shapes[1]:
         detail = f"One takes {shapes[0][0]} inputs to {shapes[0][1]} outputs, the other {shapes[1][0]} to {shapes[1][1]}."
         return Comparison(False, True, None, float("inf"), (), 0.0, 1.0, detail)
-    if first.is_equivalent(second, tol=tol):
-        detail = f"The same function everywhere, decided on the parameters (tolerance {tol:g})."
-        return Comparison(True, True, None, 0.0, (), 0.0, 1.0, detail)
-    typical = _typical_rows(first.n_features, N_WITNESSES, scale, rng)
-    rows = np.concatenate([typical, _beside_kinks(first, second)])
-    gap = np.abs(first(rows) - second(rows)).max(axis=1)
-    worst = int(np.argmax(gap))
-    units = _differing_units(first, second, tol)
-    detail = f"They differ by {gap[worst]:.3g} at the witness; {len(units)} unit(s) differ."
-    return Comparison(False, True, rows[worst], float(gap[worst]), units, 0.0, 1.0, detail)
+    found = find_agreement(first, second, tol=tol, scale=scale, rng=rng)
+    units: tuple[tuple[int, int], ...] = ()
+    if found.is_exact:
+        detail = "The same function everywhere: their difference is zero in exact arithmetic."
+    elif found.is_equal:
+        reach = f"by at most {found.bound:.2g} on typical inputs, {found.relative:.2g} of an output's scale"
+        reason = "rounding of the weights explains it" if tol is None else f"the tolerance is {tol:g}"
+        detail = f"The same function: they differ {reach}, in proportion to the distance beyond; {reason}."
+    elif found.is_equal is None:
+        detail = (
+            f"Not decided: the bound on their difference is {found.bound:.2g} on typical inputs, and none was found "
+            "that rounding of the weights does not explain"
+            + (
+                ". A tolerance decides what counts."
+                if tol is None
+                else f" and that exceeds the tolerance {tol:g}."
+            )
+        )
+    else:
+        units = _differing_units(first, second, 1e-12 if tol is None else tol)
+        named = f"; {len(units)} unit(s) differ" if units else ""
+        detail = f"They differ by {found.difference:.3g} at the witness{named}."
+    return Comparison(
+        found.is_equal, True, found.witness, found.difference, units, 0.0, 1.0, detail, found.bound
+    )
+
+
+def _with_weights(source: Any) -> Any:
+    """A network whose weights can be read; files, PyTorch modules and scikit-learn models are imported."""
+    if isinstance(source, TwoLayerNetwork | DeepNetwork):
+        return source
+    if isinstance(source, str | PathLike) or hasattr(source, "coefs_") or hasattr(source, "state_dict"):
+        from planted.io.networks._exports import import_network
+
+        return import_network(source)
+    return source  # `as_plain` says what is wrong with it
+
+
+def _compare_on_box(
+    first: Any, second: Any, box: Any, *, tol: float | None, rng: np.random.Generator
+) -> Comparison:
+    """Bracket the largest difference on a set of inputs, and decide where the bracket does."""
+    f, g = as_plain(first), as_plain(second)
+    shapes = [(net.widths[0], net.widths[-1]) for net in (f, g)]
+    if shapes[0] != shapes[1]:
+        detail = f"One takes {shapes[0][0]} inputs to {shapes[0][1]} outputs, the other {shapes[1][0]} to {shapes[1][1]}."
+        return Comparison(False, True, None, float("inf"), (), 0.0, 1.0, detail)
+    inputs = as_input_set(box, f.widths[0])
+    known = bracket(f, g, inputs, tol=tol, rng=rng)
+    m = f.widths[-1]
+    differences, bounds = (np.maximum(part[:m], part[m:]) + 0.0 for part in (known.found, known.proved))
+    worst = int(np.argmax(known.found))
+    difference, bound = known.largest_found, known.largest_proved + 0.0
+    # A difference in one direction is minus that in the other: only on an empty set are both negative.
+    if bound < 0:
+        raise BadInputError("box: no input satisfies the inequalities")
+    if not np.isfinite(difference):  # no input of the set was met
+        detail = "Not decided: no input was found that satisfies the inequalities; the set may be empty."
+        return Comparison(None, True, None, 0.0, (), 0.0, 1.0, detail, bound)
+    witness = known.inputs[worst]
+    difference = exact_difference(f, g, witness)  # the proof is for real numbers, so the witness is too
+    differences[worst % m] = difference
+    scale = np.abs(f(known.inputs)).max(axis=0)
+    limit = SAME * float(scale.max()) if tol is None else tol
+    is_equal: bool | None = None
+    if bound <= limit:
+        is_equal = True
+    elif difference > limit and is_beyond(f, g, witness, limit):
+        is_equal = False
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = float(np.nanmax(np.where(bounds > 0, bounds / scale, 0.0)))
+    return Comparison(
+        is_equal,
+        True,
+        witness if difference > 0 else None,
+        difference,
+        (),
+        0.0,
+        1.0,
+        _box_detail(known, difference, is_equal, limit),
+        bound,
+        tuple(map(float, differences)),
+        tuple(map(float, bounds)),
+        relative,
+        _thinned(known.history),
+    )
+
+
+def _box_detail(known: Bracket, found: float, is_equal: bool | None, limit: float) -> str:
+    """The answer for a box in a sentence."""
+    proved = known.largest_proved + 0.0  # no minus zero
+    ends = f"found {found:.6g}, proved at most {proved:.6g}"
+    if is_equal:
+        return f"Equal up to {limit:.3g} on the whole set of inputs: {ends}."
+    if is_equal is False:
+        return f"They differ by {found:.6g} at the witness, more than {limit:.3g}; no input gives more than {proved:.6g}."
+    stopped = f" Stopped: {known.reason}." if known.reason else ""
+    return f"Not decided for {limit:.3g}: {ends}.{stopped}"
+
+
+def _thinned(history: list[tuple[float, float, float]]) -> tuple[tuple[float, float, float], ...]:
+    """At most `NOTED` rows, the first and the last among them."""
+    places = np.unique(np.linspace(0, len(history) - 1, NOTED).round().astype(int))
+    return tuple(history[place] for place in places)
 
 
 def _typical_rows(d: int, count: int, scale: Any, rng: np.random.Generator) -> Array:
     return np.asarray(scale * rng.standard_normal((count, d)), dtype=np.float64)
-
-
-def _beside_kinks(first: TwoLayerNetwork, second: TwoLayerNetwork) -> Array:
-    """Points on either side of the hyperplanes of both, where a difference of units shows."""
-    parts = []
-    for net in (first, second):
-        units = scale_units(net)
-        feet = -units.offsets[:, None] * units.normals
-        parts += [feet + units.normals, feet - units.normals]
-    return np.concatenate(parts)
 
 
 def _differing_units(
@@ -235,7 +422,7 @@ def _compare_answers(oracles: tuple[Oracle, Oracle], rows: Array, *, tol: float)
         reason = str(stop)
     if not parts:
         detail = f"Not decided, stopped before both had answered a question: {reason}."
-        return Comparison(False, False, None, 0.0, (), 1.0, 0.0, detail)
+        return Comparison(None, False, None, 0.0, (), 1.0, 0.0, detail)
     answers, others = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _judge_answers(rows[: len(answers)], answers, others, tol=tol, reason=reason)
 
@@ -243,10 +430,13 @@ def _compare_answers(oracles: tuple[Oracle, Oracle], rows: Array, *, tol: float)
 def _judge_answers(rows: Array, answers: Array, others: Array, *, tol: float, reason: str) -> Comparison:
     """Look for a difference in the answers of two black boxes; ``reason`` says why there are no more of them."""
     count = len(rows)
-    gap = np.abs(answers - others).max(axis=1)
-    spread = float(answers.std(axis=0).max()) or 1.0
-    worst = int(np.argmax(gap))
-    difference, is_off = float(gap[worst]), gap > tol * spread
+    gaps = np.abs(answers - others)
+    spread = np.maximum(answers.std(axis=0), others.std(axis=0))
+    # An output that is constant in both is judged by its size.
+    scale = np.where(spread > 0, spread, np.maximum(np.abs(answers), np.abs(others)).max(axis=0))
+    off = (gaps / np.where(scale > 0, scale, 1.0)).max(axis=1)
+    worst = int(np.argmax(off))
+    difference, is_off = float(gaps[worst].max()), off > tol
     if is_off.any():
         share = float(is_off.mean())
         detail = (
@@ -255,9 +445,9 @@ def _judge_answers(rows: Array, answers: Array, others: Array, *, tol: float, re
         return Comparison(False, False, rows[worst], difference, (), share, 1.0, detail)
     fraction = min(log(1 / (1 - CONFIDENCE)) / count, 1.0)
     detail = (
-        f"No difference above {tol:g} of the outputs' spread in {count} random questions: with {CONFIDENCE:.0%} "
+        f"No difference above {tol:g} of an output's spread in {count} random questions: with {CONFIDENCE:.0%} "
         f"confidence they differ on less than {fraction:.2g} of such inputs."
     )
     if reason:
         detail = f"Not decided, stopped: {reason}. {detail}"
-    return Comparison(not reason, False, None, difference, (), fraction, CONFIDENCE, detail)
+    return Comparison(None if reason else True, False, None, difference, (), fraction, CONFIDENCE, detail)

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
 from planted._threads import one_thread_inside
 from planted._typing import Array, Progress, Seed
-from planted.fitting._problem import Scaling
+from planted.fitting._run import Scaling
+from planted.identification._breakpoints import LineScan
+from planted.identification._grid import DOUBLES, Grid, find_grid
+from planted.identification._jumps import Line
 from planted.identification._oracles import Oracle, as_oracle
-from planted.identification._refine_answers import refine_on_answers
-from planted.identification._search import COARSE, BlackBox, Identification, Refusal, search_lines
+from planted.identification._refine_answers import Deviation, largest_standard_error, refine_on_answers
+from planted.identification._rounding import Rounding
+from planted.identification._search import (
+    COARSE,
+    STEPS_OFF,
+    BlackBox,
+    Deeper,
+    Identification,
+    Refusal,
+    check_network,
+    search_lines,
+)
 from planted.identification._session import QuerySession
-from planted.identification._verdict import judge, judge_stop
-from planted.networks import TwoLayerNetwork
+from planted.identification._verdict import Terms, judge, judge_stop
+from planted.identification.deep import (
+    DeepFinding,
+    Reading,
+    Records,
+    finish_reading,
+    judge_deep,
+    judge_deep_stop,
+    looks_deep,
+    read_layers,
+)
+from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks._deep import Layer
 from planted.outcomes import BadInputError, Outcome
 from planted.results import Provenance, Recovery, Verdict
 
@@ -29,6 +56,12 @@ N_REPEATED = 8  # questions asked twice, at the start and at the end, to see whe
 REFINED_ROWS = 20_000
 REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and are left out of the refinement
 NOISY_SAMPLES = 20_000
+PER_PARAMETER = 4  # questions at typical inputs after a search farther out
+ON_HYPERPLANES = 4  # questions on each hyperplane after a search farther out
+N_GRID = 40  # further questions if the first answers lie on a grid
+WIDENINGS = 4  # of the scale, at most
+LARGER = 2.0**12  # by which the scale is widened at once, at most
+FINE_GRID = 1e-8  # the step of a grid, relative to the outputs' spread, at which steps do not matter
 
 
 @one_thread_inside
@@ -36,17 +69,19 @@ def identify(
     oracle: Any,
     n_features: int | None = None,
     *,
+    depth: int | str = "auto",
     budget: int | None = None,
     box: tuple[Any, Any] | None = None,
     scale: float | Any = 1.0,
     repeats: int = 1,
+    outputs: str = "auto",
     batch_rows: int = 4096,
     log: str | PathLike[str] | None = None,
     random_state: Seed = None,
     progress: Progress | None = None,
     budget_seconds: float | None = None,
 ) -> Recovery:
-    """Read a two-layer ReLU network back from a black box by choosing what to ask it.
+    """Read a ReLU network back from a black box by choosing what to ask it.
 
     Parameters
     ----------
@@ -55,6 +90,8 @@ def identify(
         command that reads rows as CSV without header from its input and writes answers in the same form.
     n_features : int, optional
         Number of inputs; may be omitted if the oracle tells it.
+    depth : int or "auto", default="auto"
+        Number of hidden layers. With 1 only two-layer networks are looked for; a larger number refuses others.
     budget : int, optional
         Most questions (rows) to ask. If they do not suffice, what is certain by then is returned as
         ``STOPPED_EARLY``.
@@ -66,11 +103,14 @@ def identify(
     repeats : int, default=1
         Above 1 the oracle is taken to be noisy: every question is asked this many times, the answers are averaged, and
         the network is recovered from them by the sample methods of `planted.recover`.
+    outputs : str, default="auto"
+        Name of the output of an ONNX file that is to be asked; it may be omitted if there is only one.
     batch_rows : int, default=4096
         Most questions in one call of the oracle.
     log : path-like, optional
         File that keeps questions and answers. A run that broke off is resumed from it: with the same ``random_state``
-        the same questions come up again and are answered from the log.
+        the same questions come up again and are answered from the log. The log of another ONNX file or command line is
+        refused.
     random_state : int, Generator, SeedSequence or None
         Seed; the same seed asks the same questions.
     progress : callable, optional
@@ -82,8 +122,9 @@ def identify(
     Returns
     -------
     Recovery
-        The network and the evidence; ``stats["queries"]`` counts the questions, ``stats["reused"]`` the answers taken
-        from the log.
+        The network and the evidence: a `TwoLayerNetwork`, or a `DeepNetwork` if there are several hidden layers.
+        ``stats["queries"]`` counts the questions, ``stats["reused"]`` the answers taken from the log. If the reading of a
+        deep network ended early, ``stats["certain_layers"]`` holds the hidden layers that are certain.
 
     Raises
     ------
@@ -101,13 +142,14 @@ def identify(
     True
     """
     with time_budget(budget_seconds):
-        source = as_oracle(oracle)
+        source = as_oracle(oracle, outputs=outputs)
         d = _check_n_features(n_features, source)
         _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
+        _check_depth(depth)
         domain = _domain(d, box, scale, source)
         session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
         seed = np.random.SeedSequence() if random_state is None else random_state
-        run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds)
+        run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds, depth)
         return _identify_exact(run) if repeats == 1 else _identify_noisy(run)
 
 
@@ -129,7 +171,19 @@ class _Domain:
         return Z.astype(np.float32).astype(np.float64) if self.is_single and not self.has_box else Z
 
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Write a network in the units of the inputs."""
         return Scaling(self.centre, self.scale, np.zeros(network.n_outputs), 1.0).restore(network)
+
+    def restore_layers(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Write the layers of a deep network in the units of the inputs."""
+        (W, b), *others = layers
+        return [(W / self.scale, b - (W / self.scale) @ self.centre), *others]
+
+    def adapt(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Write a network in the units of the search."""
+        return TwoLayerNetwork(
+            network.W * self.scale, network.b + network.W @ self.centre, network.A, network.c
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +196,18 @@ class _Run:
     random_state: Seed
     progress: Progress
     budget_seconds: float | None
+    depth: int | str
     started: float = field(default_factory=perf_counter)
 
     def finish(
-        self, found: Identification | Refusal | None, verdict: Verdict, network: TwoLayerNetwork | None
+        self,
+        found: Identification | Refusal | None,
+        verdict: Verdict,
+        network: TwoLayerNetwork | DeepNetwork | None,
+        **counts: Any,
     ) -> Recovery:
         """Return the record of a verdict on what was found."""
         session = self.session
-        counts: dict[str, Any] = {}
         if isinstance(found, Identification):
             counts = {"lines": found.n_lines, "n_hidden": found.network.n_hidden}
         parameters = {
@@ -157,6 +215,7 @@ class _Run:
             "budget_seconds": self.budget_seconds,
             "has_box": self.domain.has_box,
             "repeats": self.repeats,
+            "depth": self.depth,
             "oracle": session.oracle.name,
         }
         shape = (session.queries, session.n_features, session.n_outputs or 0)
@@ -169,9 +228,8 @@ class _Run:
         verdict, network = judge_stop(
             str(stop),
             latest,
-            queries=self.session.queries,
+            terms=Terms(self.session.queries, self.domain.has_box, self.domain.scale),
             budget=self.session.budget,
-            has_box=self.domain.has_box,
         )
         verdict = replace(verdict, detail=verdict.detail + self.session.log_note)
         return self.finish(latest, verdict, network)
@@ -202,6 +260,13 @@ def _check_counts(*, budget: int | None, repeats: int, batch_rows: int) -> None:
             raise BadInputError(f"{name}={value!r}; expected a whole number of at least 1")
 
 
+def _check_depth(depth: int | str) -> None:
+    """Refuse what is no number of hidden layers."""
+    is_count = isinstance(depth, int | np.integer) and not isinstance(depth, bool) and depth >= 1
+    if not (is_count or (isinstance(depth, str) and depth == "auto")):
+        raise BadInputError(f'depth={depth!r}; expected "auto" or a whole number of at least 1')
+
+
 def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> _Domain:
     """Return the units of the search, from the box or from the size of typical inputs."""
     if box is None:
@@ -222,38 +287,241 @@ def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> 
 def _identify_exact(run: _Run) -> Recovery:
     """Ask and judge; ask a few questions at the start and again at the end, to see whether the answers change."""
     session, domain = run.session, run.domain
-    rng, checking = solver_streams(run.random_state, 2)
-    box = BlackBox(lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap)
-    found: Identification | Refusal | None = None
+    rng, checking, _, guessing, deep_rng = solver_streams(run.random_state, 5)
+    near = _black_box(session, domain, DOUBLES)
+    wide, grid = domain, near.grid
+    found: Identification | Refusal | Deeper | None = None
+    reader = _DeepReader(run, near, deep_rng)
     try:
-        first = domain.rows(domain.snap(box.draw(N_REPEATED, checking) / 2))
+        first = domain.rows(domain.snap(near.draw(N_REPEATED, checking) / 2))
         answers = session.ask(first)
-        session.check_unchanged(first, answers)
-        for latest in search_lines(box, rng=rng, progress=run.progress):
+        session.check_unchanged(first, answers, batches=2)
+        grid, larger = _choose_scale(near, answers, checking)
+        wide = replace(domain, scale=domain.scale * larger)
+        box = _black_box(session, wide, grid)
+        is_open = run.depth != 1 and not grid.words and larger == 1.0
+        guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
+        for latest in search_lines(box, rng=rng, progress=run.progress, looks_deep=guess):
             found = latest  # kept in case the search is stopped; the last is the answer
+        if isinstance(found, Deeper) and reader.too_coarse(found):
+            found = Refusal(
+                "parallel lines say that it has several hidden layers, and its answers are uncertain by "
+                f"{found.rounding.relative:.1e} of their size, too coarse to read those"
+            )
+        if is_open and reader.is_wanted(found):
+            reader.read(found.scans if isinstance(found, Deeper) else [])
+            if isinstance(found, Deeper) and not reader.is_answer:
+                for latest in search_lines(box, rng=rng, progress=run.progress):
+                    found = latest
+        if reader.is_answer:
+            session.check_unchanged(first, answers)
+            return reader.record()
+        if isinstance(found, Identification):
+            found = _finish_network(session, (domain, wide), found, replace(near, grid=grid), checking)
         session.check_unchanged(first, answers)
     except StopRequested as stop:
+        if reader.is_started and not isinstance(found, Identification):
+            return reader.record_stop(stop)
+        if isinstance(found, Deeper):
+            found = None
         if isinstance(found, Identification):
-            found = replace(found, network=domain.restore(found.network))
+            found = replace(found, network=wide.restore(found.network))
         return run.stop(stop, found)
-    assert found is not None  # the search yields at least once
-    if isinstance(found, Identification):
-        found = replace(found, network=domain.restore(_refine(session, domain, found)))
-    return run.finish(found, *judge(found, queries=session.queries, has_box=domain.has_box))
+    assert isinstance(
+        found, Identification | Refusal
+    )  # the search yields at least once, and was made again if deeper
+    terms = Terms(session.queries, domain.has_box, wide.scale, grid, session.unrepeatable)
+    return run.finish(found, *judge(found, terms))
 
 
-def _refine(session: QuerySession, domain: _Domain, found: Identification) -> TwoLayerNetwork:
-    """Refine on the answers that are not too far out, where rounding is coarse enough to be averaged over."""
+def _guess_depth(
+    depth: int | str, box: BlackBox, rng: np.random.Generator, line: Line, scan: LineScan, rounding: Rounding
+) -> list[tuple[Line, LineScan]]:
+    """Lines that say that several hidden layers are to be looked for first; none if there is one."""
+    return looks_deep(box, line, scan, rounding, rng) if depth == "auto" else [(line, scan)]
+
+
+class _DeepReader:
+    """The reading of several hidden layers, in the units of the search, and the record that is made of it."""
+
+    def __init__(self, run: _Run, box: BlackBox, rng: np.random.Generator) -> None:
+        self.run, self.records, self.rng = run, Records(box), rng
+        self.reading = Reading()
+        self.finding: DeepFinding | None = None
+        self.is_started = False
+
+    def is_wanted(self, found: Identification | Refusal | Deeper | None) -> bool:
+        """Whether the search along lines leaves room for several hidden layers."""
+        if isinstance(found, Identification):
+            return found.misfits > 0 and found.rounding.relative <= COARSE
+        return (
+            isinstance(found, Deeper | Refusal) and found.rounding is not None and not self.too_coarse(found)
+        )
+
+    @staticmethod
+    def too_coarse(found: Identification | Refusal | Deeper | None) -> bool:
+        """Whether there seem to be several hidden layers, and the answers are too coarse to read them."""
+        return isinstance(found, Deeper) and found.rounding.relative > COARSE
+
+    def read(self, scans: list[tuple[Line, LineScan]]) -> None:
+        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
+        self.is_started = True
+        try:
+            for latest in read_layers(self.records, scans, rng=self.rng, progress=self.run.progress):
+                self.reading = latest
+        except LinAlgError as error:
+            self.reading.reason = f"a decomposition broke down: {error}"
+            self.reading.top = None
+        if self.reading.top is not None and len(self.reading.layers) > 1:
+            self.run.progress("refining all layers", 0.9)
+            self.finding = finish_reading(self.reading, self.records, rng=self.rng)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether what was read is the answer: a deep network, or layers that show that there are several."""
+        if self.finding is not None:
+            return True
+        return bool(self.reading.surveys) and self.reading.top is None and self.reading.is_deep
+
+    def record(self) -> Recovery:
+        """Return the record of the reading."""
+        run, finding = self.run, self.finding
+        verdict, is_shown = judge_deep(
+            self.reading,
+            finding,
+            queries=run.session.queries,
+            has_box=run.domain.has_box,
+            depth=None if run.depth == "auto" else int(run.depth),
+        )
+        network = None
+        if is_shown and finding is not None:
+            network = DeepNetwork(run.domain.restore_layers(finding.network.layers)).canonical()
+        return run.finish(None, verdict, network, **({} if is_shown else self._certain()))
+
+    def record_stop(self, stop: StopRequested) -> Recovery:
+        """Return the record of a reading that was stopped."""
+        session = self.run.session
+        verdict = judge_deep_stop(str(stop), self.reading, queries=session.queries, budget=session.budget)
+        verdict = replace(verdict, detail=verdict.detail + session.log_note)
+        return self.run.finish(None, verdict, None, **self._certain())
+
+    def _certain(self) -> dict[str, Any]:
+        """The layers that are certain, in the units of the inputs, as plain lists."""
+        layers = self.reading.layers
+        if not layers or self.reading.top is not None:
+            return {"certain_layers": []}
+        restored = self.run.domain.restore_layers(layers)
+        return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
+
+
+def _black_box(session: QuerySession, domain: _Domain, grid: Grid) -> BlackBox:
+    """The oracle in the units of the search."""
+    return BlackBox(
+        lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap, grid
+    )
+
+
+def _choose_scale(box: BlackBox, answers: Array, rng: np.random.Generator) -> tuple[Grid, float]:
+    """Find the grid of the answers, and how many times farther out to ask so that its steps are small.
+
+    Answers with decimals have the same rounding error everywhere, while the function grows with the distance. No further
+    question is asked if the first answers are on no grid.
+    """
+    grid, larger = find_grid(answers), 1.0
+    if not grid.words and np.unique(answers).size >= N_REPEATED:
+        return grid, larger
+    for _ in range(WIDENINGS):
+        answers = box.ask(box.snap(larger * box.draw(N_GRID, rng)))
+        grid = find_grid(answers)
+        spread = answers.std(axis=0)
+        smallest = float(spread[spread > 0].min(initial=np.inf))
+        if box.has_box or (not grid.words and np.isfinite(smallest)):
+            break
+        factor = grid.step / (max(FINE_GRID, grid.relative) * smallest) if np.isfinite(smallest) else LARGER
+        larger *= 2.0 ** np.ceil(np.log2(min(max(factor, 1.0), LARGER)))
+        if factor < LARGER:
+            break
+    return grid, larger
+
+
+def _finish_network(
+    session: QuerySession,
+    domains: tuple[_Domain, _Domain],
+    found: Identification,
+    near: BlackBox,
+    rng: np.random.Generator,
+) -> Identification | Refusal:
+    """Refine the network and write it in the units of the inputs; what was not checked at these inputs is checked."""
+    domain, wide = domains
+    larger = float((wide.scale / domain.scale).max())
+    if larger > 1 and not found.misfits:  # biases show at typical inputs
+        count = min(PER_PARAMETER * found.network.n_parameters, REFINED_ROWS)
+        near.ask(near.snap(near.draw(count, rng)))
+    refined, deviation = _refine(session, wide, found)
+    network = wide.restore(refined)
+    if found.misfits or (refined is found.network and larger == 1.0):
+        return replace(found, network=network)
+    rounding = replace(found.rounding, radius=found.rounding.radius * larger)
+    is_refined = refined is not found.network
+    checks = check_network(near, domain.adapt(network), rounding, rng, is_fine=is_refined and larger > 1)
+    if larger > 1 and is_refined and not checks.misfits:
+        refusal = _refuse_smooth(near, domain.adapt(network), rng)
+        if refusal is not None:
+            return refusal
+    return replace(
+        found,
+        network=network,
+        deviation=deviation,
+        n_attempts=1,
+        misfits=checks.misfits,
+        largest_misfit=checks.largest,
+    )
+
+
+def _refuse_smooth(box: BlackBox, network: TwoLayerNetwork, rng: np.random.Generator) -> Refusal | None:
+    """Refuse a function that bends smoothly where it seemed to break from far away: ask on its hyperplanes."""
+    rows = box.draw(ON_HYPERPLANES * network.n_hidden, rng)
+    W, b = (np.repeat(part, ON_HYPERPLANES, axis=0) for part in (network.W, network.b))
+    rows -= ((np.einsum("nd,nd->n", rows, W) + b) / np.einsum("nd,nd->n", W, W))[:, None] * W
+    rows = box.snap(rows[np.linalg.norm(rows, axis=1) <= REFINED_RADII * np.sqrt(box.n_features)])
+    if not len(rows):
+        return None
+    truth = box.ask(rows)
+    steps = np.abs(truth - network(rows)) / box.grid.steps(np.abs(truth))
+    off = int((steps.max(axis=1) > STEPS_OFF).sum())
+    if off == 0:
+        return None
+    return Refusal(
+        f"it bends smoothly: {off} of {len(rows)} answers on its hyperplanes are up to {steps.max():.3g} steps of their "
+        f"rounding ({box.grid.words}) away from a break"
+    )
+
+
+def _refine(
+    session: QuerySession, domain: _Domain, found: Identification
+) -> tuple[TwoLayerNetwork, Deviation | None]:
+    """Refine on the answers that are not too far out, where rounding is coarse enough to be averaged over.
+
+    Returns the network in the units of the search, and its standard errors in those of the inputs.
+    """
     net = found.network
     if found.misfits or net.n_hidden == 0 or found.orientation.shares is None:
-        return net
+        return net, None
     if found.rounding.relative <= COARSE:
-        return net  # the jumps are known to rounding: least squares over many answers would only add to it
+        return (
+            net,
+            None,
+        )  # the jumps are known to rounding: least squares over many answers would only add to it
     X, Y = (np.concatenate(parts) for parts in zip(*session.kept, strict=True))
     Z = (X - domain.centre) / domain.scale
     near = np.flatnonzero(np.linalg.norm(Z, axis=1) <= REFINED_RADII * found.rounding.radius)
     near = near[:: 1 + len(near) // REFINED_ROWS]
-    return refine_on_answers(Z[near], Y[near], net, errors=found.rounding.at(Z[near]))
+    errors = found.rounding.at(Z[near])
+    refined = refine_on_answers(Z[near], Y[near], net, errors=errors)
+    final = domain.restore(refined)
+    norms = np.linalg.norm(final.W, axis=1)
+    final = TwoLayerNetwork(final.W / norms[:, None], final.b / norms, final.A * norms, final.c)
+    return refined, largest_standard_error(X[near], Y[near], final, errors=errors)
 
 
 def _identify_noisy(run: _Run) -> Recovery:

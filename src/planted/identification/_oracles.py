@@ -7,14 +7,18 @@ weights that happen to be accessible are not read.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,6 +28,8 @@ from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 __all__ = ["Oracle", "as_oracle"]
 
 COMMAND_SECONDS = 600.0  # for one batch of questions
+LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
+LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +41,24 @@ class Oracle:
     n_features: int | None  # number of inputs, if the object tells
     is_single: bool  # whether inputs are rounded to single precision
     name: str  # what it is, for the record
+    # What answers, so that a log of another black box is refused: a command line, or the hash of a file. None if unknown.
+    identity: str | None = None
 
     def snap(self, X: Array) -> Array:
         """Round numbers to single precision if the black box does."""
         return X.astype(np.float32).astype(np.float64) if self.is_single else X
 
 
-def as_oracle(source: Any) -> Oracle:
+def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
     """Make an oracle of something that can be asked.
 
     Parameters
     ----------
-    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor, or list of str
+    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor, list of str, or Oracle
         What is to be asked. A list of str is a command that reads rows as CSV without header and writes answers in the
         same form.
+    outputs : str, default="auto"
+        Name of the output of an ONNX file that is to be asked; it may be omitted if there is only one.
 
     Returns
     -------
@@ -60,12 +70,17 @@ def as_oracle(source: Any) -> Oracle:
     >>> as_oracle(lambda X: X.sum(axis=1)).call(np.ones((2, 3)))
     array([3., 3.])
     """
-    if isinstance(source, str | PathLike):
+    if isinstance(source, Oracle):
+        return source
+    is_file = isinstance(source, str | PathLike)
+    if outputs != "auto" and not is_file:
+        raise BadInputError(f"outputs={outputs!r} names an output of an ONNX file; the oracle is none")
+    if is_file:
         if Path(source).suffix.lower() != ".onnx":
             raise BadInputError(
                 f"{os.fspath(source)} is not an .onnx file; give a command as a list of words"
             )
-        return _onnx_oracle(source)
+        return _onnx_oracle(source, outputs)
     if isinstance(source, Sequence):
         return _command_oracle(source)
     if _is_torch_module(source):
@@ -110,10 +125,19 @@ def _torch_oracle(module: Any) -> Oracle:
     return Oracle(call, features, dtype != torch.float64, type(module).__name__)
 
 
-def _onnx_oracle(path: str | PathLike[str]) -> Oracle:
-    """Ask a model in an ONNX file with onnxruntime."""
-    session = _open_onnx(path)
-    inputs, outputs = session.get_inputs(), session.get_outputs()
+def _onnx_oracle(path: str | PathLike[str], output: str) -> Oracle:
+    """Ask one output of a model in an ONNX file with onnxruntime."""
+    from planted.io.networks._onnx_models import (
+        check_answers,
+        read_onnx_model,
+        rows_at_once,
+    )  # lazy door: io stands above this room
+
+    model = read_onnx_model(path)
+    rows_at_once(model, path)  # a model that would take all memory is not loaded
+    session = _open_onnx(model, path)
+    inputs = session.get_inputs()
+    asked = _asked_output([item.name for item in session.get_outputs()], output, path)
     kinds = ("tensor(float)", "tensor(double)")
     if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].type not in kinds:
         given = ", ".join(f"{item.type} {item.shape}" for item in inputs)
@@ -122,29 +146,49 @@ def _onnx_oracle(path: str | PathLike[str]) -> Oracle:
         )
     is_single = inputs[0].type == "tensor(float)"
     rows, features = inputs[0].shape
-    step = rows if isinstance(rows, int) and rows > 0 else None
+    fixed = rows if isinstance(rows, int) and rows > 0 else None
+    steps: dict[int, int] = {}  # rows at once, for inputs of each width
 
     def call(X: Array) -> Array:
         cast = X.astype(np.float32 if is_single else np.float64)
-        run = [outputs[0].name]
-        if step is None:
+        run = [asked]
+        width = X.shape[1]
+        if width not in steps:
+            steps[width] = fixed or rows_at_once(model, path, width)
+        step = steps[width]
+        if fixed is None and len(cast) <= step:
             return np.asarray(session.run(run, {inputs[0].name: cast})[0])
-        padded = np.concatenate([cast, np.repeat(cast[-1:], -len(cast) % step, axis=0)])
-        parts = [
-            session.run(run, {inputs[0].name: padded[i : i + step]})[0] for i in range(0, len(padded), step)
-        ]
+        missing = -len(cast) % step if fixed is not None else 0
+        padded = np.concatenate([cast, np.repeat(cast[-1:], missing, axis=0)])
+        parts: list[Any] = []
+        for i in range(0, len(padded), step):
+            parts.append(session.run(run, {inputs[0].name: padded[i : i + step]})[0])
+            if i == 0:
+                check_answers(np.size(parts[0]) * (len(padded) // step), path)
         return np.concatenate(parts)[: len(X)]
 
-    return Oracle(call, features if isinstance(features, int) else None, is_single, Path(path).name)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    identity = f"ONNX file with SHA-256 {digest}, output {asked!r:.200}"
+    known = features if isinstance(features, int) else None
+    return Oracle(call, known, is_single, Path(path).name, identity)
 
 
-def _open_onnx(path: str | PathLike[str]) -> Any:
+def _asked_output(names: list[str], output: str, path: str | PathLike[str]) -> str:
+    """The output that is meant: the only one, or the one that was named."""
+    known = ", ".join(f"{name!r:.60}" for name in names[:20])
+    if output == "auto" and len(names) != 1:
+        raise BadInputError(
+            f"{os.fspath(path)} has {len(names)} outputs: {known}; name the one to ask with outputs=NAME (--outputs NAME)"
+        )
+    if output != "auto" and output not in names:
+        raise BadInputError(f"{os.fspath(path)} has no output {output!r:.60}; its outputs are {known}")
+    return names[0] if output == "auto" else output
+
+
+def _open_onnx(model: Any, path: str | PathLike[str]) -> Any:
     """Load a model into onnxruntime, on one thread."""
     import onnxruntime
 
-    from planted.io.networks._onnx_models import read_onnx_model  # lazy door: io stands above this room
-
-    model = read_onnx_model(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -165,17 +209,53 @@ def _command_oracle(words: Sequence[Any]) -> Oracle:
     def call(X: Array) -> Array:
         text = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
         try:
-            done = subprocess.run(
-                command, input=text, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
-            )
+            code, answers, said = _run_limited(command, text, min(LINE_BYTES * (len(X) + 10), ANSWER_BYTES))
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RuntimeError(f"the command {command[0]!r} did not answer: {error}") from error
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-            raise RuntimeError(f"the command {command[0]!r} ended with code {done.returncode}: {last}")
-        return _parse_answers(done.stdout)
+        if code != 0:
+            last = (said.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+            raise RuntimeError(
+                f"the command {command[0]!r} ended with code {code}: {last[-LONGEST_COMMAND:]}"
+            )
+        return _parse_answers(answers.decode())
 
-    return Oracle(call, None, False, Path(command[0]).name)
+    line = json.dumps(command)
+    if len(line) > LONGEST_COMMAND:
+        line = f"{line[:LONGEST_COMMAND]}... with SHA-256 {hashlib.sha256(line.encode()).hexdigest()}"
+    return Oracle(call, None, False, Path(command[0]).name, f"command {line}")
+
+
+def _run_limited(command: list[str], text: str, most: int) -> tuple[int, bytes, bytes]:
+    """Run a command; return its code, what it answered and what it said. One that answers or says more is ended."""
+    with tempfile.TemporaryFile() as questions:
+        questions.write(text.encode())
+        questions.seek(0)
+        with subprocess.Popen(
+            command, stdin=questions, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None and process.stderr is not None
+            heard: list[bytearray] = [bytearray(), bytearray()]
+
+            def listen(pipe: IO[bytes], words: bytearray) -> None:
+                while len(words) <= most and (piece := os.read(pipe.fileno(), 1 << 16)):
+                    words += piece
+                if len(words) > most:
+                    process.kill()
+
+            pairs = zip((process.stdout, process.stderr), heard, strict=True)
+            listeners = [Thread(target=listen, args=pair, daemon=True) for pair in pairs]
+            try:
+                for listener in listeners:
+                    listener.start()
+                code = process.wait(COMMAND_SECONDS)
+                for listener in listeners:
+                    listener.join(COMMAND_SECONDS)
+            except BaseException:
+                process.kill()
+                raise
+    if max(map(len, heard)) > most:
+        raise OSError(f"it wrote more than {most:,} bytes")
+    return code, bytes(heard[0]), bytes(heard[1])
 
 
 def _parse_answers(text: str) -> Array:

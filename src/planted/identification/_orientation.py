@@ -72,7 +72,8 @@ def estimate_rest(measured: Measurement, jumps: Jumps) -> tuple[Array, float]:
     if not np.isfinite(errors).any():
         return np.zeros(measured.gradients.shape[1:]), float("inf")
     best = np.argsort(errors)[: max(1, len(errors) // 2)]
-    weights = 1.0 / np.maximum(errors[best], np.finfo(float).tiny) ** 2
+    smallest = np.maximum(errors[best], np.finfo(float).tiny)
+    weights = (smallest.min() / smallest) ** 2
     weights /= weights.sum()
     return np.einsum("p,pmd->md", weights, estimates[best]), float(np.median(errors[best]))
 

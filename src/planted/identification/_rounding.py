@@ -11,7 +11,8 @@ Idea        Within one linear region, six points on a short segment lie on a lin
             where r is the radius of typical inputs and ℓ the larger of the errors seen near r and far out. The same
             number of points is asked on segments a quarter as long: there rounding errors stay the same, while the effect
             of curvature falls by a factor of sixteen. A few dozen questions thus tell a smooth function from a
-            piecewise-linear one.
+            piecewise-linear one. Where the answers are known to lie on a grid (`_grid`), the level is at least half a step
+            of it, and residuals below a quarter of a step say nothing about curvature.
 Guarantee   The level is an estimate. A breakpoint within a segment affects that segment only, and the median of three
             segments decides. Kind: heuristic.
 Cost        `N_SEGMENTS` segments of six questions each, twice, and two segments far out.
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
+from planted.identification._grid import DOUBLES, Grid
 
 __all__ = ["Rounding", "calibrate_rounding"]
 
@@ -63,12 +65,17 @@ class Rounding:
 
 
 def calibrate_rounding(
-    ask: Callable[[Array], Array], centres: Array, *, far: Array, rng: np.random.Generator
+    ask: Callable[[Array], Array],
+    centres: Array,
+    *,
+    far: Array,
+    rng: np.random.Generator,
+    grid: Grid = DOUBLES,
 ) -> Rounding:
     """Measure the rounding error of a black box.
 
-    `ask`: takes rows of shape (n, d) and returns answers of shape (n, m). Shapes: centres (N_SEGMENTS, d), far (f,
-    d).
+    `ask`: takes rows of shape (n, d) and returns answers of shape (n, m). `grid`: how the answers are rounded, if that is
+    known. Shapes: centres (N_SEGMENTS, d), far (f, d).
     """
     count, d = centres.shape
     radius = float(np.linalg.norm(centres, axis=1).mean())
@@ -77,7 +84,8 @@ def calibrate_rounding(
     long, sizes = _residuals(ask, centres, directions[:count] * STEP * radius)
     short, _ = _residuals(ask, centres, directions[:count] * STEP * radius / 4)
     typical = sizes.max(axis=0)
-    floor = np.maximum(np.median(short, axis=0), 2 * np.finfo(float).eps * typical)
+    quarter = grid.steps(typical) / 4
+    floor = np.maximum(np.maximum(np.median(short, axis=0), quarter), 2 * np.finfo(float).eps * typical)
     is_curved = bool((np.median(long, axis=0) > CURVED_RATIO * floor).any())
     if len(far):
         distance = np.linalg.norm(far, axis=1, keepdims=True)
@@ -91,9 +99,10 @@ def calibrate_rounding(
     seen = sizes > 0
     share = float(np.median(short[seen] / sizes[seen])) if seen.any() else 0.0
     share = max(share, 2 * np.finfo(float).eps)
-    level = np.maximum(level, share * typical)
+    level = np.maximum(np.maximum(level, share * typical), grid.step / 4)
     scale = np.where(typical > 0, typical, np.inf)
-    return Rounding(SAFETY * level, radius, is_curved, max(share, float((level / scale).max())))
+    relative = max(share, float((level / scale).max()), grid.relative if grid.words else 0.0)
+    return Rounding(SAFETY * level, radius, is_curved, relative)
 
 
 def _residuals(ask: Callable[[Array], Array], centres: Array, steps: Array) -> tuple[Array, Array]:

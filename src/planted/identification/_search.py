@@ -13,10 +13,11 @@ Idea        1. Measure the rounding error of the answers, and test whether the f
                match, draw a further line through the worst of these places and measure only the breakpoints that are
                not yet known. Repeat until all answers match.
 Guarantee   If the black box is a two-layer ReLU network, a random line of infinite length meets every hyperplane with
-            probability one. Step 5 is a test that does not rely on this: if N fresh random inputs all match, then with
-            confidence 1 - δ the network agrees with the black box on all but a fraction log(1/δ)/N of such inputs. A
-            function of another kind is refused because of curvature (step 1), discontinuities (step 2), breaks that are
-            not hyperplanes (step 3), or a linear part that the units do not explain (step 4). Kind: exact.
+            probability one. Step 5 is a test that does not rely on this: if N fresh random inputs all match at the j-th
+            attempt, then with confidence 1 - δ the network agrees with the black box on all but a fraction
+            1 - (δ/j)^(1/N) of such inputs; a difference on fewer of them is not excluded. A function of another kind is
+            refused because of curvature (step 1), discontinuities (step 2), breaks that are not hyperplanes (step 3), or a
+            linear part that the units do not explain (step 4). Kind: statistical.
 Departures  [Carlini2020]_ measure every unit with two questions per coordinate around its own breakpoint, where the
             neighbouring breakpoints limit the step, and estimate slopes along the line by small differences. Here slopes
             come from chords, the gradient of a region serves both its neighbours, and the final measurement is made
@@ -35,12 +36,14 @@ import numpy as np
 from planted._typing import Array, IntArray, Progress
 from planted.identification._breakpoints import LineScan, find_breakpoints
 from planted.identification._gradient_jumps import measure_units, rough_units
+from planted.identification._grid import Grid
 from planted.identification._jumps import Jumps, Line, Measurement
 from planted.identification._orientation import Orientation, build_network, estimate_rest, orient_units
+from planted.identification._refine_answers import Deviation
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
-from planted.networks import TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork
 
-__all__ = ["BlackBox", "Identification", "Refusal", "search_lines"]
+__all__ = ["BlackBox", "Checks", "Deeper", "Identification", "Refusal", "check_network", "search_lines"]
 
 FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
 NEAREST = -3  # and begin with steps of 2**-3 radii
@@ -56,8 +59,10 @@ NARROWING = 8.0  # a unit that was not found is looked for this many times close
 COARSE = 1e-10  # relative rounding error above which answers are not in double precision
 TOO_COARSE = 1e-4  # relative error above which answers say too little
 PREDICTED = 16.0  # rounding errors by which an answer may be off and still match the prediction
-# Spreads of the outputs: an answer that is off by more does not match, whatever the rounding error.
+# Spreads of the outputs: an answer that is off by more does not match, whatever the rounding error, unless it is a step of
+# the grid on which the answers lie.
 FARTHEST_OFF = 1e-3
+STEPS_OFF = 2.0  # steps of the grid of decimals by which an answer may differ from a refined network
 N_CHECKS = 96  # fresh questions after each line
 DEEPER = (
     "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
@@ -72,6 +77,7 @@ class BlackBox:
     n_features: int  # number of inputs, d
     has_box: bool  # whether inputs must stay within [-1, 1] in every coordinate
     snap: Callable[[Array], Array]  # rounds numbers to those that the function takes as they are
+    grid: Grid  # how its answers are rounded
 
     @property
     def room(self) -> float:
@@ -92,6 +98,15 @@ class Refusal:
     """Why the black box is not a two-layer ReLU network."""
 
     reason: str  # a sentence with the numbers
+    rounding: Rounding | None = None  # how exactly it answers, if it may have several hidden layers
+
+
+@dataclass(frozen=True, slots=True)
+class Deeper:
+    """The black box is piecewise linear, and parallel lines say that it has several hidden layers."""
+
+    rounding: Rounding  # how exactly it answers
+    scans: list[tuple[Line, LineScan]]  # the lines that say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +119,23 @@ class Identification:
     rounding: Rounding  # how exactly the black box answers
     n_lines: int  # lines that were searched
     unresolved: int  # gaps between breakpoints on the last line that were too narrow
+    n_attempts: int  # how often fresh questions were asked, so that chance had as many opportunities
     misfits: int  # fresh answers that did not match the prediction, of `N_CHECKS`
     largest_misfit: float  # largest error of a fresh answer, relative to the outputs' spread
+    deviation: Deviation | None = None  # standard errors, if it was refined on many answers
 
 
 def search_lines(
-    box: BlackBox, *, rng: np.random.Generator, progress: Progress
-) -> Iterator[Identification | Refusal]:
+    box: BlackBox,
+    *,
+    rng: np.random.Generator,
+    progress: Progress,
+    looks_deep: Callable[[Line, LineScan, Rounding], list[tuple[Line, LineScan]]] | None = None,
+) -> Iterator[Identification | Refusal | Deeper]:
     """Search along line after line, and yield what is known after each; the last is the answer.
 
-    The search ends with a refusal, when all fresh answers match the prediction, or after the last line.
+    The search ends with a refusal, when all fresh answers match the prediction, or after the last line. `looks_deep` is
+    asked after the first line; if it returns lines that say so, the search ends there.
     """
     progress("measuring the rounding error", 0.0)
     rounding = _calibrate(box, rng)
@@ -129,30 +151,36 @@ def search_lines(
         line = _draw_line(box, through, towards, rng)
         scan, rounding = _scan_line(box, line, rounding)
         fresh, absent = _compare_with_known(scan, line, jumps)
-        refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps)
+        refusal = _refuse_scan(scan) or _refuse_absent(absent, jumps, rounding)
         if refusal is not None:
             yield refusal
+            return
+        scans = looks_deep(line, scan, rounding) if number == 0 and looks_deep is not None else []
+        if scans:
+            yield Deeper(rounding, scans)
             return
         room = min(box.room, rounding.radius)
         rough = rough_units(box.ask, line, scan, wanted=fresh, rounding=rounding, room=room)
         progress(f"measuring {rough.offsets.size} units", number / lines)
         measured = _measure(box, jumps.join(rough), rounding, rng)
-        refusal = _refuse_measurement(measured)
+        refusal = _refuse_measurement(measured, rounding)
         if refusal is not None:
             yield refusal
             return
         jumps = measured.jumps.select(measured.is_confirmed)
         found = _assemble(jumps, measured)
-        checks = _check(box, found[0], rounding, rng)
-        unresolved = int(np.isnan(scan.breakpoints).sum())
-        yield Identification(*found, jumps, rounding, number + 1, unresolved, checks.misfits, checks.largest)
+        checks = check_network(box, found[0], rounding, rng)
+        close = int(np.isnan(scan.breakpoints).sum())
+        yield Identification(
+            *found, jumps, rounding, number + 1, close, number + 1, checks.misfits, checks.largest
+        )
         if checks.misfits == 0:
             return
         through, towards = checks.worst, checks.best
 
 
 @dataclass(frozen=True, slots=True)
-class _Checks:
+class Checks:
     """Fresh answers against the prediction: how many do not match, and where the worst and the best are."""
 
     misfits: int
@@ -165,7 +193,7 @@ def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
     """Measure the rounding error at typical inputs and, without a box, far from them."""
     centres = box.draw(N_SEGMENTS, rng) * (0.5 if box.has_box else 1.0)
     far = np.zeros((0, box.n_features)) if box.has_box else box.draw(2, rng) * 2.0**FARTHEST
-    return calibrate_rounding(box.ask, centres, far=far, rng=rng)
+    return calibrate_rounding(box.ask, centres, far=far, rng=rng, grid=box.grid)
 
 
 def _draw_line(box: BlackBox, through: Array, towards: Array | None, rng: np.random.Generator) -> Line:
@@ -246,22 +274,24 @@ def _compare_with_known(scan: LineScan, line: Line, known: Jumps) -> tuple[IntAr
     return usable[~is_known.any(axis=1)], absent
 
 
-def _refuse_absent(absent: int, known: Jumps) -> Refusal | None:
+def _refuse_absent(absent: int, known: Jumps, rounding: Rounding) -> Refusal | None:
     """Refuse a function whose breaks are missing where their hyperplanes cross a further line."""
     if absent > max(1, known.offsets.size / 4):
         return Refusal(
             f"{absent} of {known.offsets.size} hyperplanes were not met by a further line that crosses them: its breaks "
-            f"are not hyperplanes. {DEEPER}"
+            f"are not hyperplanes. {DEEPER}",
+            rounding,
         )
     return None
 
 
-def _refuse_measurement(measured: Measurement) -> Refusal | None:
+def _refuse_measurement(measured: Measurement, rounding: Rounding) -> Refusal | None:
     """Refuse a function whose breaks are missing elsewhere on their hyperplanes."""
     missed = int((measured.is_missed & ~measured.is_confirmed).sum())
     if missed > max(2, measured.is_missed.size / 2):
         return Refusal(
-            f"{missed} of {measured.is_missed.size} breaks were not found again elsewhere on their hyperplanes. {DEEPER}"
+            f"{missed} of {measured.is_missed.size} breaks were not found again elsewhere on their hyperplanes. {DEEPER}",
+            rounding,
         )
     return None
 
@@ -323,8 +353,18 @@ def _assemble(jumps: Jumps, measured: Measurement) -> tuple[TwoLayerNetwork, Ori
     return build_network(jumps, orientation, rest=rest, measured=measured), orientation
 
 
-def _check(box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.random.Generator) -> _Checks:
-    """Ask fresh questions at several distances and compare the answers with the network's."""
+def check_network(
+    box: BlackBox,
+    network: TwoLayerNetwork | DeepNetwork,
+    rounding: Rounding,
+    rng: np.random.Generator,
+    *,
+    is_fine: bool = False,
+) -> Checks:
+    """Ask fresh questions at several distances and compare the answers with the network's.
+
+    `is_fine`: whether answers must match to `STEPS_OFF` steps of the grid, if they lie on one of decimals.
+    """
     rows = box.draw(N_CHECKS, rng)
     if not box.has_box:
         rows *= 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1))
@@ -337,6 +377,9 @@ def _check(box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.
     allowed = PREDICTED * rounding.at(rows) + 1e-9 * scale * growth
     if rounding.relative > COARSE:
         allowed = allowed * 16
-    over = (gap / np.minimum(allowed, FARTHEST_OFF * scale * growth)).max(axis=1)
+    farthest = np.maximum(FARTHEST_OFF * scale * growth, box.grid.step)
+    if is_fine and box.grid.step > 0:
+        farthest = np.minimum(farthest, STEPS_OFF * box.grid.steps(np.abs(truth)))
+    over = (gap / np.minimum(allowed, farthest)).max(axis=1)
     best = rows[int(np.argmin(over))] if over.min() <= 1 else None
-    return _Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))], best)
+    return Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))], best)

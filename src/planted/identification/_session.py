@@ -45,10 +45,11 @@ class QuerySession:
         self.n_features = n_features
         self.budget = budget
         self.batch_rows = batch_rows
-        self.log = None if log is None else _open_log(log, n_features)
+        self.log = None if log is None else _open_log(log, n_features, oracle.identity)
         self.queries = 0
         self.reused = 0
         self.n_outputs: int | None = None
+        self.unrepeatable = 0.0  # largest difference of two answers to one question, relative to the answers
         self.kept: list[tuple[Array, Array]] = []
 
     def ask(self, X: Array, *, fresh: bool = False) -> Array:
@@ -64,18 +65,20 @@ class QuerySession:
             self.kept.append((X, answers))
         return answers
 
-    def check_unchanged(self, X: Array, Y: Array) -> None:
+    def check_unchanged(self, X: Array, Y: Array, *, batches: int = 1) -> None:
         """Ask questions again and raise if the answers differ by more than rounding.
 
-        Shapes: X (n, d), Y (n, m).
+        In several `batches`, answers that depend on the other rows of a batch differ too. Shapes: X (n, d), Y (n, m).
         """
-        again = self.ask(X, fresh=True)
+        again = np.concatenate([self.ask(part, fresh=True) for part in np.array_split(X, batches)])
         scale = np.abs(Y).max(axis=0)
         gap = np.abs(again - Y) / np.where(scale > 0, scale, 1.0)
+        self.unrepeatable = max(self.unrepeatable, float(gap.max()))
         if gap.max() > UNCHANGED:
             raise OracleError(
                 f"the oracle changes its answers: the same question gave answers {gap.max():.2g} of their size apart. "
-                f"If it is noisy, set repeats to a number above 1.{self.log_note}"
+                "If it is noisy, set repeats to a number above 1; if the answer to one row depends on the others, ask one "
+                f"at a time with batch_rows=1.{self.log_note}"
             )
 
     @property
@@ -141,7 +144,7 @@ class QuerySession:
         return answers
 
 
-def _open_log(path: str | PathLike[str], n_features: int) -> QueryLog:
+def _open_log(path: str | PathLike[str], n_features: int, identity: str | None) -> QueryLog:
     from planted.io.state._query_log import QueryLog  # lazy door: io stands above this room
 
-    return QueryLog(path, n_features)
+    return QueryLog(path, n_features, oracle=identity)

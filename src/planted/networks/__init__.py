@@ -1,20 +1,24 @@
 """Networks and activations, equality of functions, matching of units, error metrics."""
 
 from planted.networks._activations import Activation, parse_activation
+from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
 from planted.networks._metrics import GklwError, gklw_error, glm_error, relative_mse
 from planted.networks._network import TwoLayerNetwork
+from planted.networks._simplify import linear_part_as_units
 from planted.networks._three_layers import ThreeLayerNetwork
 
 __all__ = [
     "Activation",
+    "DeepNetwork",
     "GklwError",
     "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "UnitMatching",
     "gklw_error",
     "glm_error",
+    "linear_part_as_units",
     "match_units",
     "parameter_error",
     "parse_activation",

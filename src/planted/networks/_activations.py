@@ -41,6 +41,8 @@ class Activation:
         """Return the derivative; at a kink the left one."""
         if self.degree == 1:
             return np.where(t > 0, self.right, -self.left)
+        if self.left == 0.0:
+            return np.asarray(self.degree * np.maximum(t, 0.0) ** (self.degree - 1))
         slope = self.degree * np.abs(t) ** (self.degree - 1)
         return np.asarray(np.where(t > 0, self.right, -self.left) * slope)
 

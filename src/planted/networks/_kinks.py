@@ -105,7 +105,7 @@ def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
         normals=groups.normals[kept],
         offsets=groups.offsets[kept],
         strengths=strengths[:, kept],
-        slope=slopes @ groups.normals,
+        slope=slopes @ groups.normals if net.B is None else slopes @ groups.normals + net.B,
         intercept=units.constant + slopes @ groups.offsets,
     )
 

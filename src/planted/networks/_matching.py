@@ -5,19 +5,25 @@ better one counts: the canonical forms, and the networks as they are with unit r
 estimate of a network whose orientations are ambiguous (Claim 4.8 of [ATV21]_): the estimate is near one of the equal
 representatives and equal to none, so its canonical form may be near another one.
 
+If one of the two networks has a linear part B, orientation is a gauge. Both are then written with a linear part, units
+are assigned whichever way they look, and those of the estimate are turned to look as those of the truth do.
+
 The assignment minimises, summed over units, squared distances in which every part is free of scale: rows of W have
 unit norm, biases are compared on the scale of arcsinh, columns of A relative to their sizes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
+from planted.networks._deep import DeepNetwork
+from planted.networks._deep_forms import deep_parameter_error
 from planted.networks._kinks import scale_units
 from planted.networks._network import TwoLayerNetwork
+from planted.networks._simplify import facing_form
 from planted.outcomes import BadInputError
 
 __all__ = ["UnitMatching", "match_units", "parameter_error"]
@@ -37,6 +43,8 @@ class UnitMatching:
         Largest absolute difference over W, b and A for each unit of ``truth``.
     offset_error : float
         Largest absolute difference over c.
+    linear_error : float
+        Largest absolute difference over B; zero if neither network has a linear part.
     """
 
     network: TwoLayerNetwork
@@ -44,11 +52,12 @@ class UnitMatching:
     permutation: IntArray
     unit_errors: Array
     offset_error: float
+    linear_error: float = 0.0
 
     @property
     def error(self) -> float:
         """The largest of all differences."""
-        return float(max(self.unit_errors.max(initial=0.0), self.offset_error))
+        return float(max(self.unit_errors.max(initial=0.0), self.offset_error, self.linear_error))
 
 
 def match_units(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float = 1e-10) -> UnitMatching:
@@ -87,12 +96,14 @@ def match_units(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float = 1e
     return matching
 
 
-def parameter_error(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float = 1e-10) -> float:
-    """Return the largest absolute difference over W, b, A and c after matching canonical units.
+def parameter_error(
+    net: TwoLayerNetwork | DeepNetwork, truth: TwoLayerNetwork | DeepNetwork, *, tol: float = 1e-10
+) -> float:
+    """Return the largest absolute difference over all weights and biases after matching canonical units.
 
     Parameters
     ----------
-    net, truth : TwoLayerNetwork
+    net, truth : TwoLayerNetwork or DeepNetwork
         The networks to compare.
     tol : float, default=1e-10
         Two hyperplanes whose unit normals and offsets differ by less are the same.
@@ -108,6 +119,8 @@ def parameter_error(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float 
     >>> parameter_error(TwoLayerNetwork(W=[[0.0, 4.0], [1.0, 0.0]], A=[[0.5, 1.25]]), truth)
     0.25
     """
+    if not (isinstance(net, TwoLayerNetwork) and isinstance(truth, TwoLayerNetwork)):
+        return deep_parameter_error(net, truth, tol=tol)
     if not _are_comparable(net, truth):
         return float("inf")
     matching = _best_matching(net, truth, tol)
@@ -121,9 +134,44 @@ def _are_comparable(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> bool:
 
 def _best_matching(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
     """The better of the two matchings of the module's docstring; None if the numbers of units differ."""
+    if net.B is not None or truth.B is not None:
+        return _match_with_linear_part(net, truth, tol)
     pairs = [(net.canonical(tol=tol), truth.canonical(tol=tol)), (_unit_rows(net), _unit_rows(truth))]
     matchings = [_assign(one, other) for one, other in pairs if one.n_hidden == other.n_hidden]
     return min(matchings, key=lambda matching: matching.error, default=None)
+
+
+def _match_with_linear_part(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
+    """Match networks of which one has a linear part; orientation is no difference."""
+    if net.activation.is_piecewise_linear:
+        one, other = facing_form(net, tol=tol), facing_form(truth, tol=tol)
+    else:
+        one, other = net.canonical(tol=tol), truth.canonical(tol=tol)
+    if one.n_hidden != other.n_hidden:
+        return None
+    if net.activation.is_piecewise_linear and net.activation.slope:
+        one = _turned_towards(one, other)
+    return _assign(one, other)
+
+
+def _turned_towards(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> TwoLayerNetwork:
+    """Turn the units of a network to look as the nearest units of another one do."""
+    from scipy.optimize import linear_sum_assignment
+
+    turned = replace(net, W=-net.W, b=-net.b)
+    costs = [_costs(truth, each) for each in (net, turned)]
+    rows, columns = linear_sum_assignment(np.minimum(*costs))
+    flips = np.zeros(net.n_hidden, dtype=np.bool_)
+    flips[columns] = costs[1][rows, columns] < costs[0][rows, columns]
+    signs = np.where(flips, -1.0, 1.0)
+    change = 2 * net.activation.slope * net.A * flips  # f(t) = f(-t) + 2 slope t
+    return replace(
+        net,
+        W=net.W * signs[:, None],
+        b=net.b * signs,
+        c=net.c + change @ net.b,
+        B=_linear_part(net) + change @ net.W,
+    )
 
 
 def _unit_rows(net: TwoLayerNetwork) -> TwoLayerNetwork:
@@ -149,7 +197,12 @@ def _assign(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> UnitMatching:
         permutation=permutation,
         unit_errors=np.abs(gaps).max(axis=1, initial=0.0),
         offset_error=float(np.abs(truth.c - net.c).max(initial=0.0)),
+        linear_error=float(np.abs(_linear_part(truth) - _linear_part(net)).max(initial=0.0)),
     )
+
+
+def _linear_part(net: TwoLayerNetwork) -> Array:
+    return np.zeros((net.n_outputs, net.n_features)) if net.B is None else net.B
 
 
 def _costs(truth: TwoLayerNetwork, net: TwoLayerNetwork) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import as_array
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.networks._network import TwoLayerNetwork
 from planted.outcomes import BadInputError
 

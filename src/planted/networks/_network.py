@@ -9,30 +9,29 @@ samples, inputs, outputs, hidden units     ``n``, ``d``, ``m``, ``k``
 inputs, outputs (samples are rows)         ``X``, ``Y``                (n, d), (n, m)
 hidden weights, biases (a unit is a row)   ``W``, ``b``                (k, d), (k,)
 output weights, offset                     ``A``, ``c``                (m, k), (m,)
-model                                      ``Y = f(X W' + b) A' + c``
+linear part, where there is one            ``B``                       (m, d)
+model                                      ``Y = f(X W' + b) A' + X B' + c``
 =========================================  ==========================  =======
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from planted._conversion import as_matrix
 from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
-from planted.outcomes import BadInputError, BadInputTypeError
+from planted.networks._parts import Saved, frozen_array, input_rows
+from planted.outcomes import BadInputError
 
 __all__ = ["TwoLayerNetwork"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class TwoLayerNetwork:
-    """A two-layer network ``x -> A f(W x + b) + c``, immutable.
+class TwoLayerNetwork(Saved):
+    """A two-layer network ``x -> A f(W x + b) + B x + c``, immutable.
 
     Parameters
     ----------
@@ -46,6 +45,8 @@ class TwoLayerNetwork:
         Output offset; zero if omitted.
     activation : str or Activation, default="relu"
         ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` or ``"quadratic"``.
+    B : array_like of shape (m, d), optional
+        Linear part; a vector of length d is one output. A network without one has ``B`` None.
 
     Examples
     --------
@@ -53,6 +54,10 @@ class TwoLayerNetwork:
     >>> net([[3.0, 5.0], [0.0, 5.0]])
     array([[4.],
            [0.]])
+    >>> bent = TwoLayerNetwork(W=[[1.0]], b=[-4.0], A=[[3.0]], B=[[2.0]])  # 2x + 3 max(x - 4, 0)
+    >>> bent([[1.0], [5.0]])
+    array([[ 2.],
+           [13.]])
     """
 
     W: Array
@@ -60,32 +65,45 @@ class TwoLayerNetwork:
     A: Array
     c: Array
     activation: Activation
+    B: Array | None
 
     def __init__(
-        self, W: Any, b: Any = None, A: Any = None, c: Any = None, activation: str | Activation = "relu"
+        self,
+        W: Any,
+        b: Any = None,
+        A: Any = None,
+        c: Any = None,
+        activation: str | Activation = "relu",
+        B: Any = None,
     ) -> None:
         if A is None:
             raise BadInputError("A is required: the output weights, of shape (m, k)")
-        weights = _frozen_array("W", W, 2)
+        weights = frozen_array("W", W, 2)
         k = weights.shape[0]
-        outputs = _frozen_array("A", A, 2)
+        outputs = frozen_array("A", A, 2)
         if outputs.shape[1] != k:
             raise BadInputError(
                 f"A has {outputs.shape[1]} columns but W has {k} rows; both count hidden units"
             )
-        biases = _frozen_array("b", np.zeros(k) if b is None else b, 1)
+        biases = frozen_array("b", np.zeros(k) if b is None else b, 1)
         if biases.shape != (k,):
             raise BadInputError(f"b has shape {biases.shape} but W has {k} rows")
         m = outputs.shape[0]
-        offset = _frozen_array("c", np.zeros(m) if c is None else c, 1)
+        offset = frozen_array("c", np.zeros(m) if c is None else c, 1)
         if offset.shape != (m,):
             raise BadInputError(f"c has shape {offset.shape} but A has {m} rows")
+        slopes = None if B is None else frozen_array("B", B, 2)
+        if slopes is not None and slopes.shape != (m, weights.shape[1]):
+            raise BadInputError(
+                f"B has shape {slopes.shape}; expected {(m, weights.shape[1])}, outputs by inputs"
+            )
         values = {
             "W": weights,
             "b": biases,
             "A": outputs,
             "c": offset,
             "activation": parse_activation(activation),
+            "B": slopes,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -107,14 +125,20 @@ class TwoLayerNetwork:
 
     @property
     def n_parameters(self) -> int:
-        """Degrees of freedom k(d+1) + mk - k + m: the scale of each unit is a gauge."""
+        """Degrees of freedom k(d+1) + mk - k + m, and md for B: the scale of each unit is a gauge."""
         d, k, m = self.n_features, self.n_hidden, self.n_outputs
-        return k * (d + 1) + m * k - k + m
+        return k * (d + 1) + m * k - k + m + (0 if self.B is None else m * d)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the arrays of parameters: W, b, A, c, and B where there is one."""
+        return ("W", "b", "A", "c") if self.B is None else ("W", "b", "A", "c", "B")
 
     def __repr__(self) -> str:
+        linear = "" if self.B is None else ", B"
         return (
             f"TwoLayerNetwork(n_features={self.n_features}, n_hidden={self.n_hidden}, "
-            f"n_outputs={self.n_outputs}, activation={self.activation.name!r})"
+            f"n_outputs={self.n_outputs}, activation={self.activation.name!r}{linear})"
         )
 
     def __call__(self, X: Any) -> Array:
@@ -122,7 +146,27 @@ class TwoLayerNetwork:
 
         Shapes: X (n, d), result (n, m).
         """
-        return self.activation(self.preactivations(X)) @ self.A.T + self.c
+        if self.B is None:
+            return self.activation(self.preactivations(X)) @ self.A.T + self.c
+        rows = input_rows(X, self.n_features)
+        return self.activation(self.preactivations(rows)) @ self.A.T + rows @ self.B.T + self.c
+
+    def less_linear(self, X: Array, Y: Array) -> Array:
+        """Return outputs less the linear part: ``Y - X B'``, or Y itself where there is none.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs.
+        Y : ndarray of shape (n, m)
+            Outputs.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            What the units and the offset have to explain.
+        """
+        return Y if self.B is None else Y - X @ self.B.T
 
     def preactivations(self, X: Any) -> Array:
         """Return ``X W' + b``.
@@ -137,11 +181,7 @@ class TwoLayerNetwork:
         ndarray of shape (n, k)
             Pre-activations.
         """
-        # Inside the library inputs are always plain float64 arrays; users pass anything.
-        is_plain = type(X) is np.ndarray and X.dtype == np.float64
-        rows = X if is_plain else as_matrix(X, "X", vector_ok=False)[0]
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
+        rows = input_rows(X, self.n_features)
         return as_array(rows @ self.W.T + self.b)
 
     def patterns(self, X: Any) -> BoolArray:
@@ -177,17 +217,20 @@ class TwoLayerNetwork:
         >>> TwoLayerNetwork(W=[[0.0, 2.0]], A=[[3.0]]).canonical().A
         array([[6.]])
         """
-        from planted.networks._equivalence import canonical_form
+        from planted.networks._simplify import canonical_form
 
         return canonical_form(self, tol=tol)
 
-    def simplify(self, *, tol: float = 1e-10) -> TwoLayerNetwork:
+    def simplify(self, *, tol: float = 1e-10, affine: bool | None = None) -> TwoLayerNetwork:
         """Return an equal network without dead, constant, parallel or cancelling units.
 
         Parameters
         ----------
         tol : float, default=1e-10
             Two hyperplanes whose unit normals and offsets differ by less are the same.
+        affine : bool, optional
+            Whether the result may have a linear part B, which takes the place of pairs of units whose kinks cancel. By
+            default only if the network has one.
 
         Returns
         -------
@@ -198,25 +241,27 @@ class TwoLayerNetwork:
         --------
         >>> TwoLayerNetwork(W=[[1.0], [2.0]], A=[[1.0, 1.0]]).simplify().n_hidden
         1
+        >>> TwoLayerNetwork(W=[[1.0], [-1.0]], A=[[2.0, -2.0]]).simplify(affine=True).B
+        array([[2.]])
         """
-        from planted.networks._equivalence import simplify_network
+        from planted.networks._simplify import simplify_network
 
-        return simplify_network(self, tol=tol)
+        return simplify_network(self, tol=tol, affine=affine)
 
     def is_equivalent(self, other: TwoLayerNetwork, *, tol: float = 1e-9) -> bool:
-        """Decide whether two networks are the same function (an algebraic decision, nothing is sampled).
+        """Decide on the parameters whether two networks are the same function up to a tolerance.
 
         Parameters
         ----------
         other : TwoLayerNetwork
             The network to compare with.
         tol : float, default=1e-9
-            Tolerance on hyperplanes and, relative to the networks' scale, on their strengths.
+            Largest difference on typical inputs, relative to the scale of each output there.
 
         Returns
         -------
         bool
-            Whether the functions agree everywhere.
+            True if it is proved that the functions agree everywhere; `planted.compare` tells "different" from "not decided".
 
         Examples
         --------
@@ -227,40 +272,3 @@ class TwoLayerNetwork:
         from planted.networks._equivalence import are_equivalent
 
         return are_equivalent(self, other, tol=tol)
-
-    def save(
-        self,
-        path: str | PathLike[str],
-        *,
-        features: Sequence[str] | None = None,
-        targets: Sequence[str] | None = None,
-    ) -> None:
-        """Write the network to a safetensors file; `planted.load_network` reads it back.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write. An existing file is replaced only when the new one is complete.
-        features, targets : sequence of str, optional
-            Names of the inputs and of the outputs, kept in the file.
-        """
-        from planted.io.networks._safetensors import save_network
-
-        save_network(self, path, features=features, targets=targets)
-
-
-def _frozen_array(name: str, values: Any, ndim: int) -> Array:
-    """Return a read-only float64 copy of ``values`` with ``ndim`` axes, or say what is wrong with it."""
-    raw = np.asarray(values)
-    if raw.dtype.kind not in "fiub":
-        raise BadInputTypeError(f"{name} has dtype {raw.dtype}; expected real numbers")
-    array = np.array(raw, dtype=np.float64, order="C")
-    if name == "A" and array.ndim == 1:
-        array = array[None, :]
-    if array.ndim != ndim:
-        raise BadInputError(f"{name} has {array.ndim} dimension(s); expected {ndim}")
-    if not np.isfinite(array).all():
-        first = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise BadInputError(f"{name} contains NaN or infinity, first at {first}")
-    array.flags.writeable = False
-    return array

@@ -18,6 +18,9 @@ Guarantee   The function is kept to rounding, where hyperplanes within the toler
             of 1. and 2. are feasible. The canonical representative is unique if 1., or 2. with one hyperplane,
             succeeds, or if there is one output. Otherwise units keep the orientation they came with, and so do blocks
             of dependent units that are too large for the search.
+Linear part A network with B may keep the rest as its B. If turning units round takes up all of the rest, B is absent (it
+            is the network that has none). Otherwise orientation is a gauge, since f(t) = f(-t) + 2 slope t: every unit
+            is turned so that its largest input weight is positive, and B is what is left.
 Powers      For degree two and more, only units on the same side of a hyperplane are merged (the quadratic unit looks
             both ways); polynomial relations between different hyperplanes stay.
 References  [ATV21]_, Claims 4.8 and D.14.
@@ -33,12 +36,14 @@ import numpy as np
 from planted._typing import Array, BoolArray
 from planted.linalg.signs import LARGEST_BLOCK, find_flips
 from planted.networks._kinks import group_units, scale_units, sum_groups, unit_order
+from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
 
-__all__ = ["canonical_form", "simplify_network"]
+__all__ = ["canonical_form", "facing_form", "linear_part_as_units", "simplify_network"]
 
+EQUAL_WEIGHTS = 1e-9  # relative difference of input weights that are of one size
 LARGEST_SYSTEM = 20_000_000  # m d h: numbers in the system whose singular values the search for flips needs
 
 
@@ -70,13 +75,14 @@ class _Units:
     b: Array
     A: Array
     c: Array
+    B: Array | None = None
 
 
-def simplify_network(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
+def simplify_network(net: TwoLayerNetwork, *, tol: float, affine: bool | None = None) -> TwoLayerNetwork:
     """Return an equal network with fewer units, or the network itself if none can be saved.
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. If anything was simplified, the
-    rows of W have unit norm.
+    rows of W have unit norm. `affine`: whether the result may have a linear part; by default if the network has one.
 
     Examples
     --------
@@ -84,8 +90,12 @@ def simplify_network(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     >>> simplify_network(TwoLayerNetwork(W=[[1.0], [2.0], [0.0]], A=[[1.0, 1.0, 5.0]]), tol=1e-10).n_hidden
     1
     """
-    units = _fewest_units(net, tol, canonical=False)
-    return net if units.b.size >= net.n_hidden else _as_network(net, units)
+    if affine is False and net.B is not None and net.B.any():
+        raise BadInputError("the network has a linear part B; affine=False asks for one without")
+    may_have_linear = net.B is not None if affine is None else affine
+    units = _fewest_units(net, tol, canonical=False, affine=may_have_linear)
+    is_same = units.b.size >= net.n_hidden and (units.B is None) == (net.B is None)
+    return net if is_same else _as_network(net, units)
 
 
 def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
@@ -100,15 +110,54 @@ def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     array([[1., 0.],
            [0., 1.]])
     """
-    units = _fewest_units(net, tol, canonical=True)
+    units = _fewest_units(net, tol, canonical=True, affine=net.B is not None)
     order = unit_order(units.W, units.b)
-    return _as_network(net, _Units(units.W[order], units.b[order], units.A[:, order], units.c))
+    return _as_network(net, _Units(units.W[order], units.b[order], units.A[:, order], units.c, units.B))
 
 
-def _fewest_units(net: TwoLayerNetwork, tol: float, *, canonical: bool) -> _Units:
+def facing_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
+    """Return an equal network with a linear part, every unit turned so that its largest input weight is positive.
+
+    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. Networks with an activation of
+    degree one are equal if and only if these forms are, up to the order of units.
+    """
+    units = _with_linear_part(_gather_bends(net, tol), tol)
+    return _as_network(net, units)
+
+
+def linear_part_as_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
+    """Return an equal network without B: pairs of units f(u'x) - f(-u'x) = 2 slope u'x take its place.
+
+    For programs and forms that know no linear part. The activation must be of degree one and not even.
+
+    Examples
+    --------
+    >>> from planted.networks import TwoLayerNetwork
+    >>> linear_part_as_units(TwoLayerNetwork(W=[[1.0]], b=[-4.0], A=[[3.0]], B=[[2.0]]))([[5.0]])
+    array([[13.]])
+    """
+    if net.B is None:
+        return net
+    if not net.activation.is_piecewise_linear or net.activation.slope == 0:
+        raise BadInputError(
+            f"units with the activation {net.activation.name!r} cannot stand for the linear part B of this network"
+        )
+    inputs = np.flatnonzero(net.B.any(axis=0))
+    rows = np.eye(net.n_features)[inputs]
+    outputs = net.B[:, inputs] / (2 * net.activation.slope)
+    return type(net)(
+        W=np.vstack([net.W, rows, -rows]),
+        b=np.concatenate([net.b, np.zeros(2 * len(inputs))]),
+        A=np.hstack([net.A, outputs, -outputs]),
+        c=net.c,
+        activation=net.activation,
+    )
+
+
+def _fewest_units(net: TwoLayerNetwork, tol: float, *, canonical: bool, affine: bool) -> _Units:
     """Group, turn, and take up the linear rest in the order of the module's docstring."""
     if not net.activation.is_piecewise_linear or net.activation.slope == 0:
-        return _merge_sides(net, tol)
+        return replace(_merge_sides(net, tol), B=net.B if net.B is not None and net.B.any() else None)
     bends = _gather_bends(net, tol)
     nowhere = np.zeros(bends.offsets.size, dtype=np.bool_)
     is_searchable = bends.rest.size * bends.offsets.size <= LARGEST_SYSTEM
@@ -117,6 +166,8 @@ def _fewest_units(net: TwoLayerNetwork, tol: float, *, canonical: bool) -> _Unit
         return _place_rest(absorbed, nowhere, tol)
     if not bends.rest.any():
         return _place_rest(bends, nowhere, tol)
+    if affine:
+        return _with_linear_part(bends, tol)
     candidates = [_place_rest(bends, doubled, tol) for doubled in _promising_doubles(bends, tol)]
     if canonical and net.n_outputs == 1:
         facing = _turn(bends, bends.orientation < 0, tol)
@@ -157,6 +208,9 @@ def _gather_bends(net: TwoLayerNetwork, tol: float) -> _Bends:
     twist_size = np.abs(2 * net.activation.slope) * sum_groups(np.abs(units.outputs * turned), groups).sum(
         axis=1
     )
+    rest = twist @ groups.normals
+    if net.B is not None:
+        rest, twist_size = rest + net.B, twist_size + np.linalg.norm(net.B, axis=1)
     return _clear_rest(
         _Bends(
             normals=groups.normals[kept],
@@ -164,7 +218,7 @@ def _gather_bends(net: TwoLayerNetwork, tol: float) -> _Bends:
             outputs=outputs[:, kept],
             orientation=orientation[kept],
             two_sided=np.bincount(groups.labels[turned], minlength=count)[kept] > 0,
-            rest=twist @ groups.normals,
+            rest=rest,
             rest_size=twist_size,
             constant=units.constant + twist @ groups.offsets,
             slope=net.activation.slope,
@@ -257,5 +311,19 @@ def _place_rest(bends: _Bends, doubled: BoolArray, tol: float) -> _Units:
     return _Units(W[alive], b[alive], A[:, alive], bends.constant - share @ bends.offsets)
 
 
+def _with_linear_part(bends: _Bends, tol: float) -> _Units:
+    """Turn every unit so that its largest input weight is positive; B is the rest."""
+    sizes = np.abs(bends.normals)
+    # The first of weights that are equal to rounding, so that rounding does not decide.
+    largest = (sizes >= sizes.max(axis=1, keepdims=True) * (1 - EQUAL_WEIGHTS)).argmax(axis=1)
+    leading = bends.normals[np.arange(len(largest)), largest]
+    facing = np.where(leading < 0, -1.0, 1.0)
+    if bends.slope:  # an even activation has no orientation
+        bends = _turn(bends, bends.orientation != facing, tol)
+    return _Units(
+        bends.normals * facing[:, None], bends.offsets * facing, bends.outputs, bends.constant, bends.rest
+    )
+
+
 def _as_network(net: TwoLayerNetwork, units: _Units) -> TwoLayerNetwork:
-    return type(net)(W=units.W, b=units.b, A=units.A, c=units.c, activation=net.activation)
+    return type(net)(W=units.W, b=units.b, A=units.A, c=units.c, activation=net.activation, B=units.B)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
-import numpy as np
-
-from planted._typing import Array, as_array
+from planted._typing import Array
 from planted.networks._network import TwoLayerNetwork
+from planted.networks._parts import Saved, frozen_array, input_rows
 from planted.outcomes import BadInputError
 
 __all__ = ["ThreeLayerNetwork"]
@@ -19,7 +16,7 @@ LARGEST_POWER = 64  # far above any use; float64 overflows for inputs that are n
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThreeLayerNetwork:
+class ThreeLayerNetwork(Saved):
     """The network ``x -> head((R x + s)^p)`` with fixed random features and a quadratic head.
 
     Parameters
@@ -47,13 +44,7 @@ class ThreeLayerNetwork:
 
     def __post_init__(self) -> None:
         for name, n_axes in (("R", 2), ("s", 1)):
-            frozen = np.array(getattr(self, name), dtype=np.float64, order="C")
-            if frozen.ndim != n_axes:
-                raise BadInputError(f"{name} has {frozen.ndim} dimension(s); expected {n_axes}")
-            if not np.isfinite(frozen).all():
-                raise BadInputError(f"{name} contains NaN or infinity")
-            frozen.flags.writeable = False
-            object.__setattr__(self, name, frozen)
+            object.__setattr__(self, name, frozen_array(name, getattr(self, name), n_axes))
         q = len(self.s)
         if len(self.R) != q or self.head.n_features != q:
             raise BadInputError(
@@ -95,9 +86,7 @@ class ThreeLayerNetwork:
         ndarray of shape (n, q)
             ``(X R' + s)^p``.
         """
-        rows = as_array(X)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise BadInputError(f"X has shape {rows.shape}; expected (n, {self.n_features})")
+        rows = input_rows(X, self.n_features)
         return (rows @ self.R.T + self.s) ** self.power
 
     def __call__(self, X: Any) -> Array:
@@ -106,23 +95,3 @@ class ThreeLayerNetwork:
         Shapes: X (n, d), result (n, m).
         """
         return self.head(self.features(X))
-
-    def save(
-        self,
-        path: str | PathLike[str],
-        *,
-        features: Sequence[str] | None = None,
-        targets: Sequence[str] | None = None,
-    ) -> None:
-        """Write the network to a safetensors file; `planted.load_network` reads it back.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write. An existing file is replaced only when the new one is complete.
-        features, targets : sequence of str, optional
-            Names of the inputs and of the outputs, kept in the file.
-        """
-        from planted.io.networks._safetensors import save_network
-
-        save_network(self, path, features=features, targets=targets)

@@ -1,0 +1,197 @@
+"""Reading networks with several hidden layers back by queries: how exact, with how many questions, what is refused.
+
+Depth and widths are never given. Teachers have He-scaled normal weights and biases of standard deviation 0.5. A teacher with
+a unit that switches nowhere (its weights and its bias have one sign) has several networks with the same answers: it must not
+be claimed. The published extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020].
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from _table import Line, parse_options, report
+
+import planted
+from planted import DeepNetwork
+from planted.outcomes import PlantedError
+
+EXACT = 1e-10
+SOLVER = 10_000  # solver seeds start here: never those of the data
+# widths: (seeds, share that must be exact, questions per parameter in the median)
+CONTRACTIVE = {
+    (10, 10, 10, 1): (20, 1.0, 15),
+    (20, 10, 10, 1): (20, 1.0, 15),
+    (20, 10, 5, 3): (20, 1.0, 15),
+    (40, 20, 10, 1): (20, 1.0, 7),
+    (64, 32, 16, 10): (8, 1.0, 7),
+    (80, 40, 20, 1): (3, 1.0, 7),
+}
+THREE = {
+    (20, 10, 8, 6, 1): (10, 0.9, 30),
+    (40, 20, 10, 10, 1): (3, 0.9, 30),
+    (10, 10, 10, 10, 1): (4, 0.9, 30),
+}
+WIDENING = ((8, 14, 10, 1), (4, 16, 16, 2), (20, 8, 16, 1))
+
+Result = tuple[Line, dict[str, Any]]
+
+
+def draw(widths: tuple[int, ...], seed: int) -> DeepNetwork:
+    rng = np.random.default_rng([seed, 27, *widths])
+    layers = [
+        (rng.normal(size=(out, into)) * np.sqrt(2 / into), 0.5 * rng.normal(size=out))
+        for into, out in pairwise(widths)
+    ]
+    return DeepNetwork(layers)
+
+
+def switches(net: DeepNetwork) -> bool:
+    """Whether every unit above the first layer has weights or a bias of both signs, so that it may switch."""
+    return all(bool((np.sign(W) != np.sign(b)[:, None]).any(axis=1).all()) for W, b in net.layers[1:-1])
+
+
+def ask(net: DeepNetwork, seed: int) -> dict[str, Any]:
+    """Identify one teacher and compare parameters; a claim with an error above 1e-6 is false."""
+    start = perf_counter()
+    found = planted.identify(net, random_state=SOLVER + seed)
+    error = float("inf") if found.network is None else planted.parameter_error(found.network, net)
+    is_claimed = found.outcome.name == "RECOVERED"
+    return {
+        "widths": "-".join(map(str, net.widths)),
+        "seed": seed,
+        "switches": switches(net),
+        "outcome": found.outcome.name,
+        "error": error if np.isfinite(error) else None,
+        "is_exact": is_claimed and error <= EXACT,
+        "is_false": is_claimed and not error <= 1e-6,
+        "certain": [len(layer["b"]) for layer in found.stats.get("certain_layers", [])],
+        "queries_per_parameter": found.stats["queries"] / net.n_parameters,
+        "seconds": perf_counter() - start,
+    }
+
+
+def family_line(
+    widths: tuple[int, ...], terms: tuple[int, float, float], options: Any
+) -> tuple[Line, list[Any]]:
+    seeds, share, most = terms
+    count = max(1, seeds // 10) if options.quick else seeds
+    rows = [ask(draw(widths, seed), seed) for seed in range(options.seed, options.seed + count)]
+    counted = [row for row in rows if row["switches"]]
+    exact = sum(row["is_exact"] for row in counted)
+    false = sum(row["is_false"] for row in rows)
+    asked = median(row["queries_per_parameter"] for row in rows)
+    name = "-".join(map(str, widths))
+    worst = max((row["error"] for row in rows if row["is_exact"]), default=float("nan"))
+    line = Line(
+        f"{name}: at least {share:.0%} exact to {EXACT:g}, <= {most:g} questions per parameter, no false claim",
+        f"{exact}/{len(counted)} exact, worst {worst:.0e}, {len(rows) - len(counted)} with a unit that never switches, "
+        f"{asked:.1f} questions per parameter, {false} false, {sum(row['seconds'] for row in rows) / len(rows):.1f} s each",
+        exact >= share * len(counted) and asked <= most and false == 0,
+    )
+    print(f"{line.target}: {line.measured}", flush=True)
+    return line, rows
+
+
+def widening_line(widths: tuple[int, ...], options: Any) -> tuple[Line, list[Any]]:
+    """Layers that widen are not read: they must be refused, never claimed."""
+    count = 1 if options.quick else 3
+    rows = [ask(draw(widths, seed), seed) for seed in range(options.seed, options.seed + count)]
+    outcomes = sorted({row["outcome"] for row in rows})
+    name = "-".join(map(str, widths))
+    return Line(
+        f"{name}, a layer that widens: no claim", ", ".join(outcomes), not any(r["is_false"] for r in rows)
+    ), rows
+
+
+def hidden_line(kind: str, options: Any) -> tuple[Line, list[Any]]:
+    """Units that never switch, are dead, or are on for few inputs: right or named, never a false claim."""
+    rows = []
+    for seed in range(options.seed, options.seed + (1 if options.quick else 5)):
+        net = draw((20, 10, 10, 1), 500 + seed)
+        W, b = (part.copy() for part in net.layers[1])
+        if kind == "never off":
+            W[0], b[0] = np.abs(W[0]), abs(b[0])
+        elif kind == "dead":
+            W[0], b[0] = -np.abs(W[0]), -abs(b[0])
+        else:
+            X = np.random.default_rng(seed).normal(size=(20_000, 20))
+            H = np.maximum(X @ net.layers[0][0].T + net.layers[0][1], 0)
+            b[0] = -np.quantile(H @ W[0], 0.996)
+        rows.append(ask(DeepNetwork([net.layers[0], (W, b), net.layers[2]]), seed))
+    false = sum(row["is_false"] for row in rows)
+    outcomes = ", ".join(sorted({row["outcome"] for row in rows}))
+    return Line(
+        f"20-10-10-1 with a unit {kind}: right or named", f"{outcomes}; {false} false", false == 0
+    ), rows
+
+
+def trained_line(data: str, hidden: tuple[int, ...]) -> tuple[Line, list[Any]]:
+    """A network that scikit-learn trained on real data, asked through its predictions."""
+    from sklearn.datasets import load_diabetes, load_digits
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPRegressor
+
+    X, y = (load_diabetes if data == "diabetes" else load_digits)(return_X_y=True)
+    X, y = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1.0), (y - y.mean()) / y.std()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = MLPRegressor(hidden_layer_sizes=hidden, max_iter=200, random_state=0).fit(X, y)
+    truth = planted.import_network(model)
+    row = {**ask(truth, 0), "data": data}
+    name = f"trained {data} {row['widths']}"
+    measured = (
+        f"{row['outcome']}, error {row['error']}, {row['queries_per_parameter']:.1f} questions per parameter"
+    )
+    return Line(f"{name}: exact, or not claimed", measured, not row["is_false"]), [row]
+
+
+def refusal_lines(options: Any) -> list[Result]:
+    net, rng = draw((20, 10, 8, 1), 900 + options.seed), np.random.default_rng(options.seed)
+    skip = rng.normal(size=(20, 1))
+
+    def statistics(rows: Any) -> Any:
+        return net((rows - rows.mean(axis=0)) / (1e-9 + rows.std(axis=0)))
+
+    cases: dict[str, Callable[[Any], Any]] = {
+        "skip": lambda rows: net(rows) + rows @ skip,
+        "leaky": DeepNetwork(net.layers, "leaky-relu:0.1"),
+        "tanh": lambda rows: np.tanh(net(rows)),
+        "batch statistics": statistics,
+        "noise": lambda rows: net(rows) + 1e-3 * rng.normal(size=(len(rows), 1)),
+    }
+    found = []
+    for name, oracle in cases.items():
+        try:
+            answer = planted.identify(oracle, 20, random_state=SOLVER)
+            asked, text = answer.stats["queries"], answer.detail
+            is_met = answer.outcome.name == "ASSUMPTION_FAILED" and asked <= 2_000
+        except PlantedError as error:
+            asked, text, is_met = 16, str(error), True
+        row = {"case": name, "queries": asked, "detail": text}
+        found.append(
+            (Line(f"{name}: refused by name within 2,000 questions", f"{asked}: {text}", is_met), row)
+        )
+    return found
+
+
+def main() -> None:
+    options = parse_options(__doc__ or "")
+    parts = [family_line(widths, terms, options) for widths, terms in (CONTRACTIVE | THREE).items()]
+    parts += [widening_line(widths, options) for widths in WIDENING]
+    parts += [hidden_line(kind, options) for kind in ("never off", "dead", "on for 0.4 % of inputs")]
+    parts += [trained_line("diabetes", (10, 8))] + (
+        [] if options.quick else [trained_line("digits", (32, 16))]
+    )
+    refusals = refusal_lines(options)
+    lines = [line for line, _ in parts] + [line for line, _ in refusals]
+    report("deep", lines, [row for _, rows in parts for row in rows] + [row for _, row in refusals], options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
+
+The checks are of three kinds: random answers at several distances, one answer on every linear piece of a fresh line, and
+the rank of the Jacobian, which says whether the answers determine all parameters. For large networks the rank is not
+computed; that every hidden unit was seen on and off stands for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.identification._rounding import Rounding
+from planted.identification._search import Checks, check_network
+from planted.identification.deep._polish import jacobian, polish
+from planted.identification.deep._reading import Reading, Records
+from planted.networks import DeepNetwork
+
+__all__ = ["DeepFinding", "finish_reading"]
+
+PER_PARAMETER = 2.5  # fresh equations for each parameter, for the polish
+FEW = 600  # parameters: below that everything that was asked takes part, and fewer fresh answers are needed
+PER_PARAMETER_FEW = 0.5
+LARGEST_RANK = 1_200  # parameters up to which the rank is computed
+DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
+ON_LINE = 400  # questions on a fresh line, at most
+
+
+@dataclass(frozen=True, slots=True)
+class DeepFinding:
+    """A deep network in the units of the search, and how it fared with fresh answers."""
+
+    network: DeepNetwork
+    checks: Checks  # random answers
+    off_line: int  # answers on the pieces of a fresh line that did not match
+    on_line: int  # how many were asked
+    missing_rank: int  # parameters that the answers do not determine; -1 if not computed
+    one_sided: tuple[
+        tuple[int, int], ...
+    ]  # (layer, unit) of hidden units that were never seen on, or never off
+
+
+def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:
+    """Polish the network of a complete reading, and check it."""
+    assert reading.top is not None and reading.rounding is not None  # only complete readings are finished
+    box, rounding = records.box, reading.rounding
+    net = DeepNetwork([*reading.layers, reading.top.output])
+    is_small = net.n_parameters <= FEW
+    per = PER_PARAMETER_FEW if is_small else PER_PARAMETER
+    count = int(np.ceil(per * net.n_parameters / net.n_outputs)) + 20
+    asked = records.all()
+    rows = box.snap(box.draw(count, rng))
+    if not box.has_box:
+        rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
+    fresh = rows, records.ask(rows)
+    X, Y = records.all() if is_small else fresh
+    net = polish(net, X, Y, _weights(X))
+    checks = check_network(box, net, rounding, rng)
+    off, on = _check_line(net, records, rounding, rng)
+    Z = np.concatenate([asked[0], fresh[0]])
+    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
+
+
+def _weights(X: Array) -> Array:
+    """Rounding errors grow with the distance."""
+    return np.asarray(1.0 / (1.0 + np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1])))
+
+
+def _check_line(
+    net: DeepNetwork, records: Records, rounding: Rounding, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Ask once on every linear piece of the network on a fresh line; how many answers do not match, and of how many."""
+    box = records.box
+    ends = box.draw(2, rng)
+    reach = np.linspace(0.0, 1.0, 4001) if box.has_box else np.linspace(-3.0, 4.0, 20_001)
+    points = ends[0] + reach[:, None] * (ends[1] - ends[0])
+    codes = np.concatenate(net.patterns(points), axis=1)
+    changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1))
+    edges = np.concatenate([[0], changes + 1, [len(points)]])
+    middles: IntArray = np.array([(low + high) // 2 for low, high in pairwise(edges)])
+    rows = box.snap(points[middles[:ON_LINE]])
+    truth = records.ask(rows)
+    growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    spread = truth.std(axis=0)
+    allowed = 16 * rounding.at(rows) + 1e-9 * np.where(spread > 0, spread, 1.0) * growth
+    return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum()), len(rows)
+
+
+def _missing_rank(net: DeepNetwork, X: Array) -> int:
+    """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
+    if net.n_parameters > LARGEST_RANK:
+        return -1
+    rows = X[:: max(1, len(X) * net.n_outputs // (6 * net.n_parameters))]
+    J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
+    lengths = np.linalg.norm(J, axis=0)
+    J = J[:, lengths > 0] / lengths[lengths > 0]
+    values = np.linalg.svd(J, compute_uv=False)
+    return int(net.n_parameters - (values > DEFICIENT * values[0]).sum())
+
+
+def _one_sided(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
+    """Hidden units that are always on or always off on everything that was asked."""
+    found = []
+    for layer, on in enumerate(net.patterns(X)):
+        found += [(layer + 1, int(unit)) for unit in np.flatnonzero(on.all(axis=0) | ~on.any(axis=0))]
+    return tuple(found)

@@ -1,0 +1,300 @@
+r"""Read a deep ReLU network layer by layer, from the input to the output, by choosing what to ask.
+
+Problem     f(x) = A σ(W_L … σ(W_1 x + b_1) … + b_L) + c can be asked anywhere, or within a box. Depth and widths are not
+            known. Find all parameters with few questions.
+Idea        1. The units of the first layer break f along whole hyperplanes (`_planes`).
+            2. The gradient is a combination of the rows of units that are on. If the rows are independent, every gradient
+               shows which units are on, hence on which side each is (`_layers`).
+            3. Then h -> f(x(h)) for pre-activations h > 0 is a network with one layer less, and step 1 finds its first
+               layer. From the third layer on the regions in which all lower units are on are polytopes.
+            4. After each layer: do the features |t_j|, h and 1, with t the pre-activations of this layer, explain every
+               answer so far? Then it is the last one. Their coefficients give its orientation and the output layer.
+            5. Gauss–Newton steps on all answers restore the digits that were lost from layer to layer (`_polish`).
+Guarantee   None of the steps is trusted: the network is judged by fresh answers (`_verdict`). Kind: statistical.
+References  [Carlini2020]_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from planted._typing import Array, Progress
+from planted.identification._breakpoints import LineScan
+from planted.identification._jumps import Line
+from planted.identification._rounding import Rounding
+from planted.identification._search import BlackBox
+from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
+from planted.identification.deep._other_kinds import name_other_kind
+from planted.identification.deep._planes import (
+    Planes,
+    Survey,
+    doubt_planes,
+    drop_absent,
+    find_planes,
+    refine_planes,
+)
+from planted.identification.deep._regions import read_regions
+from planted.identification.deep._space import Space
+from planted.identification.deep._top import Top, fit_top
+from planted.networks._deep import Layer
+from planted.outcomes import Outcome
+
+__all__ = ["Reading", "Records", "read_layers"]
+
+REACH = 1024.0  # radii: how far lines in the inputs go
+MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
+CORNER = 1e-4  # typical pre-activations: where rays along an axis begin
+NEAR, FAR = 0.02, 400.0  # where chords begin and rays end
+CHORDS = 4
+LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
+MOST_LAYERS = 12
+HIGHER = 2  # breaks that bend, to say that there are higher layers
+CERTAIN = 0.9  # of the votes for an orientation
+INDEPENDENT = 1e-7  # smallest singular value of unit rows
+OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
+ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
+
+
+@dataclass(slots=True)
+class Reading:
+    """What has been read so far."""
+
+    layers: list[Layer] = field(default_factory=list)  # hidden layers that are known with orientation
+    top: Top | None = None  # the output layer, once the last hidden layer is known
+    surveys: list[Survey] = field(default_factory=list)  # one for each layer looked at
+    rounding: Rounding | None = None  # the error of the answers at typical inputs
+    reason: str = ""  # why reading ended before the last layer
+    outcome: Outcome | None = None  # what follows from the reason, where it is known
+
+    @property
+    def passing(self) -> int:
+        """Units of the last hidden layer that stand for those that never switch."""
+        return 0 if self.top is None else self.top.passing
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
+        return len(self.layers) > 1 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+
+
+class Records:
+    """All questions, in the units of the search, and their answers."""
+
+    def __init__(self, box: BlackBox) -> None:
+        self.box = box
+        self.parts: list[tuple[Array, Array]] = []
+
+    def ask(self, Z: Array) -> Array:
+        """Ask and remember."""
+        Y = self.box.ask(Z)
+        self.parts.append((Z, Y))
+        return Y
+
+    def all(self) -> tuple[Array, Array]:
+        """Return everything asked so far."""
+        return np.concatenate([Z for Z, _ in self.parts]), np.concatenate([Y for _, Y in self.parts])
+
+
+def read_layers(
+    records: Records,
+    scans: Sequence[tuple[Line, LineScan]] = (),
+    *,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Iterator[Reading]:
+    """Read layer after layer, and yield what is known after each; the last is the answer.
+
+    `scans`: lines that have been scanned already.
+    """
+    reading = Reading()
+    box = records.box
+    d = box.n_features
+    sides = np.concatenate([np.eye(d), -np.eye(d)]) if box.has_box else np.zeros((0, d))
+    base = Base(np.eye(d), np.zeros(d), sides, np.ones(len(sides)))
+    space = Space.calibrated(
+        records.ask, box.draw, sides=base.sides, limits=base.limits, reach=REACH, rng=rng
+    )
+    reading.rounding = space.rounding
+    progress("looking for the units of layer 1", 0.0)
+    is_done = partial(_is_quiet, fewest=BOX_LINES if box.has_box else LINES)
+    survey = find_planes(space, _lines(space, rng), rng=rng, is_done=is_done, scans=scans)
+    refine_planes(space, survey.planes, rng)
+    reading.surveys.append(survey)
+    layer = _orient_survey(survey, _all_on(base, reading.layers))
+    while True:
+        number = len(reading.layers) + 1
+        top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
+        if top is not None:
+            reading.layers.append(top.layer)
+            reading.top = top
+            yield reading
+            return
+        reading.reason = layer.problem(number)
+        if number == 1 and not reading.reason:
+            unsettled = "which side of the units of layer 1 is on was not settled"
+            reading.reason = name_other_kind(survey) or (unsettled if layer.shares.min() < CERTAIN else "")
+        if reading.reason or number >= MOST_LAYERS:
+            reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
+            yield reading
+            return
+        rows, biases = layer.planes
+        reading.layers.append((rows * layer.signs[:, None], biases * layer.signs))
+        yield reading
+        progress(f"looking for the units of layer {number + 1}", 0.0)
+        if number == 1:
+            base = _hidden_base(base, reading.layers[0], box, rng)
+            space, survey = _survey_second(records, base, rng)
+            reading.surveys.append(survey)
+            layer = _orient_survey(survey, _all_on(base, reading.layers))
+        else:
+            layer = _read_later(records, base, reading, space.rounding, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerFound:
+    """The units of one layer, up to scale, and the votes for their orientation."""
+
+    planes: tuple[Array, Array]  # weights (k, k below) and biases (k,)
+    signs: Array  # (k,)
+    shares: Array  # (k,): of the votes, for these signs
+    has_higher: bool  # whether breaks of higher layers were seen beside
+    gaps: int = 0  # weights that were not seen
+
+    def problem(self, number: int) -> str:
+        """Why the next layer cannot be read; empty if it can."""
+        rows = self.planes[0]
+        if not rows.size:
+            return f"no unit of layer {number} was found"
+        if not self.has_higher:
+            return f"the {len(rows)} units found in layer {number} do not explain all answers, and no layer above was seen"
+        if self.gaps:
+            return f"{self.gaps} weights of layer {number} were not seen"
+        if len(rows) > rows.shape[1] or np.linalg.svd(rows, compute_uv=False).min() < INDEPENDENT:
+            return (
+                f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows, and layers "
+                "that widen are not read"
+            )
+        if self.shares.min() < CERTAIN and number > 1:
+            return f"which side of the units of layer {number} is on was not settled"
+        return ""
+
+
+def _all_on(base: Base, layers: list[Layer]) -> Region:
+    """The region in which all units of the known layers are on."""
+    patterns = [np.ones(len(b), dtype=np.bool_) for _, b in layers]
+    return region_at(base, layers, np.zeros(base.matrix.shape[1]), patterns)
+
+
+def _orient_survey(survey: Survey, region: Region) -> _LayerFound:
+    """The units whose hyperplanes a survey of one region has found."""
+    planes = survey.planes
+    rows = _rows_of(planes, region)
+    k, has_higher = planes.offsets.size, _has_higher(survey)
+    if not k or not survey.gradients or np.linalg.matrix_rank(planes.normals) < k:
+        return _LayerFound(rows, np.ones(k), np.zeros(k), has_higher)
+    places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
+    values = places @ planes.normals.T + planes.offsets
+    noise = 1e-9 * float(np.abs(gradients).max())
+    votes, cast = orientation_votes(planes.normals, values, gradients, noise=noise)
+    return _LayerFound(rows, np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1), has_higher)
+
+
+def _has_higher(survey: Survey) -> bool:
+    return any(part.errors.size for part in survey.others)
+
+
+def _read_later(
+    records: Records, base: Base, reading: Reading, rounding: Rounding, rng: np.random.Generator
+) -> _LayerFound:
+    """Read the third or a later layer, until it explains all answers or there are no more regions."""
+
+    def ask(V: Array) -> Array:
+        return records.ask(base.inputs(V))
+
+    found = _LayerFound((np.zeros((0, 0)), np.zeros(0)), np.zeros(0), np.zeros(0), False)
+    has_higher = False
+    for rows, survey in read_regions(ask, base, reading.layers, rounding, rng=rng):
+        reading.surveys.append(survey)
+        has_higher |= _has_higher(survey)
+        if not rows.biases:
+            continue
+        votes, cast = np.array(rows.votes), np.array(rows.cast)
+        gaps = sum(int((~known).sum()) for known in rows.known)
+        signs = np.where(votes >= 0, 1.0, -1.0)
+        found = _LayerFound(rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, gaps)
+        if fit_top(records.all(), reading.layers, found.planes) is not None:
+            break
+    return found
+
+
+def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
+    """Whether enough lines have shown no new unit."""
+    return (survey.n_lines >= fewest and quiet >= fewest - 1) or survey.n_lines >= MOST_LINES
+
+
+def _lines(space: Space, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
+    """Random lines through typical places."""
+    spread = np.concatenate([-OUTWARD[::-1], [0.0], OUTWARD])
+    while True:
+        origin, direction = space.draw(1, rng)[0], rng.standard_normal(space.dim)
+        yield Line(origin, direction / np.linalg.norm(direction)), spread
+
+
+def _rows_of(planes: Planes, region: Region) -> tuple[Array, Array]:
+    """Weights and biases of the units of a layer from their hyperplanes, up to orientation and scale; eq. (1)."""
+    rows = planes.normals @ np.linalg.pinv(region.M)
+    biases = planes.offsets - rows @ region.m
+    norms = np.linalg.norm(rows, axis=1)
+    return rows / norms[:, None], biases / norms
+
+
+def _hidden_base(base: Base, layer: Layer, box: BlackBox, rng: np.random.Generator) -> Base:
+    """Coordinates v >= 0 of the pre-activations of the first layer, in units of their typical sizes."""
+    W, b = layer
+    sizes = np.sqrt(((box.draw(200, rng) @ W.T + b) ** 2).mean(axis=0))
+    inverse = np.linalg.pinv(W)
+    matrix, shift = inverse * sizes, -inverse @ b
+    k = len(b)
+    sides = np.concatenate([-np.eye(k), base.sides @ matrix])
+    return Base(matrix, shift, sides, np.concatenate([np.full(k, -MARGIN), base.limits - base.sides @ shift]))
+
+
+def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tuple[Space, Survey]:
+    """Look for the units of the second layer where all units of the first are on."""
+    p = base.matrix.shape[1]
+
+    def ask(V: Array) -> Array:
+        return records.ask(base.inputs(V))
+
+    def draw(count: int, stream: np.random.Generator) -> Array:
+        return np.abs(stream.standard_normal((count, p))) * np.exp(stream.standard_normal((count, p)))
+
+    space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=FAR / np.sqrt(p), rng=rng)
+    lines = list(_orthant_lines(p, rng))
+    survey = find_planes(
+        space, iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
+    )
+    if _has_higher(survey):
+        drop_absent(space, survey)
+        doubt_planes(space, survey.planes, rng)
+    refine_planes(space, survey.planes, rng)
+    return space, survey
+
+
+def _orthant_lines(p: int, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
+    """Chords between opposite corners, then one ray along each axis: every unit that switches anywhere meets a ray."""
+    for _ in range(CHORDS):
+        far = rng.permutation(p) < p / 2
+        sizes = np.exp(1.5 * rng.standard_normal((2, p)))
+        one, other = (
+            np.where(far, 8 * sizes[0], NEAR * sizes[1]),
+            np.where(far, NEAR * sizes[0], 8 * sizes[1]),
+        )
+        direction = other - one
+        yield Line(one, direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
+    for axis in rng.permutation(p):
+        yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG

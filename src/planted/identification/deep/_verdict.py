@@ -1,0 +1,146 @@
+"""Judge a deep network that was read from a black box, or the layers that are certain where the reading ended early."""
+
+from __future__ import annotations
+
+from planted.checks import Check
+from planted.identification._search import N_CHECKS
+from planted.identification._verdict import CONFIDENCE
+from planted.identification.deep._finish import DeepFinding
+from planted.identification.deep._reading import Reading
+from planted.networks import DeepNetwork
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Unavailable, Verdict
+
+__all__ = ["judge_deep", "judge_deep_stop"]
+
+
+def judge_deep(
+    reading: Reading, finding: DeepFinding | None, *, queries: int, has_box: bool, depth: int | None
+) -> tuple[Verdict, bool]:
+    """Return the verdict on a reading that came to its end, and whether the network is to be shown.
+
+    RECOVERED needs: all fresh answers as predicted, a settled orientation of every unit, no unit that never switches, and a
+    Jacobian of full rank.
+    """
+    evidence = (*_layer_evidence(reading), Evidence("questions asked", queries, key=Check.QUESTIONS))
+    if finding is None:
+        known = _describe_layers(reading)
+        outcome = reading.outcome or Outcome.STOPPED_EARLY
+        head = (
+            "The black box has several layers"
+            if outcome is Outcome.ASSUMPTION_FAILED
+            else "The reading ended early"
+        )
+        detail = f"{head}, but {reading.reason}. {known}"
+        return Verdict.refusal(outcome, detail, *evidence), False
+    evidence = (*_evidence(reading, finding), *evidence)
+    per_parameter = queries / finding.network.n_parameters
+    evidence += (Evidence("questions per parameter", per_parameter, key=Check.QUESTIONS_PER_PARAMETER),)
+    outcome, guarantee, detail = _decide(reading, finding, has_box=has_box)
+    if depth not in (None, finding.network.n_hidden_layers):
+        detail = f"The black box has {finding.network.n_hidden_layers} hidden layers; {depth} were asked for."
+        outcome, guarantee = Outcome.ASSUMPTION_FAILED, Guarantee.NONE
+    is_shown = outcome in (Outcome.RECOVERED, Outcome.FITTED, Outcome.NOT_IDENTIFIABLE)
+    doubt = (
+        "The answers are not a sample; the evidence says how far they are off."
+        if is_shown
+        else "There is no network."
+    )
+    return Verdict(outcome, guarantee, evidence, detail, Unavailable(doubt)), is_shown
+
+
+def judge_deep_stop(reason: str, reading: Reading, *, queries: int, budget: int | None) -> Verdict:
+    """Return the verdict on a reading that was stopped."""
+    limit = (budget, "<=", "budget") if budget is not None else (float("nan"), "info", "")
+    evidence = (
+        Evidence("questions asked", queries, *limit, key=Check.QUESTIONS),
+        *_layer_evidence(reading),
+    )
+    known = _describe_layers(reading) or "No unit is certain."
+    detail = f"Stopped: {reason}; {queries} questions were asked. {known}"
+    return Verdict.refusal(Outcome.STOPPED_EARLY, detail, *evidence)
+
+
+def _layer_evidence(reading: Reading) -> tuple[Evidence, ...]:
+    """The layers that are certain, and how many units each has."""
+    return tuple(
+        Evidence(f"units of hidden layer {place + 1}, certain", len(b), key=Check.UNITS)
+        for place, (_, b) in enumerate(reading.layers)
+    )
+
+
+def _describe_layers(reading: Reading) -> str:
+    """Say which layers are certain."""
+    if not reading.layers:
+        found = reading.surveys[0].planes.offsets.size if reading.surveys else 0
+        return f"Hyperplanes of the first layer that were found again elsewhere: {found}." if found else ""
+    widths = " and ".join(str(len(b)) for _, b in reading.layers)
+    return f"Units that are certain: {widths}, in the first {len(reading.layers)} hidden layer(s)."
+
+
+def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[Outcome, Guarantee, str]:
+    """Return the outcome, the guarantee and the reason in a sentence."""
+    top, net = reading.top, finding.network
+    assert top is not None
+    if finding.checks.misfits or finding.off_line:
+        detail = (
+            f"{finding.checks.misfits} of {N_CHECKS} fresh answers, and {finding.off_line} of {finding.on_line} on a fresh "
+            f"line, did not match the network of {_shape(net)} that was read: units are missing, or the black box is "
+            "piecewise linear in another way."
+        )
+        return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
+    if reading.passing:
+        detail = (
+            f"The function is known, but not the network: {reading.passing} unit(s) of the last hidden layer pass their "
+            "input on and never switch, so that other networks give the same answers."
+        )
+        return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
+    if not top.is_unique:
+        detail = "The function is known, but which side of the units of the last layer is on was not settled."
+        return Outcome.FITTED, Guarantee.HEURISTIC, detail
+    if finding.missing_rank > 0 or finding.one_sided:
+        named = ", ".join(f"unit {unit} of layer {layer}" for layer, unit in finding.one_sided[:5])
+        reason = (
+            f"never seen on, or never off: {named}"
+            if named
+            else f"{finding.missing_rank} parameters are not determined"
+        )
+        detail = f"The network agrees with every answer, but others would as well: {reason}."
+        return Outcome.FITTED, Guarantee.HEURISTIC, detail
+    law = "uniform in the box" if has_box else "normal, a quarter to four times as large as typical ones"
+    uncovered = 1 - (1 - CONFIDENCE) ** (1 / N_CHECKS)
+    detail = (
+        f"{N_CHECKS} fresh random questions ({law}) were answered as predicted, to {finding.checks.largest:.1e} of the "
+        f"outputs' spread, and so were {finding.on_line} on a fresh line: with {CONFIDENCE:.0%} confidence the "
+        f"network agrees with the black box on all but {uncovered:.1%} of such inputs. Hidden layers: {_shape(net)}. Units "
+        "that switch nowhere near the lines that were searched leave no trace."
+    )
+    return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
+
+
+def _shape(net: DeepNetwork) -> str:
+    return " and ".join(str(width) for width in net.widths[1:-1]) + " units"
+
+
+def _evidence(reading: Reading, finding: DeepFinding) -> tuple[Evidence, ...]:
+    """The numbers behind the outcome."""
+    top = reading.top
+    assert top is not None
+    missed = "fresh random questions not answered as predicted"
+    line = "answers on the pieces of a fresh line that were not as predicted"
+    differ = "fraction of such inputs on which the two may still differ, at 99 % confidence"
+    off = "largest error of a fresh answer, in output standard deviations"
+    linear = "linear part of the last layer that no switching unit explains, relative"
+    rank = "parameters that the answers do not determine"
+    sides = "hidden units never seen on, or never off"
+    found = (
+        Evidence(missed, finding.checks.misfits, 0, "<=", f"of {N_CHECKS}", key=Check.FRESH_ANSWERS),
+        Evidence(line, finding.off_line, 0, "<=", f"of {finding.on_line}", key=Check.FRESH_ANSWERS),
+        Evidence(differ, 1 - (1 - CONFIDENCE) ** (1 / N_CHECKS), key=Check.COVERED_INPUTS),
+        Evidence(off, finding.checks.largest, key=Check.RESIDUAL),
+        Evidence(linear, top.rest, 0, "<=", "L = Σ oⱼ αⱼ wⱼ", key=Check.LINEAR_REST),
+        Evidence(sides, len(finding.one_sided), 0, "<=", key=Check.INVISIBLE_UNITS),
+    )
+    if finding.missing_rank < 0:
+        return found
+    return (*found, Evidence(rank, finding.missing_rank, 0, "<=", "rank J", key=Check.JACOBIAN))

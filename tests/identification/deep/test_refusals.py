@@ -1,0 +1,72 @@
+"""What is no deep ReLU network is refused by name; a network that cannot be read keeps its certain layers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import planted
+from planted import DeepNetwork, Outcome
+from planted.identification import OracleError
+
+
+def draw(seed, widths, activation="relu"):
+    rng = np.random.default_rng(seed)
+    layers = [
+        (rng.normal(size=(out, into)) * np.sqrt(2 / into), 0.5 * rng.normal(size=out))
+        for into, out in pairwise(widths)
+    ]
+    return DeepNetwork(layers, activation)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("skip", "a connection skips the hidden layers"),
+        ("leaky", "leaky-relu:0.1"),
+        ("tanh", "bends between breakpoints"),
+        ("wide", "hidden layer 1 has 14 units on 12 inputs"),
+        ("coarse", "too coarse to read those"),
+    ],
+)
+def test_other_kinds_are_refused_by_name_within_2000_questions(kind, reason, seed):
+    net, rng = draw(seed, (12, 6, 5, 1)), np.random.default_rng(1000 + seed)
+    skip = rng.normal(size=(12, 1))
+    oracles = {
+        "skip": lambda X: net(X) + X @ skip,
+        "leaky": DeepNetwork(net.layers, "leaky-relu:0.1"),
+        "tanh": lambda X: np.tanh(net(X)),
+        "wide": draw(seed, (12, 14, 4, 1)),
+        "coarse": lambda X: net(X) + 1e-9 * rng.normal(size=(len(X), 1)),
+    }
+    found = planted.identify(oracles[kind], 12, random_state=seed)
+    assert found.outcome is Outcome.ASSUMPTION_FAILED and found.network is None
+    assert reason in found.detail
+    assert found.stats["queries"] <= (4_000 if kind == "wide" else 2_000)
+
+
+def test_statistics_of_the_batch_and_noise_are_told():
+    net, rng = draw(3, (12, 6, 5, 1)), np.random.default_rng(0)
+
+    def batch_statistics(X):
+        return net((X - X.mean(axis=0)) / X.std(axis=0))
+
+    for oracle in (batch_statistics, lambda X: net(X) + 1e-3 * rng.normal(size=(len(X), 1))):
+        with pytest.raises(OracleError, match="depends on the others"):
+            planted.identify(oracle, 12, random_state=0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_three_hidden_layers_are_read_or_the_first_are_certain(seed):
+    net = draw(seed + 4, (12, 7, 5, 4, 1))
+    found = planted.identify(net, random_state=seed)
+    if found.outcome is Outcome.RECOVERED:
+        assert planted.parameter_error(found.network, net) < 1e-8
+        return
+    assert found.outcome in (Outcome.STOPPED_EARLY, Outcome.FITTED, Outcome.NOT_IDENTIFIABLE), found.detail
+    for layer, (W, b) in zip(found.stats.get("certain_layers", [])[:1], net.layers, strict=False):
+        truth = np.column_stack([W, b]) / np.linalg.norm(W, axis=1)[:, None]
+        rows = np.column_stack([layer["W"], layer["b"]])
+        rows /= np.linalg.norm(rows[:, :-1], axis=1)[:, None]
+        assert np.abs(truth[:, None] - rows[None]).max(axis=2).min(axis=0).max() < 1e-6

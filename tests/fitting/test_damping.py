@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from planted.fitting._damping import MIN_DAMPING, Damping, damped_step
+from planted.fitting._refine import MIN_DAMPING, Damping, damped_step
 
 
 @dataclass(frozen=True)
@@ -53,3 +53,11 @@ def test_indefinite_matrices_are_damped_without_a_trial():
 def test_damping_never_vanishes():
     found = Damping(1e-14).descend(SYSTEM, shorter_than(np.inf), 1.0)
     assert found.damping.value == MIN_DAMPING
+
+
+def test_a_direction_that_was_stiff_stays_damped():
+    first = Damping(0.5, down=1.0).descend(SYSTEM, shorter_than(np.inf), 1.0)
+    softer = (SYSTEM[0], SYSTEM[1], np.array([8.0, 1.0]))
+    found = first.damping.descend(softer, shorter_than(np.inf), 1.0)
+    np.testing.assert_allclose(found.trial.step, damped_step(*SYSTEM[:2], 0.5 * np.array([8.0, 4.0])))
+    np.testing.assert_array_equal(found.damping.scales, [8.0, 4.0])

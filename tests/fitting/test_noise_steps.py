@@ -10,7 +10,7 @@ from planted.certificates._output_covariance import sphericity_p_value
 from planted.fitting._clipping import clip_outputs
 from planted.fitting._losses import LOSSES, choose_loss, entry_weights, refine_with_loss
 from planted.fitting._masked_labels import masked_conditioning
-from planted.fitting._problem import prepare_problem
+from planted.fitting._run import prepare_problem
 from planted.linalg.low_rank_sparse import alternating_projections, regress_despite_errors
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks

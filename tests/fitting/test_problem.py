@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import planted
-from planted.fitting._problem import Preparation, Scaling, prepare_problem
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Preparation, Scaling, prepare_problem
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.results import Requirements, Verdict

@@ -5,9 +5,9 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.fitting._problem import Scaling
+from planted.fitting._jacobian import identity_scaling, information
 from planted.fitting._refine import refine
-from planted.fitting._standard_errors import identity_scaling, information
+from planted.fitting._run import Scaling
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks

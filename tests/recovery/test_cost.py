@@ -10,7 +10,7 @@ import pytest
 import planted
 from planted.outcomes import BadInputError
 from planted.recovery import predict_cost
-from planted.recovery._cost import FEATURE_SECONDS, FLOP_RATE, READ_RATE, START_SECONDS
+from planted.recovery._registry import FEATURE_SECONDS, FLOP_RATE, READ_RATE, START_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -92,8 +92,17 @@ def test_diagnose_predicts():
     assert diagnosis.to_dict()["cost"]["bytes"] == diagnosis.cost.n_bytes
 
 
+def test_nothing_is_predicted_where_only_searches_apply():
+    """With one output and no bound on the units the time depends on what the search meets."""
+    rng = np.random.default_rng(2)
+    diagnosis = planted.diagnose(rng.standard_normal((300, 4)), rng.standard_normal(300), random_state=0)
+    assert not next(check for check in diagnosis.methods if check.method == "complementarity").applies
+    assert diagnosis.cost is None and diagnosis.to_dict()["cost"] is None
+    assert "predicted: none" in str(diagnosis)
+
+
 def test_sums_that_do_not_fit_are_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr("planted.recovery._cost.available_memory", lambda: 10**9)
+    monkeypatch.setattr("planted.recovery._registry.available_memory", lambda: 10**9)
     reads = []
 
     def rows():

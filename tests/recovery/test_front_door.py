@@ -11,7 +11,7 @@ from planted import Outcome, simulate
 from planted._clock import StopRequested, check_time, time_budget
 from planted.diagnostics import estimate_noise, gaussianity_test, symmetry_test
 from planted.outcomes import BadInputError
-from planted.recovery import Method, _auto, find_method
+from planted.recovery import Method, _recover, find_method
 from planted.reporting import summarise_diagnosis
 
 EXACT = simulate.dataset(
@@ -157,7 +157,7 @@ def test_where_every_sample_is_reproduced_no_table_fit_is_tried() -> None:
     b = EXACT.network.b.copy()
     b[0] = 1 - (EXACT.X @ EXACT.network.W[0]).min()
     network = planted.TwoLayerNetwork(EXACT.network.W, b, EXACT.network.A)
-    answer = planted.recover(EXACT.X, network(EXACT.X), random_state=0)
+    answer = planted.recover(EXACT.X, network(EXACT.X), affine=False, random_state=0)
     assert answer.outcome is Outcome.NOT_IDENTIFIABLE
     lines = {line["method"]: line for line in answer.trace if "method" in line}
     assert lines["small-network"]["detail"] == "every sample is already reproduced to rounding"
@@ -203,7 +203,7 @@ def test_interruption_after_a_first_answer_returns_it(monkeypatch: pytest.Monkey
         yield Method(find_method("small-network").requires, run)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_auto, "_plan", plan)
+    monkeypatch.setattr(_recover, "_plan", plan)
     answer = planted.recover(EXACT.X, EXACT.Y, random_state=0)
     assert answer.outcome is Outcome.STOPPED_EARLY
     assert answer.network is fitted.network

@@ -35,8 +35,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting._problem import Problem
 from planted.fitting._refine import DECREASE_TOL, Refinement, refine
+from planted.fitting._run import Problem
 from planted.fitting.multistart._absolute_form import Reweigh
 from planted.fitting.multistart._candidates import refine_on_all_rows
 from planted.networks import TwoLayerNetwork

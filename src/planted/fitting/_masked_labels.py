@@ -18,7 +18,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.fitting._standard_errors import tangent_basis
+from planted.fitting._jacobian import tangent_basis
 from planted.linalg.symmetric import solve_symmetric
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork

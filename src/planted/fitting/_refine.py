@@ -2,7 +2,7 @@ r"""Refine a network by variable-projection Levenberg–Marquardt on sums over r
 
 Problem     From a nearby network find the minimiser of :math:`\sum_s \|y_s - A f(W x_s + b) - c\|^2` over W, b, A, c.
 Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a linear least-squares problem, and
-            eliminating it leaves a problem in V alone [Golub2003]_. With the sums of `planted.moments._normal`
+            eliminating it leaves a problem in V alone [Golub2003]_. With the sums of `planted.moments._gram`
             (masked inputs Z, and G = [H, 1]) the Gauss–Newton matrix of the reduced problem is
 
             .. math:: N = (A^\top A \otimes 1_{p \times p}) \circ (Z^\top Z - Z^\top G (G^\top G)^{-1} G^\top Z) \quad (1)
@@ -10,31 +10,126 @@ Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a 
             and its gradient is :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. The damping
             multiplies the diagonal of N, and a step is accepted when the sum of squares really falls. The scale of a
             unit is a gauge: N is singular along :math:`(w_j, b_j)`, so that this direction is pinned by a rank-one
-            term, and the rows of W are renormalised after each step.
+            term, and the rows of W are renormalised after each step. A network with a linear part B has it fitted too:
+            G = [H, X, 1], and (A, B, c) is eliminated.
 Guarantee   A stationary point; the global minimum when the start is in its basin. For ReLU the problem is piecewise
             quadratic, so that noiseless data end at rounding error in finitely many steps. Kind: local.
 Departures  Kaufman's simplification of the Jacobian is used: the derivative of the projector is dropped, which is
             exact at zero residual and of second order otherwise. The residual is computed again from the rows at
-            every step (see `planted.moments._normal`).
+            every step (see `planted.moments._gram`).
 Cost        One pass per trial step, O(n (k p)²) time for p = d + 1, O((k p)²) memory, O((k p)³) algebra.
 References  [Golub2003]_
+
+The step rule is shared with the absolute-value form and moment matching. A step solves (N + λ diag(scales)) step =
+gradient with the Gauss–Newton matrix N. The damping λ is raised until a step lowers the cost, and lowered after a step
+that did so at once. `Damping` holds λ and the rule by which it changes; the fits that use it say how their matrix is
+formed and what a trial costs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from scipy import linalg
 
-from planted._typing import Array
-from planted.fitting._damping import Damping, weigh_blocks
-from planted.linalg.products import unit_rows
-from planted.linalg.symmetric import solve_symmetric
-from planted.moments import NormalSums, accumulate_normal
+from planted._typing import Array, as_array
+from planted.linalg.symmetric import Spectrum, column_spectrum, unit_rows
+from planted.moments import NormalSums, accumulate_normal, output_weights, with_output_weights
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
 
-__all__ = ["Refinement", "reduced_normal_matrix", "refine"]
+__all__ = [
+    "Damping",
+    "Descent",
+    "Refinement",
+    "damped_step",
+    "reduced_normal_matrix",
+    "refine",
+    "weigh_blocks",
+]
+
+MAX_RAISE = 4e12  # times the damping: the step is then below rounding
+MIN_DAMPING = 1e-14
+
+
+class _HasCost(Protocol):
+    @property
+    def cost(self) -> float: ...
+
+
+Trial = TypeVar("Trial", bound=_HasCost)
+
+
+class Descent(NamedTuple, Generic[Trial]):
+    """The trial that lowered the cost or None, the damping to go on with, and the number of trials."""
+
+    trial: Trial | None
+    damping: Damping
+    tried: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damping:
+    """How strongly steps are damped, in units of the diagonal, and the rule by which that changes."""
+
+    value: float  # the damping
+    down: float = 0.1  # factor after a step that succeeded at once
+    up: float = 8.0  # factor after a step that did not lower the cost
+    after_rejection: float = 0.1  # factor after a step that succeeded at a raised damping
+    # The largest diagonal so far: a direction that was once stiff stays damped (Moré 1978).
+    scales: Array | None = None
+
+    def descend(
+        self, system: tuple[Array, Array, Array], try_step: Callable[[Array], Trial], cost: float
+    ) -> Descent[Trial]:
+        """Raise the damping until a step lowers the cost.
+
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. The trial
+        of the result is None if no step lowers the cost: the fit is then at a minimum to rounding.
+        """
+        N, gradient, scales = system
+        scales = scales if self.scales is None else np.maximum(self.scales, scales)
+        value, tried = self.value, 0
+        while value <= self.value * MAX_RAISE:
+            step = damped_step(N, gradient, value * scales)
+            if step is not None:
+                tried += 1
+                trial = try_step(step)
+                if trial.cost < cost:
+                    factor = self.down if value == self.value else self.after_rejection
+                    return Descent(
+                        trial, replace(self, value=max(value * factor, MIN_DAMPING), scales=scales), tried
+                    )
+            value *= self.up
+        return Descent(None, replace(self, value=value), tried)
+
+
+def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
+    """Solve (N + diag(damping)) step = gradient; None if the matrix is not positive definite to rounding, or overflows.
+
+    Shapes: N (q, q), gradient (q,), damping (q,), result (q,).
+    """
+    try:
+        factor = linalg.cho_factor(N + np.diag(damping), lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        return None
+    step = as_array(linalg.cho_solve(factor, gradient, check_finite=False))
+    return step if np.isfinite(step).all() else None
+
+
+def weigh_blocks(inner: Array, A: Array) -> Array:
+    """Multiply the p × p block (i, j) by a_i'a_j.
+
+    Shapes: inner (k*p, k*p), A (m, k), result (k*p, k*p).
+    """
+    k = A.shape[1]
+    p = len(inner) // k
+    weighed = inner.reshape(k, p, k, p) * (A.T @ A)[:, None, :, None]
+    return weighed.reshape(k * p, k * p)
+
 
 INITIAL_DAMPING = Damping(1e-3)
 CANCELLATION = 1e-6  # a cost below this part of what was subtracted to get it has lost six digits or more
@@ -77,10 +172,10 @@ def refine(
     costs, damping = [state.cost], INITIAL_DAMPING
 
     def try_step(step: Array) -> _State:
-        return _evaluate(blocks, _move(state, step, offset, ridge), offset, weights, ridge)
+        return _evaluate(blocks, _move(state, step), offset, weights, ridge)
 
     for iteration in range(max_iter):
-        system = _reduced_system(state, offset, biases, ridge)
+        system = _reduced_system(state, biases)
         trial, damping, tried = damping.descend(system, try_step, state.cost)
         passes += tried
         if trial is None:
@@ -101,15 +196,14 @@ def reduced_normal_matrix(
 
     Shapes: result (k*p, k*p).
     """
-    GG, GZ = _outer_products(sums, offset, ridge)
-    inner = sums.ZZ - GZ.T @ solve_symmetric(GG, GZ)
-    return weigh_blocks(inner, network.A)
+    return _eliminated(sums, network, _outer_spectrum(sums, network, offset, ridge))
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     network: TwoLayerNetwork
     sums: NormalSums
+    outer: Spectrum  # of G'G, which every solve at this network needs
     cost: float
 
     @property
@@ -119,7 +213,7 @@ class _State:
     @property
     def rounding_floor(self) -> float:
         """The sum of squares that rounding alone leaves: (8 eps)² times the outputs' energy."""
-        B = np.hstack([self.network.A, self.network.c[:, None]])
+        B = output_weights(self.network)
         return float((8 * np.finfo(float).eps) ** 2 * np.einsum("lg,gh,lh->", B, self.sums.GG, B))
 
     def ended(self, iterations: int, passes: int, converged: bool, costs: list[float]) -> Refinement:
@@ -131,7 +225,7 @@ def _evaluate_start(
 ) -> tuple[_State, int]:
     """Evaluate the start, twice if its (A, c) was so far off that the cost is a difference of large sums."""
     state = _evaluate(blocks, network, offset, weights, ridge)
-    change = np.hstack([state.network.A - network.A, (state.network.c - network.c)[:, None]])
+    change = output_weights(state.network) - output_weights(network)
     removed = float(np.einsum("lg,gh,lh->", change, state.sums.GG, change))
     if state.cost >= CANCELLATION * removed:
         return state, 1
@@ -143,11 +237,12 @@ def _evaluate(
 ) -> _State:
     """Take the sums at a network, then move (A, c) to its optimum and correct the sums accordingly."""
     sums = accumulate_normal(blocks, network, weights=weights)
-    size = network.n_hidden + int(offset)
+    outer = _outer_spectrum(sums, network, offset, ridge)
+    size = len(outer.lengths)
     change = np.zeros_like(sums.GR)
     pull = sums.GR.copy()
-    pull[:-1] -= ridge * network.A.T
-    change[:size] = solve_symmetric(_outer_products(sums, offset, ridge)[0], pull[:size])
+    pull[: network.n_hidden] -= ridge * network.A.T
+    change[:size] = outer.solve(pull[:size])
     moved = sums.GG @ change
     corrected = replace(
         sums,
@@ -155,17 +250,15 @@ def _evaluate(
         GR=sums.GR - moved,
         RR=sums.RR - change.T @ sums.GR - sums.GR.T @ change + change.T @ moved,
     )
-    better = TwoLayerNetwork(
-        network.W, network.b, network.A + change[:-1].T, network.c + change[-1], network.activation
-    )
+    better = with_output_weights(network, output_weights(network) + change.T)
     penalty = ridge * float((better.A**2).sum())
-    return _State(better, corrected, max(float(np.trace(corrected.RR)), 0.0) + penalty)
+    return _State(better, corrected, outer, max(float(np.trace(corrected.RR)), 0.0) + penalty)
 
 
-def _reduced_system(state: _State, offset: bool, biases: bool, ridge: float) -> tuple[Array, Array, Array]:
+def _reduced_system(state: _State, biases: bool) -> tuple[Array, Array, Array]:
     """Return the pinned matrix N, the gradient (2) and the diagonal that damping multiplies; known biases stay."""
     net, p = state.network, state.network.n_features + 1
-    N = reduced_normal_matrix(state.sums, net, offset=offset, ridge=ridge)
+    N = _eliminated(state.sums, net, state.outer)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
     scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
@@ -180,32 +273,31 @@ def _reduced_system(state: _State, offset: bool, biases: bool, ridge: float) -> 
     return N, gradient, scales
 
 
-def _move(state: _State, step: Array, offset: bool, ridge: float) -> TwoLayerNetwork:
+def _eliminated(sums: NormalSums, network: TwoLayerNetwork, outer: Spectrum) -> Array:
+    """Return the matrix (1)."""
+    GZ = sums.GZ[: len(outer.lengths)]
+    return weigh_blocks(sums.ZZ - GZ.T @ outer.solve(GZ), network.A)
+
+
+def _move(state: _State, step: Array) -> TwoLayerNetwork:
     """Move V by the step and (A, c) by its linear prediction, then renormalise the rows of W."""
-    net, k = state.network, state.network.n_hidden
+    net, k, size = state.network, state.network.n_hidden, len(state.outer.lengths)
     moved = step.reshape(k, -1)
-    GG, GZ = _outer_products(state.sums, offset, ridge)
-    effect = np.einsum("gjp,jp->gj", GZ.reshape(len(GZ), k, -1), moved) @ net.A.T
-    change = -solve_symmetric(GG, effect)
-    A = net.A + change[:k].T
-    c = net.c + change[k] if offset else net.c
-    return _unit_rows(TwoLayerNetwork(net.W + moved[:, :-1], net.b + moved[:, -1], A, c, net.activation))
+    effect = np.einsum("gjp,jp->gj", state.sums.GZ[:size].reshape(size, k, -1), moved) @ net.A.T
+    weights = output_weights(net)
+    weights[:, :size] -= state.outer.solve(effect).T
+    hidden = replace(net, W=net.W + moved[:, :-1], b=net.b + moved[:, -1])
+    return _unit_rows(with_output_weights(hidden, weights))
 
 
 def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:
     W, norms = unit_rows(network.W)
-    return TwoLayerNetwork(
-        W,
-        network.b / norms,
-        network.A * norms**network.activation.degree,
-        network.c,
-        network.activation,
-    )
+    return replace(network, W=W, b=network.b / norms, A=network.A * norms**network.activation.degree)
 
 
-def _outer_products(sums: NormalSums, offset: bool, ridge: float) -> tuple[Array, Array]:
-    """Return the products of (A, c)'s columns, the ridge added to those of units, and their products with Z."""
-    units = len(sums.GG) - 1
-    size = units + int(offset)
+def _outer_spectrum(sums: NormalSums, network: TwoLayerNetwork, offset: bool, ridge: float) -> Spectrum:
+    """Return the spectrum of the products of the output layer's columns, the ridge added to those of units."""
+    units = network.n_hidden
+    size = len(sums.GG) - int(not offset)
     penalty = np.diag(np.where(np.arange(size) < units, ridge, 0.0))
-    return sums.GG[:size, :size] + penalty, sums.GZ[:size]
+    return column_spectrum(sums.GG[:size, :size] + penalty).regular()

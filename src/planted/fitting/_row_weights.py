@@ -14,7 +14,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_weights
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.moments import joint_moments
 from planted.outcomes import BadInputError
 from planted.rows import ArraySource, RowBlocks, RowWeights, StoredWeights, Sums, accumulate, sample_rows

@@ -9,21 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planted.recovery._cost import Cost, predict_cost
     from planted.recovery._diagnose import Diagnosis, MethodCheck, diagnose
-    from planted.recovery._intervals import standard_errors
+    from planted.recovery._intervals import half_width, standard_errors
+    from planted.recovery._kinks import KinkTable, kinks
     from planted.recovery._outliers import outliers
     from planted.recovery._recover import recover
-    from planted.recovery._registry import Method, find_method, methods
+    from planted.recovery._registry import Cost, Method, find_method, methods, predict_cost
     from planted.recovery._summaries import recover_from_sums
 
 __all__ = [
     "Cost",
     "Diagnosis",
+    "KinkTable",
     "Method",
     "MethodCheck",
     "diagnose",
     "find_method",
+    "half_width",
+    "kinks",
     "methods",
     "outliers",
     "predict_cost",
@@ -33,15 +36,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Cost": "_cost",
+    "Cost": "_registry",
     "Diagnosis": "_diagnose",
+    "KinkTable": "_kinks",
+    "half_width": "_intervals",
+    "kinks": "_kinks",
     "Method": "_registry",
     "MethodCheck": "_diagnose",
     "diagnose": "_diagnose",
     "find_method": "_registry",
     "methods": "_registry",
     "outliers": "_outliers",
-    "predict_cost": "_cost",
+    "predict_cost": "_registry",
     "recover": "_recover",
     "recover_from_sums": "_summaries",
     "standard_errors": "_intervals",

@@ -18,25 +18,24 @@ from scipy import linalg
 from planted._streams import solver_streams
 from planted._threads import one_thread_inside
 from planted._typing import Array, Json, Seed
-from planted._validation import check_n_hidden
+from planted._validation import check_n_hidden, check_rows
 from planted.checks import Check
 from planted.diagnostics._noise import NoiseEstimate, estimate_noise
-from planted.fitting._problem import Problem, prepare_problem
+from planted.fitting._run import Problem, prepare_problem
 from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.linalg import column_space, numerical_rank
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee
-from planted.recovery._blocks import blocks_of
-from planted.recovery._cost import Cost, predict_cost
-from planted.recovery._registry import methods
+from planted.recovery._registry import Cost, methods, predict_cost
 from planted.results import Evidence, Requirements
 from planted.rows import RowBlocks
 
-__all__ = ["Diagnosis", "Facts", "MethodCheck", "check_method", "diagnose"]
+__all__ = ["Diagnosis", "Facts", "MethodCheck", "blocks_and_notices", "blocks_of", "check_method", "diagnose"]
 
 LEVEL = 0.05
 COLLINEAR = 1e-9  # relative singular value of the standardised inputs
+PREDICTED = "complementarity"  # the method whose cost is known beforehand
 EXACT_NOISE = 1e-9
 WILD = ("any", "sparse")  # noises that only methods made for them bear
 WILD_RATIO = 0.6  # t with five degrees of freedom gives 0.56
@@ -69,8 +68,9 @@ class Diagnosis:
         Smallest and largest number of units the outputs are compatible with; the largest is 0 when there is no bound.
     methods : tuple of MethodCheck
         Every method, in the order in which "auto" considers them.
-    cost : Cost
-        Predicted time and memory of a recovery of the smallest such network, in one process.
+    cost : Cost, optional
+        Predicted time and memory of a recovery of the smallest such network by "complementarity", in one process; None
+        where that method does not apply, since how long the others search cannot be told beforehand.
     """
 
     shape: tuple[int, int, int]
@@ -78,7 +78,14 @@ class Diagnosis:
     noise: NoiseEstimate
     n_hidden: tuple[int, int]
     methods: tuple[MethodCheck, ...]
-    cost: Cost
+    cost: Cost | None
+
+    @property
+    def prediction(self) -> str:
+        """What can be said beforehand about time and memory."""
+        if self.cost is None:
+            return "none: the time of a search is not known beforehand, and complementarity, whose time is, does not apply"
+        return f"{self.cost} by complementarity, if a network made these data"
 
     def __str__(self) -> str:
         n, d, m = self.shape
@@ -88,7 +95,7 @@ class Diagnosis:
         lines = [
             f"{n:,} samples, {d} inputs, {m} outputs; hidden units: {units}",
             f"noise: {bound}{self.noise.relative_std:.2g} of the outputs' spread (from {self.noise.kind})",
-            f"predicted: {self.cost}",
+            f"predicted: {self.prediction}",
         ]
         lines += [
             f"{'  ' if item.passed else '! '}{item.name}: {item.measured:.4g}" for item in self.findings
@@ -133,7 +140,9 @@ class Diagnosis:
                 }
                 for item in self.methods
             ],
-            "cost": {
+            "cost": None
+            if self.cost is None
+            else {
                 "seconds": self.cost.seconds,
                 "bytes": self.cost.n_bytes,
                 "passes": self.cost.passes,
@@ -307,7 +316,9 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
     )
     shape = (problem.n_samples, problem.n_features, problem.n_outputs)
     is_exact = facts.noise.relative_std <= EXACT_NOISE
-    cost = predict_cost(*shape[:2], facts.widths[0], n_outputs=shape[2], is_noisy=not is_exact)
+    cost = None
+    if any(check.method == PREDICTED and check.applies for check in checks):
+        cost = predict_cost(*shape[:2], facts.widths[0], n_outputs=shape[2], is_noisy=not is_exact)
     return Diagnosis(shape, findings, facts.noise, facts.widths, checks, cost)
 
 
@@ -342,3 +353,28 @@ def _compatible_widths(
     else:
         rank = rank_of_signal(first_stage(problem.X, problem.Y, rng))
     return max(rank, 1), rank if 0 < rank < problem.n_outputs else 0
+
+
+def blocks_of(X: Any, Y: Any) -> RowBlocks:
+    """Return row blocks of validated arrays, or the blocks themselves.
+
+    Shapes: X (n, d), Y (n, m).
+    """
+    return blocks_and_notices(X, Y)[0]
+
+
+def blocks_and_notices(X: Any, Y: Any) -> tuple[RowBlocks, tuple[str, ...]]:
+    """Return row blocks and what is worth knowing about arrays: constant columns, repeated rows.
+
+    Returns blocks: the rows; notices: sentences; none for sources that are not looked at as a whole. Shapes: X (n,
+    d), Y (n, m).
+    """
+    if isinstance(X, RowBlocks) and Y is None:
+        return X, ()
+    if hasattr(X, "__dask_graph__"):
+        # The lazy door of Dask collections: only who passes one has Dask imported.
+        from planted.distributed._collections import blocks_of_collections
+
+        return blocks_of_collections(X, Y), ()
+    data = check_rows(X, Y)
+    return RowBlocks.from_arrays(data.X, data.Y), data.notices

@@ -1,25 +1,27 @@
-"""`planted.standard_errors`: how far to trust each weight, under the assumption you are willing to make."""
+"""How far to trust each weight (`planted.standard_errors`), and how far a prediction."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from planted._threads import one_thread_inside
 from planted._typing import Progress, Seed
 from planted._validation import check_choice
+from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._losses import check_loss, choose_loss, fit_with_loss
-from planted.fitting._problem import Problem, prepare_problem
 from planted.fitting._refine import Refinement, refine
+from planted.fitting._run import Problem, prepare_problem
 from planted.fitting._sandwich import bootstrap_errors, sandwich_errors
-from planted.fitting._standard_errors import degrees_of_freedom, information
 from planted.networks import TwoLayerNetwork
-from planted.recovery._blocks import blocks_of
-from planted.results import Unavailable, Uncertainty
+from planted.outcomes import BadInputError
+from planted.recovery._diagnose import blocks_of
+from planted.results import Recovery, Unavailable, Uncertainty
 from planted.rows import RowBlocks
 
-__all__ = ["standard_errors"]
+__all__ = ["half_width", "standard_errors"]
 
 KINDS = ("model", "sandwich", "bootstrap")
 
@@ -60,7 +62,7 @@ def standard_errors(
     Returns
     -------
     Uncertainty or Unavailable
-        Standard errors with keys ``W, b, A, c``, units in the order of ``network``, rows of W of unit norm.
+        Standard errors with keys ``W, b, A, c`` (and ``B``), units in the order of ``network``, rows of W of unit norm.
 
     Examples
     --------
@@ -85,11 +87,32 @@ def standard_errors(
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)
 
 
+def half_width(recovery: Recovery, probability: float) -> float:
+    """Return half the width of a prediction interval: the noise, and the error that parameters cause on average.
+
+    With P free parameters and n m equations the mean variance of a prediction at the samples is that of the noise times
+    P / (n m). Where no noise was estimated but rows were held out, their error takes its place.
+    """
+    if not 0 < probability < 1:
+        raise BadInputError(f"interval={probability!r}; expected a probability between 0 and 1")
+    n, _, m = recovery.provenance.shape
+    unknowns = 0 if recovery.network is None else recovery.network.n_parameters
+    freedom = n * m - unknowns
+    if isinstance(recovery.uncertainty, Uncertainty) and freedom > 0:
+        spread = recovery.uncertainty.noise_std * float(np.sqrt(1 + unknowns / (n * m)))
+    elif recovery.held_out_mse is not None:
+        spread, freedom = float(np.sqrt(recovery.held_out_mse)), max(freedom, 1)
+    else:
+        reason = getattr(recovery.uncertainty, "reason", "there are too few samples")
+        raise BadInputError(f"no prediction interval is known: {reason}")
+    return float(stats.t.ppf((1 + probability) / 2, freedom)) * spread
+
+
 def _fitted(
     network: TwoLayerNetwork, blocks: RowBlocks, loss: str, random_state: Seed, progress: Progress | None
 ) -> tuple[Problem, Refinement, bool]:
     """Return the problem on which the network is a least-squares fit, and that fit."""
-    offset = bool(np.any(network.c))
+    offset = network.B is not None or bool(np.any(network.c))
     if loss == "squared":
         problem = prepare_problem(blocks, random_state=random_state, progress=progress)
         start = problem.scaling.standardise(network)

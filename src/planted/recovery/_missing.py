@@ -11,14 +11,13 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_rows
-from planted.certificates._exact import RESIDUAL_TOL
+from planted.certificates._exact import output_limits
 from planted.certificates._robust import certify_with_loss
 from planted.checks import Check
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._masked_labels import complete_rows, label_counts
 from planted.fitting._outlier_table import find_outliers
-from planted.fitting._problem import Preparation
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Preparation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.recovery._registry import Method, find_method
 from planted.results import Evidence, Recovery
@@ -83,7 +82,7 @@ def _judge_with_incomplete_rows(data: Preparation, recovery: Recovery) -> Recove
     network = problem.scaling.standardise(recovery.network)
     missing = Evidence("missing labels", int(label_counts(data.blocks)[2].sum()), key=Check.MISSING_LABELS)
     if recovery.guarantee is Guarantee.EXACT:
-        limits = np.full(problem.n_outputs, RESIDUAL_TOL)
+        limits = output_limits(problem.Y)
         wrong = find_outliers(problem.blocks, network, limits=limits).n_entries
         line = Evidence(
             "labels, also of incomplete rows, that are not reproduced",

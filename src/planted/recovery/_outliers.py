@@ -11,7 +11,7 @@ from planted._typing import Seed
 from planted.certificates._exact import RESIDUAL_TOL
 from planted.fitting._losses import check_loss, choose_loss, output_scales
 from planted.fitting._outlier_table import OutlierTable, find_outliers
-from planted.fitting._problem import prepare_problem
+from planted.fitting._run import prepare_problem
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
 from planted.recovery._missing import masked_blocks

@@ -1,25 +1,269 @@
-"""`planted.recover`: validate, choose, run."""
+"""`planted.recover`: validate, choose, run; with ``method="auto"`` an ordered plan that the first certificate ends.
+
+Problem     A table, no theorem. Choose methods the data allow, cheap and exact ones first; return one answer.
+Idea        1. The methods' cards say which of them apply. They are tried in the registry's order; the others are passed
+               over with the reason. Nothing is measured that no card asks for.
+            2. The first answer that is certified, RECOVERED, ends the search; so does one against which nothing speaks but
+               that noise would hide units closer than its own, since no method sees further. One that reproduces every
+               sample to rounding and says why it is not the only one is returned unless a later one is certified.
+            3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
+               was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
+               fewer units. An answer with a cross-validation of its own gives way only to one better by `CLEARLY`.
+            4. ``effort="quick"`` tries only methods without a search and compares nothing.
+            5. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
+               so far is returned as STOPPED_EARLY.
+            What happened to each method is in `trace`.
+Guarantee   That of the method that answered.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from planted._clock import time_budget
-from planted._threads import one_thread_inside
-from planted._typing import Progress, Seed
-from planted._validation import check_n_hidden
-from planted.fitting._problem import Preparation
-from planted.networks import parse_activation
-from planted.outcomes import BadInputError
-from planted.recovery._auto import AUTO, recover_automatically
-from planted.recovery._blocks import blocks_and_notices
-from planted.recovery._cost import require_room
-from planted.recovery._registry import Method, find_method, weighing_method
-from planted.results import Recovery
-from planted.rows import RowBlocks
+import numpy as np
 
-__all__ = ["recover"]
+from planted._clock import StopRequested, check_time, time_budget
+from planted._threads import one_thread_inside
+from planted._typing import Array, Progress, Seed
+from planted._validation import check_choice, check_n_hidden
+from planted.checks import Check
+from planted.fitting._refine import refine
+from planted.fitting._run import MethodRun, Preparation, Problem
+from planted.networks import parse_activation
+from planted.outcomes import BadInputError, Guarantee, Outcome
+from planted.recovery._diagnose import Facts, blocks_and_notices, check_method
+from planted.recovery._registry import Method, find_method, methods, require_room, weighing_method
+from planted.results import Evidence, Recovery, Requirements
+from planted.rows import RowBlocks, sample_rows
+
+__all__ = ["AUTO", "recover", "recover_automatically"]
+
+SCORE_ROWS = 5000
+FOLDS = 4
+FLATTERING_STEPS = 20
+TIE = 0.01  # relative difference of held-out scores that counts as none
+CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
+
+
+AUTO = Requirements(
+    method="auto",
+    summary="every method that the data allow, cheap and exact ones first, until one is certified",
+    input_law="any",
+    n_outputs="m >= 1",
+    activations=(),
+    biases=True,
+    noise="any",
+    samples="those of the method that answers",
+    guarantee=Guarantee.EXACT,
+    reference="planted",
+)
+
+
+def recover_automatically(
+    run: MethodRun,
+    n_hidden: int | str,
+    *,
+    activation: str,
+    effort: str = "normal",
+    affine: bool | str = "auto",
+) -> Recovery:
+    """Try the methods the data allow until one is certified; the trace begins with one line per method considered."""
+    answers: list[Recovery] = []
+    run.on_stop = partial(_stopped_early, run, answers)
+    for method in _plan(Facts(run.problem, n_hidden), activation, effort, run.trace, answers):
+        asked = {**method.at_effort(effort), **method.with_affine(affine)}
+        if affine is True and not asked.get("affine"):
+            run.trace.append(
+                _passed_over(method.requires.method, "knows no linear part, and one is asked for")
+            )
+            continue
+        check_time()
+        answer = method.run(run.data, n_hidden, activation=activation, **asked)
+        run.trace.append(_line(answer))
+        answers.append(answer)
+        if answer.network is not None and (
+            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY) or _is_settled(answer)
+        ):
+            break
+    best = _first(answers) if effort == "quick" else _choose(run, answers, activation)
+    if best is None:
+        run.refuse(Outcome.ASSUMPTION_FAILED, _what_was_tried(run), _methods_tried(run))
+    return _with_trace(run, best)
+
+
+def _with_trace(run: MethodRun, best: Recovery) -> Recovery:
+    return replace(best, trace=(*run.trace, *best.trace))
+
+
+def _what_was_tried(run: MethodRun) -> str:
+    return "; ".join(f"{line['method']}: {line.get('detail') or line['outcome']}" for line in run.trace)
+
+
+def _methods_tried(run: MethodRun) -> Evidence:
+    tried = sum(line["outcome"] != "passed over" for line in run.trace)
+    return Evidence("methods that could be tried", tried, key=Check.METHODS_TRIED)
+
+
+def _plan(
+    facts: Facts, activation: str, effort: str, trace: list[dict[str, Any]], answers: list[Recovery]
+) -> Iterator[Method]:
+    """Yield the methods to try, in order; those passed over are recorded with the reason.
+
+    If a noise-tolerant method returned FITTED, the data are noisy: methods for noiseless data are passed over. Where every
+    sample is already reproduced, a method without a guarantee has nothing to add.
+    """
+    known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
+    for name, card in methods().items():
+        if activation.partition(":")[0] not in card.activations:
+            trace.append(_passed_over(name, f"does not handle the activation {activation!r}"))
+            continue
+        if effort == "quick" and not card.is_quick:
+            trace.append(_passed_over(name, "a search that takes longer than effort='quick' allows"))
+            continue
+        if card.guarantee is Guarantee.NONE and any(map(_reproduces_all, answers)):
+            trace.append(_passed_over(name, "every sample is already reproduced to rounding"))
+            continue
+        is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
+        check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)
+        # Too few samples for a promise are still worth a try; the certificate decides.
+        if check.applies or check.lacks_samples:
+            yield find_method(name)
+        else:
+            trace.append(_passed_over(name, check.reason))
+
+
+def _passed_over(name: str, reason: str) -> dict[str, Any]:
+    return {"method": name, "outcome": "passed over", "detail": reason}
+
+
+def _reproduces_all(answer: Recovery) -> bool:
+    """Return whether the samples are reproduced to rounding, as a line of evidence says."""
+    if answer.network is None or answer.outcome is Outcome.TOO_FEW_SAMPLES:  # interpolation proves nothing
+        return False
+    return any(item.passed for item in answer.find(Check.RESIDUAL))
+
+
+def _line(answer: Recovery) -> dict[str, Any]:
+    units = answer.network.n_hidden if answer.network is not None else 0
+    return {
+        "method": answer.provenance.algorithm,
+        "outcome": answer.outcome.name,
+        "detail": answer.detail,
+        "n_hidden": units,
+        "seconds": answer.stats.get("seconds"),
+    }
+
+
+def _first(answers: list[Recovery]) -> Recovery | None:
+    """Return an answer without comparing them: one that is settled, else one that knows its own held-out error."""
+    known = [answer for answer in answers if answer.held_out_mse is not None]
+    return _settled(answers) or next(iter(known or answers), None)
+
+
+def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recovery | None:
+    """Return the certified answer, or the best by cross-validation with ties to the simpler (step 3)."""
+    if _settled(answers):
+        return _settled(answers)
+    found = [answer for answer in answers if answer.network is not None]
+    if any(
+        answer.outcome is Outcome.STOPPED_EARLY for answer in found
+    ):  # stopped early: do not cross-validate
+        return _best_so_far(run, answers)
+    steady = [answer for answer in found if answer.held_out_mse is not None]
+    if steady:
+        found = [answer for answer in found if not _has_few_samples(answer)]
+    if len(found) <= 1:
+        return found[0] if found else (answers[0] if answers else None)
+    rows = sample_rows(run.data.blocks, SCORE_ROWS, np.random.default_rng(0))
+    if steady:  # a new search costs much: it is spared those that do not even look better
+        bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
+        found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
+    scores = [_score(rows, answer, activation) for answer in found]
+    if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
+        return steady[0]
+    good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
+    return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
+
+
+def _has_few_samples(answer: Recovery) -> bool:
+    """Return whether there are hardly more samples than unknowns: a comparison would be luck."""
+    is_short = any(not item.passed for item in answer.find(Check.SAMPLES))
+    return is_short or answer.outcome is Outcome.TOO_FEW_SAMPLES
+
+
+def _is_settled(answer: Recovery) -> bool:
+    """Whether nothing speaks against an answer but the noise, or tests show kinks that are no smooth curve."""
+    kinks = [line for key in (Check.SMOOTH_CURVE, Check.NEIGHBOURS) for line in answer.find(key)]
+    nothing_else = answer.fails_only(Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART)
+    return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
+
+
+def _settled(answers: list[Recovery]) -> Recovery | None:
+    """Return the answer that needs no comparison: certified, as far as noise lets anyone see, or all samples."""
+    certified = [answer for answer in answers if answer.outcome is Outcome.RECOVERED]
+    others = [item for item in answers if _is_settled(item) or _reproduces_all(item)]
+    return next(iter([*certified, *others]), None)
+
+
+def _score(rows: tuple[Array, Array], answer: Recovery, activation: str) -> float:
+    """Return the squared error on rows the search did not see, from the method's own cross-validation where it has one."""
+    if answer.held_out_mse is not None:
+        return answer.held_out_mse
+    assert answer.network is not None
+    X, Y = rows
+    method = find_method(answer.provenance.algorithm)
+    folds = np.random.default_rng(FOLDS).permutation(len(X)) % FOLDS
+    errors = []
+    for fold in range(FOLDS):
+        train, test = folds != fold, folds == fold
+        part = Preparation(RowBlocks.from_arrays(X[train], Y[train]), random_state=0)
+        again = method.run(
+            part, answer.network.n_hidden, activation=activation, **method.at_effort("quick")
+        ).network
+        errors.append(np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean()))
+    return float(np.mean(errors))
+
+
+def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:
+    """Return the squared error on a part of the rows after refining the network, which has seen them, on the others."""
+    assert answer.network is not None
+    X, Y = rows
+    cut = max(len(X) // FOLDS, 1)
+    fit = refine(RowBlocks.from_arrays(X[cut:], Y[cut:]), answer.network, max_iter=FLATTERING_STEPS)
+    return float(((Y[:cut] - fit.network(X[:cut])) ** 2).mean())
+
+
+def _best_so_far(run: MethodRun, answers: list[Recovery]) -> Recovery | None:
+    """Return the best by the residual on the rows in memory: there is no time for a comparison, nor for a pass."""
+    found = [answer for answer in answers if answer.network is not None]
+    best = _settled(answers)
+    if best is None and found:
+        best = min(found, key=lambda answer: _mean_square(run.problem, answer))
+    if best is None or best.outcome is Outcome.RECOVERED:
+        return best
+    return replace(best, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
+
+
+def _mean_square(problem: Problem, answer: Recovery) -> float:
+    """Return the mean squared residual of an answer on the sampled rows."""
+    assert answer.network is not None
+    network = problem.scaling.standardise(answer.network)
+    return float(((problem.Y - network(problem.X)) ** 2).mean())
+
+
+def _stopped_early(run: MethodRun, answers: list[Recovery], reason: str) -> Recovery:
+    """Return what there is when time is up or the user has had enough."""
+    text, tried = f"{reason} {_what_was_tried(run)}".strip(), _methods_tried(run)
+    run.trace.append({"method": "auto", "outcome": Outcome.STOPPED_EARLY.name, "detail": reason})
+    best = _best_so_far(run, answers)
+    return run.interrupted(text, None, tried) if best is None else _with_trace(run, best)
+
+
+EFFORTS = ("quick", "normal", "thorough")
 
 
 @one_thread_inside
@@ -30,6 +274,8 @@ def recover(
     *,
     method: str = "auto",
     activation: str = "relu",
+    effort: str = "normal",
+    affine: bool | str = "auto",
     random_state: Seed = None,
     progress: Progress | None = None,
     budget_seconds: float | None = None,
@@ -51,6 +297,12 @@ def recover(
         One of `planted.methods`, or "auto". Rows that carry weights need a method that takes them; "auto" chooses it.
     activation : str, default="relu"
         Activation of the hidden units.
+    effort : {"quick", "normal", "thorough"}
+        How long to look. "quick" tries only methods without a search and fits a small network if they fail;
+        "thorough" tries more networks before it says no. For "auto" and for methods with an option of that name.
+    affine : bool or "auto"
+        Whether the network has a linear part beside its units, y = A f(W x + b) + B x + c: slopes that bend. "auto"
+        keeps it where no network without one explains the data. For "auto" and for methods with an option of that name.
     random_state : int, Generator, SeedSequence or None
         Seed of the solver; the same seed gives the same answer. With None a fresh one is drawn and recorded in
         the provenance.
@@ -78,14 +330,21 @@ def recover(
     ('RECOVERED', True)
     """
     k = check_n_hidden(n_hidden)
+    check_choice("effort", effort, EFFORTS)
+    check_choice("affine", affine, ("auto", True, False))
+    options = options if effort == "normal" else {**options, "effort": effort}
+    options = options if affine == "auto" else {**options, "affine": affine}
     if missing_labels not in ("refuse", "mask"):
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     name = parse_activation(activation).name
     blocks, notices = _rows_of(X, Y, missing_labels)
-    require_room(blocks, k)
     chosen = _method_named(weighing_method(method) if blocks.is_weighted else method, name, options)
     data = Preparation(blocks, random_state=random_state, progress=progress)
     with time_budget(budget_seconds):
+        with suppress(
+            StopRequested
+        ):  # the method, too, stops at the first row it asks for, and says so in its record
+            require_room(blocks, k)
         if missing_labels == "mask":
             from planted.recovery._missing import recover_despite_missing  # only who masks labels needs it
 
@@ -110,8 +369,9 @@ def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str,
 def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method:
     """Return the method that was asked for; refuse an activation or options that it does not know."""
     if name == "auto":
-        if options:
-            raise BadInputError(f"options {', '.join(options)} belong to a method; name it with method=...")
+        unknown = [name for name in options if name not in ("effort", "affine")]
+        if unknown:
+            raise BadInputError(f"options {', '.join(unknown)} belong to a method; name it with method=...")
         return Method(AUTO, recover_automatically)
     chosen = find_method(name)
     chosen.requires.check_activation(activation)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planted.reporting._content import Figure, Section, Table, format_number
+from planted.reporting._outline import Figure, Section, Table, format_number
 
 __all__ = ["Contender", "compare_section"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planted.reporting._content import Report, Section, Table, Verdict, format_number, to_plain
+from planted.reporting._outline import Report, Section, Table, Verdict, format_number, to_plain
 
 if TYPE_CHECKING:
     from planted.recovery import Diagnosis
@@ -34,7 +34,7 @@ def summarise_diagnosis(diagnosis: Diagnosis) -> Report:
             ("inputs", f"{d:,}"),
             ("outputs", f"{m:,}"),
             ("hidden units", _widths(diagnosis)),
-            ("predicted", str(diagnosis.cost)),
+            ("predicted", diagnosis.prediction),
         ),
         sections=(_methods_section(diagnosis), _findings_section(diagnosis)),
         record=to_plain(diagnosis.to_dict()),

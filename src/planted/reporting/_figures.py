@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from planted.reporting._content import MAX_HALF_COLUMNS, Figure, format_number
+from planted.reporting._outline import MAX_HALF_COLUMNS, Figure, format_number
 
 __all__ = ["draw_svg"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.networks import TwoLayerNetwork
-from planted.reporting._content import Figure, Section, Table, format_number
+from planted.reporting._outline import Figure, Section, Table, format_number
 from planted.results import Recovery
 
 __all__ = ["fit_section", "search_section"]

@@ -6,7 +6,8 @@ import html
 import re
 
 from planted.outcomes import PlantedError
-from planted.reporting._content import MAX_HALF_COLUMNS, Code, Figure, Report, Table
+from planted.reporting._outline import MAX_HALF_COLUMNS, Code, Figure, Report, Table
+from planted.reporting._text import escaped
 
 __all__ = ["render_frame", "render_html"]
 
@@ -39,7 +40,7 @@ def render_html(report: Report) -> str:
     }
     environment.filters["numbers"] = _keep_numbers_whole
     environment.globals |= {"draw_svg": draw_svg, "figure_class": _figure_class}
-    return environment.get_template("report.html.j2").render(report=report)
+    return environment.get_template("report.html.j2").render(report=escaped(report))
 
 
 def _keep_numbers_whole(text: str) -> str:
@@ -69,7 +70,7 @@ def _figure_class(blocks: tuple[Table | Figure | Code, ...], place: int) -> str:
 def render_frame(report: Report) -> str:
     """Render a report for a notebook cell: the page in a sandboxed frame."""
     page = html.escape(render_html(report), quote=True)
-    title = html.escape(report.title, quote=True)
+    title = html.escape(escaped(report.title), quote=True)
     return (
         f'<iframe title="{title}" srcdoc="{page}" sandbox="" '
         'style="width:100%;height:720px;border:1px solid #8884;border-radius:8px"></iframe>'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted.reporting._content import Section, Table, format_number
+from planted.reporting._outline import Section, Table, format_number
 from planted.results import Recovery
 
 __all__ = ["outlier_section"]

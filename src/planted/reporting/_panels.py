@@ -10,6 +10,10 @@ import numpy as np
 
 __all__ = ["Panel", "draw_panels"]
 
+ROUNDING = (
+    1e-10  # part of the largest value of a panel below which values are exact to rounding, or as good as
+)
+
 
 class Panel(Protocol):
     """What a panel must say: see `planted.reproduce.Axes`."""
@@ -53,7 +57,8 @@ class Panel(Protocol):
 def draw_panels(rows: Sequence[Mapping[str, Any]], panels: Sequence[Panel], *, title: str) -> str:
     """Draw rows as line charts side by side: mean over equal (x, series), every measurement as a dot.
 
-    Returns an SVG document; the same rows give the same text.
+    Logarithmic axes reach down to `ROUNDING` times the largest value: curves of interest are not flattened by others that
+    are exact. Returns an SVG document; the same rows give the same text.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -69,15 +74,24 @@ def draw_panels(rows: Sequence[Mapping[str, Any]], panels: Sequence[Panel], *, t
 
 
 def _draw_panel(axes: Any, rows: Sequence[Mapping[str, Any]], panel: Panel) -> None:
+    """Draw one panel. On a logarithmic axis what is exact to rounding is named below the curves instead of drawn."""
     chosen = [row for row in rows if all(row[key] == value for key, value in panel.where.items())]
+    largest = max((abs(row[panel.y]) for row in chosen if np.isfinite(row[panel.y])), default=1.0)
+    floor = ROUNDING * largest if panel.log_y else -np.inf
+    exact = []
     for name in dict.fromkeys(row[panel.series] for row in chosen):
         points = [(row[panel.x], row[panel.y]) for row in chosen if row[panel.series] == name]
+        highest = max((y for _, y in points if np.isfinite(y)), default=np.nan)
+        if panel.log_y and highest < floor:
+            exact.append(f"{name} ≤ {highest:.0e}")
+            continue
         xs = sorted({x for x, _ in points})
-        means = [float(np.mean([y for at, y in points if at == x])) for x in xs]
+        means = [max(float(np.mean([y for at, y in points if at == x])), floor) for x in xs]
         (line,) = axes.plot(xs, means, marker="o", markersize=3, label=str(name))
-        axes.plot(*zip(*points, strict=True), linestyle="", marker=".", alpha=0.35, color=line.get_color())
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        dots = [(x, max(y, floor)) for x, y in points]
+        axes.plot(*zip(*dots, strict=True), linestyle="", marker=".", alpha=0.35, color=line.get_color())
+    axes.set(title=panel.title, xlabel="\n".join([panel.x, *exact]), ylabel=panel.y)
     axes.set_xscale("log" if panel.log_x else "linear")
     axes.set_yscale("log" if panel.log_y else "linear")
     axes.grid(True, alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=7, ncols=2, framealpha=0.6)

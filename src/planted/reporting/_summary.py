@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from planted._typing import Array
-from planted.outcomes import Outcome
-from planted.reporting._content import Code, Report, Section, Table, Verdict, format_number, to_plain
+from planted.networks import DeepNetwork
 from planted.reporting._fit import fit_section, search_section
 from planted.reporting._outliers import outlier_section
+from planted.reporting._outline import Code, Report, Section, Table, format_number, outline
 from planted.reporting._units import network_section
-from planted.results import Evidence, Recovery
+from planted.results import Recovery
 
 __all__ = ["summarise"]
 
 MAX_ROWS = 2000
-_TONES = {Outcome.RECOVERED: "good", Outcome.FITTED: "caution"}
-_SIGNS = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
 
 
 def summarise(
@@ -50,9 +49,11 @@ def summarise(
     inputs = _names(feature_names, d, "x")
     outputs = _names(target_names, m, "y")
     rows = None if data is None else _thin(data)
-    sections = [_evidence_section(recovery)]
+    short = outline(recovery)
+    sections = list(short.sections)
     if recovery.network is not None:
         sections.append(network_section(recovery, inputs, outputs, X=None if rows is None else rows[0]))
+        sections += _bends(recovery, inputs, outputs)
         sections.append(fit_section(recovery.network, rows, outputs, n_samples=n))
     outliers = outlier_section(recovery, outputs)
     if outliers is not None:
@@ -61,14 +62,7 @@ def summarise(
     if recovery.network is not None:
         sections.append(_use_section(recovery))
     sections.append(_provenance_section(recovery))
-    return Report(
-        title="Recovery report",
-        lead=f"Is there one two-layer network behind these {n:,} samples of {d} inputs and {m} outputs?",
-        verdict=_verdict(recovery),
-        facts=_facts(recovery),
-        sections=tuple(sections),
-        record=to_plain(recovery.to_dict()),
-    )
+    return replace(short, sections=tuple(sections))
 
 
 def _names(names: Sequence[str] | None, count: int, letter: str) -> tuple[str, ...]:
@@ -76,6 +70,16 @@ def _names(names: Sequence[str] | None, count: int, letter: str) -> tuple[str, .
     if names is not None and len(names) == count:
         return tuple(str(name) for name in names)
     return tuple(f"{letter}{i + 1}" for i in range(count))
+
+
+def _bends(recovery: Recovery, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[Section]:
+    """The section on kinks, for functions that are read by them."""
+    if getattr(recovery.network, "B", None) is None and recovery.provenance.shape[1] > 1:
+        return []
+    from planted.reporting._kinks import kink_section
+
+    section = kink_section(recovery, feature_names=inputs, target_names=outputs)
+    return [] if section is None else [section]
 
 
 def _thin(data: tuple[Any, Any]) -> tuple[Array, Array]:
@@ -86,78 +90,17 @@ def _thin(data: tuple[Any, Any]) -> tuple[Array, Array]:
     return X[chosen], (Y if Y.ndim == 2 else Y[:, None])[chosen]
 
 
-def _verdict(recovery: Recovery) -> Verdict:
-    """The outcome in words."""
-    outcome = recovery.outcome
-    return Verdict(
-        outcome=outcome.name,
-        tone=_TONES.get(outcome, "bad"),
-        sentence=outcome.meaning,
-        detail=recovery.detail,
-        advice=outcome.advice,
-        guarantee=recovery.guarantee.value,
-    )
-
-
-def _facts(recovery: Recovery) -> tuple[tuple[str, str], ...]:
-    """The strip of numbers under the verdict."""
-    n, d, m = recovery.provenance.shape
-    facts = [("samples", f"{n:,}"), ("inputs", f"{d:,}"), ("outputs", f"{m:,}")]
-    if recovery.network is not None:
-        facts.append(("hidden units", f"{recovery.network.n_hidden:,}"))
-        facts.append(("free parameters", f"{recovery.network.n_parameters:,}"))
-    facts.append(("method", recovery.provenance.algorithm))
-    if isinstance(recovery.stats.get("seconds"), int | float):
-        facts.append(("seconds", format_number(recovery.stats["seconds"], digits=2)))
-    return tuple(facts)
-
-
-def _evidence_section(recovery: Recovery) -> Section:
-    """The certificate: what is needed, what the data gave, and whether it holds."""
-    notices = tuple(str(notice) for notice in recovery.stats.get("notices", ()))
-    if not recovery.evidence:
-        text = "The method recorded no measurements behind this outcome."
-        return Section("evidence", "The evidence", (text, *notices))
-    judged = [item for item in recovery.evidence if item.comparison != "info"]
-    passed = sum(item.passed for item in judged)
-    table = Table(
-        title="What the theorem needs, and what your data gave",
-        columns=("What is checked", "The theorem needs", "Your data gave", "Verdict"),
-        rows=tuple(_evidence_row(item) for item in recovery.evidence),
-        marks=tuple(_mark(item) for item in recovery.evidence),
-    )
-    if judged:
-        lead = f"{passed} of {len(judged)} requirements hold; each was checked on these samples."
-    else:
-        lead = "No requirement was tested; the measurements below are for information."
-    return Section("evidence", "The evidence", (lead, *notices), (table,))
-
-
-def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:
-    """One line of the certificate as text."""
-    name = f"{item.name} — {item.equation}" if item.equation else item.name
-    if item.comparison == "info":
-        return name, "for information", format_number(item.measured), "—"
-    need = f"{_SIGNS[item.comparison]} {format_number(item.required)}"
-    return name, need, format_number(item.measured), "holds" if item.passed else "fails"
-
-
-def _mark(item: Evidence) -> str:
-    """The verdict of one line as a mark."""
-    if item.comparison == "info":
-        return "info"
-    return "pass" if item.passed else "fail"
-
-
 def _use_section(recovery: Recovery) -> Section:
     """How to load the network and use it."""
     python = (
         "import planted\n\n"
         'network = planted.load_network("net.safetensors")\n'
         "Y = network(X)        # one sample per row\n"
-        "network.W, network.b  # hidden units\n"
-        "network.A, network.c  # output weights"
     )
+    if isinstance(recovery.network, DeepNetwork):
+        python += "network.layers        # weights and biases, layer by layer"
+    else:
+        python += "network.W, network.b  # hidden units\nnetwork.A, network.c  # output weights"
     shell = (
         "planted predict net.safetensors data.csv --out predictions.csv\n"
         "planted compare net.safetensors other.safetensors"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
-from planted.reporting._content import Code, Figure, Report, Section, Table
+from planted.outcomes import shown
+from planted.reporting._outline import Code, Figure, Report, Section, Table
 
-__all__ = ["render_text"]
+__all__ = ["escaped", "render_text"]
 
 _WIDTH = 96
 _FOLDED_ROWS = 6
@@ -18,6 +22,7 @@ def render_text(report: Report) -> str:
 
     Returns lines of at most about 96 characters (tables may be wider).
     """
+    report = escaped(report)
     verdict = report.verdict
     lines = [report.title, "=" * len(report.title), "", *_wrap(report.lead), ""]
     lines += [verdict.outcome, *_wrap(verdict.sentence), *_wrap(verdict.detail)]
@@ -27,6 +32,24 @@ def render_text(report: Report) -> str:
     for section in report.sections:
         lines += ["", *_section_lines(section)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(content: Any) -> Any:
+    """Return a part of a report with every text escaped that a terminal or a browser would obey instead of showing it."""
+    if isinstance(content, str):
+        return shown(content, keep="\n")
+    if isinstance(content, tuple | list):
+        return type(content)(map(escaped, content))
+    if isinstance(content, Mapping):
+        return {key: escaped(value) for key, value in content.items()}
+    if is_dataclass(content) and not isinstance(content, type):
+        parts = {
+            item.name: escaped(getattr(content, item.name))
+            for item in fields(content)
+            if item.name != "record"
+        }
+        return replace(content, **parts)
+    return content
 
 
 def _section_lines(section: Section) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.networks import TwoLayerNetwork
-from planted.reporting._content import Figure, Section, Table, format_number
+from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.reporting._outline import Figure, Section, Table, format_number
 from planted.results import Recovery, Uncertainty
 
 __all__ = ["network_section"]
@@ -30,6 +30,13 @@ def network_section(
     net = recovery.network
     if net is None:
         raise ValueError("a network section needs a network")
+    if isinstance(net, DeepNetwork):
+        return _layers_section(net, X)
+    if not net.n_hidden:
+        slope = "" if net.B is None else ", and a linear function of the inputs"
+        text = f"No hidden unit explains the outputs on other samples: the answer is a constant{slope}."
+        table = _parameter_table(net, np.zeros(0, dtype=np.intp), (inputs, outputs), None)
+        return Section("network", "The network", (text,), (table,))
     share = None if X is None else net.patterns(X).mean(axis=0)
     strength = np.linalg.norm(net.A, axis=0) * (1.0 if share is None else share)
     order = np.argsort(-strength, kind="stable")
@@ -38,7 +45,8 @@ def network_section(
     )
     text = (
         f"{net.n_hidden} hidden {_plural('unit', net.n_hidden)} with activation {net.activation.name}: "
-        f"output = A·f(W·input + b) + c, each row of W of length one. A unit's importance is {measure}; "
+        f"output = A·f(W·input + b) + {'' if net.B is None else 'B·input + '}c, each row of W of length one. A unit's "
+        f"importance is {measure}; "
         "unit 1 is the most important."
     )
     doubt = recovery.uncertainty
@@ -57,6 +65,27 @@ def network_section(
         _parameter_table(net, order, (inputs, outputs), bands),
     )
     return Section("network", "The network", (text, caveat), blocks)
+
+
+def _layers_section(net: DeepNetwork, X: Array | None) -> Section:
+    """Describe a network of several hidden layers: one row for each layer."""
+    shares = None if X is None else [on.mean(axis=0) for on in net.patterns(X)]
+    rows = []
+    for place, (W, b) in enumerate(net.layers):
+        is_last = place == net.n_hidden_layers
+        name = "output" if is_last else f"hidden {place + 1}"
+        cells = [name, str(W.shape[1]), str(len(b)), format_number(float(np.abs(W).max(initial=0.0)))]
+        if shares is not None:
+            cells.append("" if is_last else format_number(float(shares[place].mean())))
+        rows.append(tuple(cells))
+    columns = ("layer", "inputs", "units", "largest weight", *(() if shares is None else ("share on",)))
+    text = (
+        f"{net.n_hidden_layers} hidden layers with activation {net.activation.name}; each row of weights in a hidden layer "
+        "has length one."
+    )
+    return Section(
+        "network", "The network", (text,), (Table("Layers", columns, tuple(rows), is_numeric=True),)
+    )
 
 
 def _plural(word: str, count: int) -> str:
@@ -204,6 +233,9 @@ def _parameters(
         yield f"unit {rank[i]} → {outputs[j]}", float(net.A[j, i]), ("A", (j, i))
     for j in range(net.n_outputs):
         yield f"offset of {outputs[j]}", float(net.c[j]), ("c", (j,))
+    if net.B is not None:
+        for j, i in np.ndindex(net.B.shape):
+            yield f"slope of {outputs[j]} in {inputs[i]}", float(net.B[j, i]), ("B", (j, i))
 
 
 def _interval(error: float | None) -> str:

@@ -6,7 +6,6 @@ import pytest
 from planted.fitting.units._quantile_null_space import exact_unit, pursue_rectified_units, units_from_scores
 from planted.linalg import column_space
 from planted.networks import parse_activation
-from planted.outcomes import BadInputError
 from planted.simulate import dataset
 
 POWERS = ["relu", "power:2", "power:3"]
@@ -49,20 +48,6 @@ def test_rough_directions_become_exact_and_wrong_signs_lead_nowhere_else(name):
     np.testing.assert_allclose(cosines.max(axis=0), 1.0, rtol=0, atol=1e-10)
 
 
-def test_the_printed_threshold_fails_where_the_quantile_works():
-    data, Q, activation = world("relu", n=3000)
-    rough = data.X @ (data.network.W + 0.02 * np.random.default_rng(1).standard_normal((4, 6))).T
-    assert len(units_from_scores(data.X, Q, rough, activation).W) == 4
-    assert len(units_from_scores(data.X, Q, rough, activation, rule="threshold").W) == 0
-
-
-def test_the_printed_threshold_works_with_the_true_directions():
-    data, Q, activation = world("relu")
-    scores = data.X @ data.network.W.T
-    scores[np.abs(scores) < 2e-3] = -1.0  # no sample inside the threshold that is on
-    assert len(units_from_scores(data.X, Q, scores, activation, rule="threshold").W) >= 3
-
-
 @pytest.mark.parametrize("name", POWERS)
 def test_random_directions_find_all_units(name):
     data, Q, activation = world(name)
@@ -81,9 +66,3 @@ def test_units_of_another_activation_are_not_accepted():
         data.X, Q, 4, activation=parse_activation("power:2"), rng=np.random.default_rng(2), max_starts=64
     )
     assert len(found.W) == 0
-
-
-def test_an_unknown_rule_is_refused():
-    data, Q, activation = world("relu")
-    with pytest.raises(BadInputError, match="rule='median'; expected one of 'quantile', 'threshold'"):
-        units_from_scores(data.X, Q, data.X, activation, rule="median")

@@ -31,14 +31,13 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting._damping import Damping, weigh_blocks
-from planted.linalg.products import unit_rows
-from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
+from planted.fitting._refine import Damping, weigh_blocks
+from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric, unit_rows
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
 
-INITIAL_DAMPING = Damping(1e-2, after_rejection=0.5)
+INITIAL_DAMPING = Damping(1e-2, up=4.0, after_rejection=0.5)
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
 Reweigh = Callable[[Array], Array]

@@ -22,10 +22,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
+from planted.fitting._run import Problem
 from planted.fitting.units._instruments import FirstStage, instrumental_start
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -37,6 +37,7 @@ ROWS_PER_UNKNOWN = 6  # equations per unknown of the rows on which candidates ar
 HELD_OUT = 0.25
 SAME_SCORE = 1e-3  # relative difference of held-out scores at which two candidates are the same network
 OFFSET_SIGNIFICANCE = 0.01
+ROUGHLY = 0.1  # residual variances: steps that gain less change neither a score nor a test
 
 
 def best_candidate(
@@ -57,7 +58,7 @@ def best_candidate(
     scores: list[float] = []
     best, best_score = None, np.inf
     for name, V in chain(given, _starts(problem, k, n_restarts, stage)):
-        fit = refine(train, _with_outputs(train, V, offset), offset=offset, max_iter=60)
+        fit = refine(train, _with_outputs(train, V, offset), offset=offset, max_iter=60, decrease_tol=ROUGHLY)
         score = _mean_square(test, fit.network)
         trace.append(
             {"start": name, "k": k, "score": score, "costs": list(fit.costs), "converged": fit.converged}
@@ -111,20 +112,19 @@ def refine_on_all_rows(
     Returns the refined network, and whether c was kept free.
     """
     problem.progress("refining on all rows", float("nan"))
-    full = refine(
-        problem.blocks, problem.scaling.in_order(network), offset=offset is not False, weights=weights
-    )
-    if offset != "auto" or problem.scaling.y_shift.any():
-        return full, offset is not False
+    start = problem.scaling.in_order(network)
+    if offset != "auto" or problem.scaling.y_shift.any() or network.B is not None:
+        return refine(problem.blocks, start, offset=offset is not False, weights=weights), offset is not False
+    full = refine(problem.blocks, start, weights=weights, decrease_tol=ROUGHLY)
     plain = TwoLayerNetwork(full.network.W, full.network.b, full.network.A, None, full.network.activation)
     without = refine(problem.blocks, plain, offset=False, weights=weights)
     m = problem.n_outputs
     freedom = problem.n_samples * m - full.network.n_parameters
-    if freedom <= 0 or full.cost <= 0:
-        return full, True
-    ratio = max(without.cost - full.cost, 0.0) / m / (full.cost / freedom)
-    needed = stats.f.sf(ratio, m, freedom) < OFFSET_SIGNIFICANCE
-    return (full, True) if needed else (without, False)
+    if freedom > 0 and full.cost > 0:
+        ratio = max(without.cost - full.cost, 0.0) / m / (full.cost / freedom)
+        if stats.f.sf(ratio, m, freedom) >= OFFSET_SIGNIFICANCE:
+            return without, False
+    return refine(problem.blocks, full.network, weights=weights), True
 
 
 def _mean_square(rows: RowBlocks, network: TwoLayerNetwork) -> float:

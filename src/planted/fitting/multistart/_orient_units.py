@@ -15,23 +15,39 @@ Idea        *Exact fits.* `planted.linalg.signs` finds all solutions of (1), by 
             dependent units, the nearest points of two sets of half sums in the metric of the residual. From each,
             units are turned one by one while the residual of the ReLU form falls; it is known from the products of
             the regressors.
+
+            *No orientation.* If no signs solve (1), the linear part is one of the network's own: with B free, orientation
+            is a gauge and nothing has to be solved. On noisy data this is decided by how much imposing (1) raises the
+            cost, which for a network without B is a χ² with m d degrees of freedom at most.
+
+            *Leaky units.* A network of units with slope α below their kink has :math:`\\Lambda_w = \\rho \\sum_i
+            \\xi_i \\beta_i w_i^\\top` with :math:`\\rho = (1 + α) / (1 - α)`. Where the units are linearly independent,
+            their coefficients are read off by least squares; if all have one size, it is ρ, and α is named.
 References  [ATV21]_
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 
-from planted._typing import Array, BoolArray, as_array
+from planted._typing import Array, BoolArray
 from planted.fitting.multistart._absolute_form import KinkFit
-from planted.linalg.signs import enumerate_flips
+from planted.linalg.signs import enumerate_flips, nearest_sign_sums
 from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["Oriented", "orient_exactly", "orient_noisily"]
+__all__ = [
+    "LINEAR_LEVEL",
+    "Oriented",
+    "leak_of",
+    "needs_linear_part",
+    "orient_exactly",
+    "orient_noisily",
+    "with_linear_part",
+]
 
 TOLERANCES = (1e-12, 1e-10, 1e-8)  # of (1), relative to its terms; the first that has a solution
 LARGEST_BLOCK = 46  # two tables of 2**23 numbers
@@ -39,6 +55,8 @@ MAX_PATTERNS = 16
 SIMPLIFY_TOL = 1e-8
 LARGEST_TREE = 26  # units whose half sums are compared point by point on noisy data
 N_NEAREST = 8
+LINEAR_LEVEL = 1e-4  # of the test whether a linear part is needed: networks without one are to keep none
+LEAK_TOL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,7 @@ class Oriented:
     # Rise of the sum of squares when the least certain unit is turned round, hyperplanes kept; infinite for exact
     # fits.
     gap: float
+    rise: float = 0.0  # rise of the sum of squares by imposing (1) on a noisy fit
 
 
 def orient_exactly(fit: KinkFit) -> Oriented:
@@ -58,6 +77,8 @@ def orient_exactly(fit: KinkFit) -> Oriented:
     kinks, normals = fit.kinks, fit.V[:, :-1]
     terms = np.einsum("li,ia->lai", kinks, normals).reshape(-1, fit.n_units)
     rest = fit.linear[:, :-1].ravel() - terms.sum(axis=1)
+    # What rounding leaves of zero is no part of the terms that are chosen for it, and would have to be met exactly.
+    rest = np.where(np.abs(rest) <= TOLERANCES[0] * np.abs(terms).sum(axis=1), 0.0, rest)
     nowhere = np.zeros(fit.n_units, dtype=np.bool_)
     for tol in TOLERANCES:
         patterns = enumerate_flips(
@@ -89,7 +110,52 @@ def orient_noisily(fit: KinkFit) -> Oriented:
     network = TwoLayerNetwork(
         fit.V[:, :-1] * signs[:, None], fit.V[:, -1] * signs, coefficients[:-1].T, coefficients[-1]
     )
-    return Oriented(network, 1, float(turned.min() - rise))
+    return Oriented(network, 1, float(turned.min() - rise), float(rise))
+
+
+def with_linear_part(fit: KinkFit, x_scale: Array) -> TwoLayerNetwork:
+    """Return a fit as a network with a linear part, units turned so that their largest weight is positive.
+
+    `x_scale`: scales of the inputs, so that the largest weight is that in the user's units. Shapes: x_scale (d,).
+    """
+    weights = fit.V[:, :-1] / x_scale
+    leading = np.take_along_axis(weights, np.abs(weights).argmax(axis=1)[:, None], axis=1)[:, 0]
+    plain = _as_network(fit, np.asarray(leading < 0))
+    return replace(plain, B=fit.linear[:, :-1] - fit.kinks @ plain.W)
+
+
+def needs_linear_part(fit: KinkFit, oriented: Oriented, noise_variance: float) -> bool:
+    """Whether imposing the best orientation on a noisy fit costs more than noise explains; heuristic.
+
+    `noise_variance`: of one output, in the weights of the fit.
+    """
+    freedom = fit.coefficients.shape[0] * (fit.V.shape[1] - 1)
+    limit = float(stats.chi2.ppf(1 - LINEAR_LEVEL, freedom))
+    return oriented.rise > limit * noise_variance
+
+
+def leak_of(network: TwoLayerNetwork) -> float | None:
+    """Return the slope below their kinks of leaky units that make up a network with a linear part, or None.
+
+    The slope is between -1 and 1; -1 is the absolute value. None as well if the units are linearly dependent, or if
+    there are no more equations than units.
+    """
+    if network.B is None:
+        return None
+    kinks = network.A / 2
+    terms = np.einsum("li,ia->lai", kinks, network.W).reshape(network.B.size, network.n_hidden)
+    total = network.B.ravel() + terms.sum(axis=1)
+    scale = np.abs(terms).sum(axis=1).max()
+    if np.abs(total).max() <= LEAK_TOL * scale:
+        return -1.0
+    if network.n_hidden >= network.B.size or np.linalg.matrix_rank(terms) < network.n_hidden:
+        return None
+    sizes, *_ = linalg.lstsq(terms, total, check_finite=False)
+    rho = float(np.abs(sizes).mean())
+    missed = np.abs(terms @ (rho * np.sign(sizes)) - total).max()
+    if missed > LEAK_TOL * (1 + rho) * scale:
+        return None
+    return (rho - 1) / (rho + 1)
 
 
 def _as_network(fit: KinkFit, flips: BoolArray) -> TwoLayerNetwork:
@@ -124,7 +190,7 @@ def _nearest_patterns(fit: KinkFit) -> list[BoolArray]:
     first = [rounded] if told is None else [told, rounded]
     if k <= columns.shape[0] or k > LARGEST_TREE:
         return first
-    return [*first, *_closest_half_sums(columns, target)]
+    return [*first, *nearest_sign_sums(columns, target, count=N_NEAREST)]
 
 
 def _signs_by_rises(fit: KinkFit) -> BoolArray | None:
@@ -155,24 +221,6 @@ def _in_residual_metric(fit: KinkFit) -> tuple[Array, Array]:
     turned = fit.V[:, :-1] @ root.T
     columns = np.einsum("li,ia->lai", fit.kinks, turned).reshape(-1, k)
     return columns, (fit.linear[:, :-1] @ root.T).ravel()
-
-
-def _closest_half_sums(columns: Array, target: Array) -> list[BoolArray]:
-    """Meet in the middle: pairs of half sums that come nearest to the target."""
-    from scipy.spatial import KDTree  # loaded when it is needed
-
-    k = columns.shape[1]
-    half = k // 2
-    early, late = _all_signs(half), _all_signs(k - half)
-    tree = KDTree(late @ columns[:, half:].T)
-    distances, indices = tree.query(target - early @ columns[:, :half].T)
-    best = np.argsort(distances, kind="stable")[:N_NEAREST]
-    return [np.concatenate([early[i], late[indices[i]]]) < 0 for i in best]
-
-
-def _all_signs(count: int) -> Array:
-    codes = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
-    return as_array(1.0 - 2.0 * codes)
 
 
 def _turn(flips: BoolArray, unit: int) -> BoolArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray, as_array
 from planted.fitting._losses import search_weights
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks
 from planted.moments import augment
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.fitting.multistart._absolute_form import KinkFit, prune_units, random_hyperplanes
 from planted.fitting.multistart._attempts import (
     EQUATIONS_PER_UNKNOWN,

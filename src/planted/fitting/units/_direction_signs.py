@@ -2,11 +2,9 @@ r"""Signs of hidden directions from noisy outputs (BJW18 §5).
 
 Problem     Y = f(X W' + b) A' + E with mean-zero noise. The rows of W, and b, are known approximately and up to sign.
             Find the signs, then A.
-Idea        *Printed* (Algorithm 6). Let S_i(±) hold both :math:`\sigma(\pm t_j)` of every other unit and one of
-            :math:`\sigma(\pm t_i)` of unit i, where t = x'w + b. The outputs are projected off its span, and the sign
-            with the smaller residual wins.
-
-            *One solve.* Each of the 2k projections has 2k - 1 of the columns of
+Idea        Let S_i(±) hold both :math:`\sigma(\pm t_j)` of every other unit and one of :math:`\sigma(\pm t_i)` of unit
+            i, where t = x'w + b. Algorithm 6 projects the outputs off its span, and the sign with the smaller residual
+            wins. Each of these 2k projections has 2k - 1 of the columns of
 
             .. math:: F = [\sigma(T), \sigma(-T)], \qquad \beta = (F^\top F)^{-1} F^\top Y .                 \quad (1)
 
@@ -20,9 +18,10 @@ Guarantee   Theorem 9 of [BJW18]_: right with high probability for noise of any 
             accurate and the samples many. Kind: asymptotic. The theorem needs k ≤ d (k ≤ d + 1 with biases): with
             more units the linear functions σ(t) - σ(-t) of the others span that of unit i, and both signs fit alike.
 Notation    paper: V (ours W), U (A), A (Y'), v_i (a direction before its sign is known), ξ_i (its sign).
-Departures  The two forms agree to rounding, which a test checks. The rise (2) is summed over outputs; Algorithm 6
-            compares output by output and votes by the sum as well.
-Cost        Printed: 2k projections, O(n k³). One solve: O(n k²) and O(k³).
+Departures  The box itself is `algorithm_6` of `planted.methods.joint_diagonalisation.printed`; a test checks that both
+            decide alike. The rise (2) is summed over outputs; Algorithm 6 compares output by output and votes by the
+            sum as well.
+Cost        O(n k²) and O(k³).
 References  [BJW18]_
 """
 
@@ -34,14 +33,11 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted._validation import check_choice
-from planted.linalg.symmetric import DEPENDENT, column_spectrum, rises_of_columns
+from planted.linalg.symmetric import column_spectrum, rises_of_columns
 from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 
 __all__ = ["SignedDirections", "orient_directions", "signs_of_preactivations"]
-
-FORMS = ("one-solve", "printed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +57,11 @@ def orient_directions(
     W: Array,
     *,
     b: Array | None = None,
-    form: str = "one-solve",
     activation: Activation | None = None,
 ) -> SignedDirections:
     """Find the signs of hidden directions, then the output weights.
 
-    `form` selects equation (2) or Algorithm 6 as printed; they decide alike. Shapes: X (n, d), Y (n, m), W (k, d), b
-    (k,).
+    Shapes: X (n, d), Y (n, m), W (k, d), b (k,).
 
     Examples
     --------
@@ -77,13 +71,12 @@ def orient_directions(
     >>> bool(np.allclose(signed.W, data.network.W))
     True
     """
-    check_choice("form", form, FORMS)
     k = len(W)
     biases = np.zeros(k) if b is None else b
     f = activation or parse_activation("relu")
     T = X @ W.T + biases
     F = np.hstack([f(T), f(-T)])
-    rises = _printed_rises(F, Y) if form == "printed" else _one_solve_rises(F, Y)
+    rises = _rises(F, Y)
     if rises is None:
         raise BadInputError(
             f"the {2 * k} columns of both signs are linearly dependent on these {len(X)} samples: signs can be told "
@@ -104,7 +97,7 @@ def signs_of_preactivations(T: Array, Y: Array, *, activation: Activation) -> Ar
     The result is None where the columns of both signs are dependent, as for k > d. Shapes: T (n, k), Y (n, m), result
     (k,).
     """
-    rises = _one_solve_rises(np.hstack([activation(T), activation(-T)]), Y)
+    rises = _rises(np.hstack([activation(T), activation(-T)]), Y)
     return None if rises is None else _signs(rises)
 
 
@@ -114,24 +107,9 @@ def _signs(rises: Array) -> Array:
     return np.where(plus >= minus, 1.0, -1.0)
 
 
-def _one_solve_rises(F: Array, Y: Array) -> Array | None:
+def _rises(F: Array, Y: Array) -> Array | None:
     """Return (2) for every column, or None where they are dependent."""
     if len(F) <= F.shape[1]:
         return None
     rises = rises_of_columns(column_spectrum(F.T @ F), linalg.lstsq(F, Y, check_finite=False)[0])
     return rises if rises.all() else None
-
-
-def _printed_rises(F: Array, Y: Array) -> Array | None:
-    """Project Y off all columns but one, for every column (Algorithm 6, steps 2 and 3)."""
-    lengths = np.linalg.norm(F, axis=0)
-    if len(F) <= F.shape[1] or not lengths.all():
-        return None
-    if linalg.svdvals(F / lengths, check_finite=False)[-1] ** 2 <= DEPENDENT:
-        return None
-    residuals = []
-    for left_out in range(F.shape[1]):
-        Q = linalg.qr(np.delete(F, left_out, axis=1), mode="economic", check_finite=False)[0]
-        residuals.append(float(((Y - Q @ (Q.T @ Y)) ** 2).sum()))
-    Q = linalg.qr(F, mode="economic", check_finite=False)[0]
-    return np.array(residuals) - float(((Y - Q @ (Q.T @ Y)) ** 2).sum())

@@ -34,7 +34,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress, as_array
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.moments import augment
 
 __all__ = ["Pursuit", "pursue_units"]

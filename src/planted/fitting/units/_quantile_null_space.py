@@ -9,24 +9,22 @@ Idea        Let Q (n × k) span the column space of Y. A unit's activations are 
             .. math:: u = \arg\min_{\|u\| = 1} \| Q_N u \|, \qquad N \subset \{\text{rows that are off}\},   \quad (1)
 
             and w follows by least squares of f⁻¹(h) on X where h > 0. It is enough that N holds about k rows, *all*
-            of them off. Scores (x'w, or the unit's coordinate of y) rank the rows, and N is the lowest 30 %
-            (rule "quantile"). One wrong row spoils (1), so it is iterated: the new w gives a better ranking. A unit
-            is accepted when f(X w) = Q u on every row. [BJW18]_ take N = {score ≤ τ} (rule "threshold"), which also
-            contains rows that are barely on.
+            of them off. Scores (x'w, or the unit's coordinate of y) rank the rows, and N is the lowest 30 %. One wrong
+            row spoils (1), so it is iterated: the new w gives a better ranking. A unit is accepted when f(X w) = Q u
+            on every row. [BJW18]_ take N = {score ≤ τ} among a few rows (Algorithms 3 and 5, the `printed` modules of
+            `ica` and `joint-diagonalisation`).
 Guarantee   A unit that is returned is one: a vector of the column space that is f of a linear function of x, to
-            `EXACT_SINE`. It is not promised that a start leads to a unit. Theorem 6 and Lemma 10 of [BJW18]_: for
-            Gaussian X and starts close enough, rule "threshold" is exact.
+            `EXACT_SINE`. It is not promised that a start leads to a unit.
 Notation    paper: A (ours Y'), V (W), U (A), S (complement of N), w (u).
-Departures  Rule "quantile" is ours. From directions wrong by 2 % at n = 3000 it reached 40 of 40 units, the printed
-            threshold none; from 0.1 % it reached 40, the threshold 13 (d = 6, k = 4, ten teachers). Both signs of an
-            approximate w are tried, and the unit that verifies is taken, in place of "the first linear system which
-            had a solution".
+Departures  The lowest 30 % of all rows, iterated, are ours. Both signs of an approximate w are tried, and the unit
+            that verifies is taken, in place of "the first linear system which had a solution".
 Cost        One singular value decomposition of |N| × k and one least-squares fit of n/2 × d for each iteration.
 References  [BJW18]_
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +32,13 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
-from planted._validation import check_choice
 from planted.networks import Activation
 
-__all__ = ["RULES", "ExactUnits", "exact_unit", "pursue_rectified_units", "units_from_scores"]
+__all__ = ["ExactUnits", "exact_unit", "pursue_rectified_units", "units_from_scores", "units_in_blocks"]
 
-RULES = ("quantile", "threshold")
 # Of the rows; 0.25 to 0.35 behave alike, more are tried only where these do not separate units.
 OFF_SHARES = (0.3, 0.4, 0.48)
 NULL_TOL = 1e-9  # relative singular value that counts as zero
-TAU_PAPER = 1e-3  # "1/poly(samples)" in Algorithms 3 and 5, as a part of the score's spread
 EXACT_SINE = 1e-8  # largest |f(X w) - Q u| over |Q u|; powers of f cost digits, rounding alone leaves 1e-15
 ON_TOL = 1e-7  # activation, relative to the largest, above which f is inverted
 SAME_UNIT_COSINE = 1 - 1e-9
@@ -78,22 +73,49 @@ def exact_unit(X: Array, Q: Array, off: BoolArray, *, activation: Activation) ->
     return w / size, sine
 
 
-def units_from_scores(
-    X: Array, Q: Array, scores: Array, activation: Activation, *, rule: str = "quantile"
-) -> ExactUnits:
-    """Make every unit exact for which there is a usable score (Algorithm 5, steps 2 to 5).
+def units_from_scores(X: Array, Q: Array, scores: Array, activation: Activation) -> ExactUnits:
+    """Make every unit exact for which there is a usable score.
 
-    `rule`: which rows count as off; "threshold" is applied once, as printed, "quantile" is iterated. Shapes: X
-    (n, d), Q (n, k), scores (n, s).
+    Shapes: X (n, d), Q (n, k), scores (n, s).
     """
-    check_choice("rule", rule, RULES)
     found: list[Array] = []
     for score in scores.T:
         check_time()
-        w = _run(X, Q, score, activation, rule)
+        w = _run(X, Q, score, activation)
         if w is not None and not _is_known(w, found):
             found.append(w)
     return ExactUnits(np.array(found).reshape(len(found), X.shape[1]), scores.shape[1])
+
+
+def units_in_blocks(
+    box: Callable[[Array, Array, Array], Array],
+    X: Array,
+    Q: Array,
+    scores: Array,
+    *,
+    n_rows: int,
+    activation: Activation,
+) -> Array:
+    """Apply a paper's box to one block of rows after another, until it has shown as many units as the space has dimensions.
+
+    `box` returns the units of X, Q and scores. What it shows on a block counts if it is a unit on all rows. Shapes: X
+    (n, d), Q (n, k), scores (n, s), result (found, d).
+    """
+    found: list[Array] = []
+    for start in range(0, len(X) - n_rows + 1, n_rows):
+        rows = slice(start, start + n_rows)
+        for w in box(X[rows], Q[rows], scores[rows]):
+            if not _is_known(w, found) and _is_unit(w, X, Q, activation):
+                found.append(w)
+        if len(found) >= Q.shape[1]:
+            break
+    return np.array(found).reshape(len(found), X.shape[1])
+
+
+def _is_unit(w: Array, X: Array, Q: Array, activation: Activation) -> bool:
+    """Whether f(X w) lies in the column space of Q, which is orthonormal."""
+    h = activation(X @ w)
+    return float(np.linalg.norm(h - Q @ (Q.T @ h))) < EXACT_SINE * float(np.linalg.norm(h))
 
 
 def pursue_rectified_units(
@@ -116,7 +138,7 @@ def pursue_rectified_units(
     while len(found) < n_units and starts < max_starts:
         check_time()
         for score in (X @ rng.standard_normal((X.shape[1], BATCH))).T:
-            w = _run(X, Q, score, activation, "quantile")
+            w = _run(X, Q, score, activation)
             if w is not None and not _is_known(w, found):
                 found.append(w)
         starts += BATCH
@@ -125,9 +147,7 @@ def pursue_rectified_units(
     return ExactUnits(np.array(found).reshape(len(found), X.shape[1]), starts)
 
 
-def _off_rows(score: Array, Q: Array, rule: str) -> BoolArray:
-    if rule == "threshold":
-        return np.asarray(score <= TAU_PAPER * score.std())
+def _off_rows(score: Array, Q: Array) -> BoolArray:
     n, k = Q.shape
     order = np.argsort(score, kind="stable")
     off = np.zeros(n, dtype=bool)
@@ -139,11 +159,11 @@ def _off_rows(score: Array, Q: Array, rule: str) -> BoolArray:
     return off
 
 
-def _run(X: Array, Q: Array, score: Array, activation: Activation, rule: str) -> Array | None:
+def _run(X: Array, Q: Array, score: Array, activation: Activation) -> Array | None:
     """Iterate (1) until a unit is found or the rows repeat."""
     seen: set[bytes] = set()
-    for _ in range(1 if rule == "threshold" else MAX_ITERATIONS):
-        off = _off_rows(score, Q, rule)
+    for _ in range(MAX_ITERATIONS):
+        off = _off_rows(score, Q)
         if off.tobytes() in seen or not off.any():
             return None
         seen.add(off.tobytes())

@@ -1,4 +1,4 @@
-"""What a report says, as plain data.
+"""What a report says, as plain data, and its short form: the verdict, the facts and the evidence, which a terminal shows.
 
 The model is small on purpose: a report is a verdict, a strip of facts and a list of sections; a section is
 paragraphs followed by tables, figures and code. Figures hold numbers, not drawings, so that every rendering
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Json
+from planted.outcomes import Outcome
+from planted.results import Evidence, Recovery
 
 __all__ = [
     "MAX_HALF_COLUMNS",
@@ -27,6 +29,7 @@ __all__ = [
     "Table",
     "Verdict",
     "format_number",
+    "outline",
     "to_plain",
 ]
 
@@ -187,3 +190,91 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return value.name if isinstance(value, Enum) else str(value)
+
+
+_TONES = {Outcome.RECOVERED: "good", Outcome.FITTED: "caution"}
+_SIGNS = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
+
+
+def outline(recovery: Recovery) -> Report:
+    """Make a report of one section, the evidence; `summarise` adds the others.
+
+    Examples
+    --------
+    >>> import planted
+    >>> data = planted.simulate.dataset(40, n_features=3, n_hidden=2, n_outputs=3, random_state=0)
+    >>> [section.name for section in outline(planted.recover(data.X, data.Y, random_state=0)).sections]
+    ['evidence']
+    """
+    n, d, m = recovery.provenance.shape
+    return Report(
+        title="Recovery report",
+        lead=f"Is there one two-layer network behind these {n:,} samples of {d} inputs and {m} outputs?",
+        verdict=_verdict(recovery),
+        facts=_facts(recovery),
+        sections=(_evidence_section(recovery),),
+        record=to_plain(recovery.to_dict()),
+    )
+
+
+def _verdict(recovery: Recovery) -> Verdict:
+    """The outcome in words."""
+    outcome = recovery.outcome
+    return Verdict(
+        outcome=outcome.name,
+        tone=_TONES.get(outcome, "bad"),
+        sentence=outcome.meaning,
+        detail=recovery.detail,
+        advice=outcome.advice,
+        guarantee=recovery.guarantee.value,
+    )
+
+
+def _facts(recovery: Recovery) -> tuple[tuple[str, str], ...]:
+    """The strip of numbers under the verdict."""
+    n, d, m = recovery.provenance.shape
+    facts = [("samples", f"{n:,}"), ("inputs", f"{d:,}"), ("outputs", f"{m:,}")]
+    if recovery.network is not None:
+        facts.append(("hidden units", f"{recovery.network.n_hidden:,}"))
+        facts.append(("free parameters", f"{recovery.network.n_parameters:,}"))
+    facts.append(("method", recovery.provenance.algorithm))
+    if isinstance(recovery.stats.get("seconds"), int | float):
+        facts.append(("seconds", format_number(recovery.stats["seconds"], digits=2)))
+    return tuple(facts)
+
+
+def _evidence_section(recovery: Recovery) -> Section:
+    """The certificate: what is needed, what the data gave, and whether it holds."""
+    notices = tuple(str(notice) for notice in recovery.stats.get("notices", ()))
+    if not recovery.evidence:
+        text = "The method recorded no measurements behind this outcome."
+        return Section("evidence", "The evidence", (text, *notices))
+    judged = [item for item in recovery.evidence if item.comparison != "info"]
+    passed = sum(item.passed for item in judged)
+    table = Table(
+        title="What the theorem needs, and what your data gave",
+        columns=("What is checked", "The theorem needs", "Your data gave", "Verdict"),
+        rows=tuple(_evidence_row(item) for item in recovery.evidence),
+        marks=tuple(_mark(item) for item in recovery.evidence),
+    )
+    if judged:
+        lead = f"{passed} of {len(judged)} requirements hold; each was checked on these samples."
+    else:
+        lead = "No requirement was tested; the measurements below are for information."
+    return Section("evidence", "The evidence", (lead, *notices), (table,))
+
+
+def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:
+    """One line of the certificate as text."""
+    name = f"{item.name} — {item.equation}" if item.equation else item.name
+    if item.comparison == "info":
+        return name, "for information", format_number(item.measured), "—"
+    need = f"{_SIGNS[item.comparison]} {format_number(item.required)}"
+    return name, need, format_number(item.measured), "holds" if item.passed else "fails"
+
+
+def _mark(item: Evidence) -> str:
+    """The verdict of one line as a mark."""
+    if item.comparison == "info":
+        return "info"
+    return "pass" if item.passed else "fail"

@@ -1,0 +1,391 @@
+r"""How many kinks, where, and whether they are kinks: decisions on noisy samples of one input.
+
+Problem     Few samples and noise as large as the bends. A rule for the number of kinks that counts parameters finds
+            kinks in plain noise, or misses pairs of opposite kinks; intervals by the delta method cover 42 to 94 per
+            cent instead of 95, since the place of a kink is not a smooth parameter.
+Idea        *Number.* Starting from none, one kink is added while the largest gain of one further kink, or of two (opposite
+            kinks hide each other), is larger than noise explains. The law of the largest gain under the null is that
+            of residuals with random signs, each divided by one minus its leverage (wild bootstrap), in the space
+            orthogonal to the fit and to the moves of its kinks: it needs neither normal noise nor equal variances.
+
+            *Places.* The profile of the sum of squares over one kink, the others moving along, is compared with what
+            the same profile of bootstrap samples reaches at the fitted place. The interval is open where it reaches
+            the last place at which a kink could be seen.
+
+            *Kink or curve.* Polynomials and rounded kinks of one free width are fitted to the same samples. With Δ the
+            difference of their best BIC to that of the kinks, Δ > 2 is called kinks, Δ < -log n a smooth curve, and
+            anything between is undecided.
+
+            *Neighbours.* Correlated noise has false kinks in more than half of all samples under every rule. The
+            correlation of neighbouring residuals along x is tested and reported.
+Guarantee   By simulation (benchmarks/kinks.py).
+Cost        `SAMPLES` products of n by some forty columns for every number of kinks, and by 200 for every interval.
+References  Davies (1987), Biometrika 74; Muggeo (2003), Statist. Med. 22.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from scipy import optimize, stats
+
+from planted._clock import check_time
+from planted._typing import Array, as_array
+from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, segment_fits, set_gains
+
+__all__ = ["Kink", "Segments", "find_segments"]
+
+SAMPLES = 999
+LEVEL = 0.025  # of each of the two tests for a further kink
+MOST_KINKS = 10
+GRID = 200  # places of a profile, half of them near the kink
+NEAR = 6.0  # standard errors
+# Of the bootstrap's law: intervals that take 0.95 of it covered 92.7 % of 660 places (2026-11; the fitted place is the true
+# one of bootstrap samples, and its noise is the fitted one).
+CUT_OFF = 0.965
+POLYNOMIALS = range(2, 10)
+WIDTHS = (0.02, 0.05, 0.12, 0.3)  # of rounded kinks, in ranges of x: starts
+KINKS_SHARP = 2.0
+NEIGHBOUR_LEVEL = (
+    0.05  # a fit takes part of the correlation with it: 2 of 80 samples of independent noise are below
+)
+BESIDE = 8  # gaps on either side that tell the spacing
+LARGEST_REST = 0.5  # largest leverage that a residual is divided by one minus of
+CHUNK = 20_000_000  # numbers of bootstrap samples in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class Kink:
+    """One kink in the units of the samples."""
+
+    place: float
+    low: float  # ends of the interval of its place; infinite where it is open
+    high: float
+    change: float  # of the slope
+    change_error: float  # standard error, for noise of any variance
+    p_value: float  # of no kink there at all, the others kept
+    below: int  # samples below and above
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What noisy samples of one input say about kinks."""
+
+    fit: SegmentFit
+    kinks: tuple[Kink, ...]
+    slopes: tuple[tuple[float, float], ...]  # slope of each segment with its standard error
+    p_values: tuple[
+        tuple[float, float], ...
+    ]  # of the tests for one and for two further kinks, at each number
+    sharpness: float  # Δ: BIC of the best smooth curve less that of the kinks; infinite without kinks
+    threshold: float  # Δ below which it is a smooth curve
+    neighbours: float  # correlation of neighbouring residuals along x
+    neighbour_p_value: float
+    widest_gap: float  # between samples, within the interval of a kink, in spacings beside it
+
+    @property
+    def verdict(self) -> str:
+        """One of "kink", "undecided", "smooth" and "straight"."""
+        if not self.kinks:
+            return "straight"
+        if self.sharpness > KINKS_SHARP:
+            return "kink"
+        return "smooth" if self.sharpness < self.threshold else "undecided"
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether neighbouring residuals are correlated, so that kinks may be chance."""
+        return self.neighbour_p_value < NEIGHBOUR_LEVEL and self.neighbours > 0
+
+
+def find_segments(
+    x: Array, y: Array, rng: np.random.Generator, *, n_kinks: int | None = None, details: bool = True
+) -> Segments | None:
+    """Find the kinks of noisy samples; None where there are too few samples, or not as many kinks as asked for.
+
+    `n_kinks`: their number if it is known. `details`: whether to compute intervals and the comparison with curves.
+    Shapes: x (n,), y (n,).
+    """
+    order = np.argsort(x, kind="stable")
+    data = KinkData(x[order], y[order])
+    if not data.range[0] < data.range[1]:
+        return None
+    fits = segment_fits(data, 1 if n_kinks is None else n_kinks)
+    p_values: list[tuple[float, float]] = []
+    if n_kinks is None:
+        k = 0
+        while k < MOST_KINKS:
+            check_time()
+            fits = segment_fits(data, k + 1, fits)
+            if len(fits) <= k + 1:
+                break
+            p_values.append(further_kinks(data, fits[k], rng))
+            if min(p_values[-1]) >= LEVEL:
+                break
+            k += 1
+    else:
+        k = n_kinks
+        if len(fits) <= k:
+            return None
+    return _describe(data, fits[: k + 1], rng, p_values, details=details)
+
+
+def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the p-values of the largest gains of one and of two further kinks."""
+    places = data.candidates()
+    Q = data.basis(fit.kinks, with_steps=True)
+    H = data.hinges(places)
+    rest = H - Q @ (Q.T @ H)
+    rest = rest[:, (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)]
+    if not rest.shape[1]:
+        return 1.0, 1.0
+    sets = [np.arange(rest.shape[1])[:, None], np.array(list(combinations(range(rest.shape[1]), 2)))]
+    products = rest.T @ rest
+    residual = data.y - Q @ (Q.T @ data.y)
+    if residual @ residual <= data.rounding:
+        return 1.0, 1.0
+    own = _largest_shares(products, rest, residual[:, None], Q, sets)[:, 0]
+    counts = np.zeros(2)
+    for sample in _wild_samples(residual, Q, rng):
+        counts += (_largest_shares(products, rest, sample, Q, sets) >= own[:, None]).sum(axis=1)
+    one, two = (1 + counts) / (1 + SAMPLES)
+    return float(one), float(two)
+
+
+def _largest_shares(products: Array, columns: Array, samples: Array, Q: Array, sets: list[Array]) -> Array:
+    """Return the largest part of each sample that one column and that two columns explain; (2, r)."""
+    squares = (samples**2).sum(axis=0) - ((Q.T @ samples) ** 2).sum(axis=0)
+    cross = columns.T @ samples
+    largest = [
+        set_gains(products, cross, each).max(axis=0) if len(each) else np.zeros(samples.shape[1])
+        for each in sets
+    ]
+    return as_array(np.array(largest) / np.maximum(squares, np.finfo(float).tiny))
+
+
+def _wild_samples(residual: Array, Q: Array, rng: np.random.Generator) -> list[Array]:
+    """Yield bootstrap noise: residuals over one minus their leverage, with random signs; (n, r) each."""
+    leverage = np.minimum((Q**2).sum(axis=1), LARGEST_REST)
+    sizes = residual / (1 - leverage)
+    rows = max(1, min(SAMPLES, CHUNK // max(len(residual), 1)))
+    parts, left = [], SAMPLES
+    while left:
+        count = min(rows, left)
+        signs = rng.integers(0, 2, (len(residual), count)).astype(np.float64) * 2 - 1
+        parts.append(sizes[:, None] * signs)
+        left -= count
+    return parts
+
+
+def _describe(
+    data: KinkData,
+    fits: list[SegmentFit],
+    rng: np.random.Generator,
+    p_values: list[tuple[float, float]],
+    *,
+    details: bool,
+) -> Segments:
+    """Add places, slopes, sharpness and neighbours to the last of the fits."""
+    fit = fits[-1]
+    full = data.basis(fit.kinks, with_steps=True)
+    residual = data.y - full @ (full.T @ data.y)
+    covariance = _coefficient_covariance(data, fit, residual, full)
+    kinks = []
+    for i, place in enumerate(fit.kinks):
+        check_time()
+        low, high, p_value = _profile(data, fit, i, rng) if details else (-np.inf, np.inf, np.nan)
+        below = int((data.x <= place).sum())
+        error = float(np.sqrt(max(covariance[2 + i, 2 + i], 0.0)))
+        kinks.append(
+            Kink(
+                float(place),
+                low,
+                high,
+                float(fit.weights[2 + i]),
+                error,
+                p_value,
+                below,
+                len(data.x) - below,
+            )
+        )
+    slopes = []
+    for i in range(len(fit.kinks) + 1):
+        direction = np.zeros(len(fit.weights))
+        direction[1 : 2 + i] = 1.0
+        slopes.append(
+            (
+                float(direction @ fit.weights),
+                float(np.sqrt(max(float(direction @ covariance @ direction), 0.0))),
+            )
+        )
+    sharpness = _sharpness(data, fits) if details and len(fit.kinks) else np.inf
+    correlation, p_value = _neighbours(data, residual)
+    threshold = -float(np.log(len(data.x)))
+    return Segments(
+        fit,
+        tuple(kinks),
+        tuple(slopes),
+        tuple(p_values),
+        sharpness,
+        threshold,
+        correlation,
+        p_value,
+        _widest_gap(data, kinks),
+    )
+
+
+def _widest_gap(data: KinkData, kinks: list[Kink]) -> float:
+    """Return the widest gap between distinct values of x that reaches into the interval of a kink, in spacings beside it."""
+    x = data.values
+    gaps = np.diff(x)
+    widest = 0.0
+    for i in np.flatnonzero(
+        [any(kink.low <= right and left <= kink.high for kink in kinks) for left, right in pairwise(x)]
+    ):
+        beside = [
+            np.mean(side)
+            for side in (gaps[max(i - BESIDE, 0) : i], gaps[i + 1 : i + 1 + BESIDE])
+            if side.size
+        ]
+        widest = max(widest, float(gaps[i] / max(beside, default=np.inf)))
+    return widest
+
+
+def _coefficient_covariance(data: KinkData, fit: SegmentFit, residual: Array, Q: Array) -> Array:
+    """Return the covariance of (c, B, a) with the kinks free to move, for noise of any variance (HC3)."""
+    steps = -(data.x[:, None] > fit.kinks).astype(np.float64) * fit.weights[2:]
+    J = np.hstack([np.ones((len(data.x), 1)), data.x[:, None], data.hinges(fit.kinks), steps])
+    inverse = np.linalg.pinv(J)
+    leverage = np.minimum((Q**2).sum(axis=1), 1 - 0.1)
+    influence = inverse * (residual / (1 - leverage))
+    return as_array((influence @ influence.T)[: len(fit.weights), : len(fit.weights)])
+
+
+def _profile(data: KinkData, fit: SegmentFit, i: int, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Return the interval of one place, and the p-value of no kink there, by the bootstrap."""
+    low, high = _reach(data, fit, i)
+    others = np.delete(fit.kinks, i)
+    Q = data.basis(others, with_steps=True)
+    reach = NEAR * _place_error(data, fit, i)
+    near = np.linspace(max(low, fit.kinks[i] - reach), min(high, fit.kinks[i] + reach), GRID // 2)
+    grid = np.unique(np.concatenate([np.linspace(low, high, GRID // 2), near, fit.kinks[[i]]]))
+    H = data.hinges(grid)
+    rest = H - Q @ (Q.T @ H)
+    squares = (rest**2).sum(axis=0)
+    usable = squares > FLAT * np.maximum((H**2).sum(axis=0), np.finfo(float).tiny)
+    grid, rest, squares = grid[usable], rest[:, usable], squares[usable]
+    if not len(grid):
+        return -np.inf, np.inf, 1.0
+    own = int(np.argmin(np.abs(grid - fit.kinks[i])))
+    freedom = max(len(data.x) - Q.shape[1] - 2, 1)
+    gains = (rest.T @ data.y) ** 2 / squares
+    null = data.y - Q @ (Q.T @ data.y)
+    total = float(null @ null)
+    best = int(np.argmax(gains))
+    floor = data.rounding
+    variance = max(total - gains[best], floor) / freedom
+    # Bootstrap samples of the fit itself: the null of the interval.
+    full = np.hstack([Q, rest[:, [own]] / np.sqrt(squares[own])])
+    mean = full @ (full.T @ data.y)
+    excess = []
+    for noise in _wild_samples(data.y - mean, data.basis(fit.kinks, with_steps=True), rng):
+        samples = mean[:, None] + noise
+        left = (samples**2).sum(axis=0) - ((Q.T @ samples) ** 2).sum(axis=0)
+        each = (rest.T @ samples) ** 2 / squares[:, None]
+        highest = each.max(axis=0)
+        excess.append((highest - each[own]) * freedom / np.maximum(left - highest, floor))
+    limit = float(np.quantile(np.concatenate(excess), CUT_OFF))
+    inside = np.flatnonzero((gains[best] - gains) / variance <= limit)
+    # No kink: residuals without this one, random signs.
+    share = gains.max() / max(total, floor)
+    count = 0
+    for noise in _wild_samples(null, Q, rng):
+        left = (noise**2).sum(axis=0) - ((Q.T @ noise) ** 2).sum(axis=0)
+        largest = ((rest.T @ noise) ** 2 / squares[:, None]).max(axis=0)
+        count += int((largest / np.maximum(left, floor) >= share).sum())
+    at_start, at_end = inside[0] == 0, inside[-1] == len(grid) - 1
+    # The ends lie between places of the grid: half way to the first one outside.
+    first = grid[inside[0]] if at_start else (grid[inside[0]] + grid[inside[0] - 1]) / 2
+    last = grid[inside[-1]] if at_end else (grid[inside[-1]] + grid[inside[-1] + 1]) / 2
+    return (
+        -np.inf if at_start and i == 0 else float(first),
+        np.inf if at_end and i == len(fit.kinks) - 1 else float(last),
+        (1 + count) / (1 + SAMPLES),
+    )
+
+
+def _place_error(data: KinkData, fit: SegmentFit, i: int) -> float:
+    """Return the standard error of a place by the delta method: too small for an interval, right for a grid."""
+    steps = -(data.x[:, None] > fit.kinks).astype(np.float64) * fit.weights[2:]
+    J = np.hstack([np.ones((len(data.x), 1)), data.x[:, None], data.hinges(fit.kinks), steps])
+    inverse = np.linalg.pinv(J)
+    variance = fit.cost / max(len(data.x) - fit.n_parameters, 1)
+    return float(np.sqrt(variance * (inverse[len(fit.weights) + i] ** 2).sum()))
+
+
+def _reach(data: KinkData, fit: SegmentFit, i: int) -> tuple[float, float]:
+    """Return between which places one kink may be moved: its neighbours, or the last place where it could be seen."""
+    low, high = data.range
+    if i > 0:
+        low = float(fit.kinks[i - 1])
+    if i < len(fit.kinks) - 1:
+        high = float(fit.kinks[i + 1])
+    return low, high
+
+
+def _sharpness(data: KinkData, fits: list[SegmentFit]) -> float:
+    """Return Δ: the best BIC of polynomials and of rounded kinks, as many or fewer, less that of the kinks."""
+    n, fit = len(data.x), fits[-1]
+    low, high = data.x[0], data.x[-1]
+    scaled = KinkData((data.x - low) / (high - low) * 2 - 1, data.y)
+    rounded = {min(k, len(fit.kinks)) for k in (1, 2, 3, len(fit.kinks))}
+
+    def bic(cost: float, parameters: int) -> float:
+        return float(n * np.log(max(cost, np.finfo(float).tiny) / n) + parameters * np.log(n))
+
+    curves = [np.inf]
+    for degree in POLYNOMIALS:
+        if degree + 2 < n // 2:
+            columns = as_array(np.polynomial.chebyshev.chebvander(scaled.x, degree))
+            curves.append(bic(_left_over(columns, data.y), degree + 1))
+    for k in sorted(rounded):
+        start = (fits[k].kinks - low) / (high - low) * 2 - 1
+        cost = min(_rounded_cost(scaled, start, 2 * width) for width in WIDTHS)
+        curves.append(bic(cost, 3 + 2 * k))
+    return float(min(curves) - bic(fit.cost, fit.n_parameters))
+
+
+def _rounded_cost(data: KinkData, kinks: Array, width: float) -> float:
+    """Return the sum of squares of rounded kinks of one free width, softplus in place of hinges, from given kinks."""
+
+    def residual(parameters: Array) -> Array:
+        s = np.exp(np.clip(parameters[-1], -6.0, 2.0))
+        soft = s * np.logaddexp(0.0, (data.x[:, None] - parameters[:-1]) / s)
+        Q = np.linalg.qr(np.hstack([np.ones((len(data.x), 1)), data.x[:, None], soft]))[0]
+        return as_array(data.y - Q @ (Q.T @ data.y))
+
+    start = np.append(kinks, np.log(width))
+    found = optimize.least_squares(residual, start, method="lm", max_nfev=12 * len(start))
+    return float(2 * found.cost)
+
+
+def _left_over(columns: Array, y: Array) -> float:
+    Q = np.linalg.qr(columns)[0]
+    rest = y - Q @ (Q.T @ y)
+    return float(rest @ rest)
+
+
+def _neighbours(data: KinkData, residual: Array) -> tuple[float, float]:
+    """Return the correlation of neighbouring residuals along x, and its p-value against none or a negative one.
+
+    Equal values of x are no neighbours of each other in any order; they are taken as they come.
+    """
+    products = residual[1:] * residual[:-1]
+    scale = float(np.sqrt((products**2).sum()))
+    if scale <= 0:
+        return 0.0, 1.0
+    correlation = float(products.sum() / max(float(residual @ residual), np.finfo(float).tiny))
+    return correlation, float(stats.norm.sf(products.sum() / scale))

@@ -1,0 +1,136 @@
+"""Kinks of noisy samples of one input: fits, number, places, kinks or curves, neighbours."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from planted.fitting.segments._kinks import find_segments, further_kinks
+from planted.fitting.segments._least_squares import KinkData, segment_fits, set_gains
+
+CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}
+
+
+def draw(k: int, n: int, s: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([seed, n])
+    x = rng.random(n)
+    y = 0.3 * x + sum(change * np.maximum(x - place, 0) for place, change in CASES.get(k, ()))
+    return x, y + 0.1 * s * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_gains_of_sets_are_those_of_regressions(k: int) -> None:
+    rng = np.random.default_rng(k)
+    columns, y = rng.standard_normal((30, 5)), rng.standard_normal((30, 2))
+    sets = np.array(list(combinations(range(5), k)))
+    gains = set_gains(columns.T @ columns, columns.T @ y, sets)
+    for row, chosen in zip(gains, sets, strict=True):
+        Q = np.linalg.qr(columns[:, chosen])[0]
+        np.testing.assert_allclose(row, ((Q.T @ y) ** 2).sum(axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_fits_with_the_true_number_reach_the_cost_of_the_truth(k: int, seed: int) -> None:
+    x, y = draw(k, 150, 0.5, seed)
+    order = np.argsort(x)
+    data = KinkData(x[order], y[order])
+    fits = segment_fits(data, 3)
+    assert [len(fit.kinks) for fit in fits] == [0, 1, 2, 3]
+    assert all(one.cost >= other.cost for one, other in pairwise(fits))
+    truth = data.fit(np.array([place for place, _ in CASES[k]]))
+    assert fits[k].cost <= truth.cost
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_number_of_clear_kinks_is_found(k: int) -> None:
+    found = [find_segments(*draw(k, 120, 0.2, seed), np.random.default_rng(seed)) for seed in range(4)]
+    # Each is right with probability 0.95 or more (benchmarks/kinks.py).
+    right = [segments for segments in found if len(segments.kinks) == k]
+    assert len(right) >= 3
+    for segments in right:
+        for kink, (place, change) in zip(segments.kinks, CASES[k], strict=True):
+            assert abs(kink.place - place) < 0.05
+            assert abs(kink.change - change) < 5 * kink.change_error
+            assert kink.p_value <= 0.01
+            assert kink.below + kink.above == 120
+
+
+def test_intervals_cover_the_places() -> None:
+    hits = total = 0
+    for seed in range(15):
+        segments = find_segments(*draw(2, 100, 0.5, seed), np.random.default_rng(seed), n_kinks=2)
+        for kink, (place, _) in zip(segments.kinks, CASES[2], strict=True):
+            hits, total = hits + (kink.low <= place <= kink.high), total + 1
+    # Of 95 %: fewer than 24 of 30 has probability 6e-4.
+    assert total == 30 and hits >= 24
+
+
+@pytest.mark.parametrize("noise", ["normal", "t3", "unequal"])
+def test_noise_alone_has_no_kink(noise: str) -> None:
+    counts = []
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 5])
+        x = rng.random(80)
+        e = rng.standard_t(3, 80) if noise == "t3" else rng.standard_normal(80)
+        y = 0.3 * x + 0.1 * e * (0.4 + 1.2 * x if noise == "unequal" else 1.0)
+        counts.append(len(find_segments(x, y, rng, details=False).kinks))
+    # At most 5 % each: three of eight have probability 6e-3.
+    assert sum(count > 0 for count in counts) <= 2
+
+
+@pytest.mark.parametrize("curve", ["sine", "logistic"])
+def test_smooth_curves_are_not_called_kinks(curve: str) -> None:
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        x = rng.random(400)
+        y = np.sin(4 * x) if curve == "sine" else 1 / (1 + np.exp(-10 * (x - 0.5)))
+        segments = find_segments(x, y + 0.025 * rng.standard_normal(400), rng)
+        assert segments.verdict == "smooth"
+
+
+def test_correlated_neighbours_are_noticed() -> None:
+    unnoticed = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x, e = np.sort(rng.random(200)), rng.standard_normal(200)
+        for i in range(1, 200):
+            e[i] += 0.6 * e[i - 1]
+        segments = find_segments(x, 0.3 * x + 0.1 * e, rng, details=False)
+        unnoticed += bool(segments.kinks) and not segments.is_correlated
+    assert unnoticed == 0
+
+
+@pytest.mark.parametrize("x", [np.zeros(50), np.repeat([0.0, 1.0], 25), np.arange(6.0)])
+def test_too_few_places_have_no_answer_or_no_kink(x: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    segments = find_segments(x, rng.standard_normal(len(x)), rng)
+    assert segments is None or not segments.kinks
+
+
+def test_repeated_values_and_gaps_give_finite_numbers() -> None:
+    rng = np.random.default_rng(1)
+    x = np.concatenate([np.repeat(np.arange(10.0), 8), 50 + rng.random(40)])
+    y = np.maximum(x - 5, 0) + 0.5 * rng.standard_normal(len(x))
+    segments = find_segments(x, y, rng)
+    assert all(
+        np.isfinite([kink.place, kink.change, kink.change_error, kink.p_value]).all()
+        for kink in segments.kinks
+    )
+
+
+def test_exact_samples_leave_nothing_to_test() -> None:
+    x = np.linspace(0, 1, 60)
+    data = KinkData(x, 2 * x + 3 * np.maximum(x - 0.5, 0))
+    assert further_kinks(data, segment_fits(data, 1)[1], np.random.default_rng(0)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kink_needs_several_values_of_x_on_either_side(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-15, 15, 120).astype(float)
+    y = x + 5 * np.maximum(x - 13.5, 0) + 0.05 * rng.standard_normal(120)
+    for kink in find_segments(x, y, rng).kinks:
+        assert len(np.unique(x[x > kink.place])) >= 2 and len(np.unique(x[x < kink.place])) >= 1

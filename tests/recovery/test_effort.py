@@ -1,0 +1,66 @@
+"""How long to look: what `effort` leaves out, what it keeps, and that small networks stop growing when it does not pay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import planted
+from planted.methods import small_network
+from planted.outcomes import BadInputError, Outcome
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    """A smooth function of two inputs with noise: nothing planted."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((150, 2))
+    return X, np.sin(X[:, :1]) * X[:, 1:] + 0.2 * rng.standard_normal((150, 1))
+
+
+def test_a_quick_look_passes_over_every_search(smooth):
+    answer = planted.recover(*smooth, effort="quick", random_state=0)
+    ran = [line["method"] for line in answer.trace if line.get("outcome") not in (None, "passed over")]
+    assert answer.outcome is Outcome.FITTED and answer.provenance.algorithm == "small-network"
+    quick = {name for name, card in planted.methods().items() if card.is_quick}
+    assert "small-network" in ran and set(ran) <= quick
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quick_look_still_recovers_what_a_theorem_finds(seed):
+    data = planted.simulate.dataset(
+        90, n_features=5, n_hidden=3, n_outputs=4, activity=(0.3, 0.7), random_state=seed
+    )
+    answer = planted.recover(data.X, data.Y, effort="quick", random_state=0)
+    assert answer.outcome is Outcome.RECOVERED
+    assert planted.parameter_error(answer.network, data.network) < 1e-10
+
+
+def test_more_effort_tries_more_networks(smooth):
+    answers = [
+        planted.recover(*smooth, method="small-network", effort=effort, random_state=0)
+        for effort in ("quick", "normal", "thorough")
+    ]
+    tried = [len([line for line in answer.trace if "ridge" in line]) for answer in answers]
+    assert tried[0] < tried[1] <= tried[2]
+    assert [answer.provenance.parameters["effort"] for answer in answers] == ["quick", "normal", "thorough"]
+
+
+def test_widths_grow_only_while_the_error_falls(smooth):
+    X, Y = smooth
+    noise = np.random.default_rng(0).standard_normal(Y.shape)
+    answer = planted.recover(X, noise, method="small-network", random_state=0)
+    path = {}
+    for line in answer.trace:
+        path.setdefault(line["ridge"], []).append(line["score"])
+    assert min(len(scores) for scores in path.values()) < len(small_network.EFFORTS["normal"].widths)
+    for scores in path.values():
+        lowest = int(np.argmin(scores))
+        assert len(scores) - 1 - lowest <= small_network.PATIENCE
+
+
+def test_efforts_nobody_knows_are_refused(smooth):
+    with pytest.raises(BadInputError, match="effort='heroic'; expected one of 'quick'"):
+        planted.recover(*smooth, effort="heroic")
+    with pytest.raises(BadInputError, match="has no option effort"):
+        planted.recover(*smooth, method="hermite", effort="quick")

@@ -1,0 +1,123 @@
+"""The table of kinks: what it says, in every form, and what it does not claim."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import planted
+from planted import Outcome, TwoLayerRegressor
+from planted.outcomes import BadInputError, BadInputTypeError, RecoveryWarning
+from planted.reporting import summarise
+
+
+def noisy(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 10, n)
+    y = 1.5 * x - 2 * np.maximum(x - 3, 0) + 3 * np.maximum(x - 7, 0) + 0.5 * rng.standard_normal(n)
+    return x[:, None], y[:, None]
+
+
+@pytest.fixture(scope="module")
+def answer() -> planted.Recovery:
+    return planted.recover(*noisy(0), random_state=0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_slope_and_two_kinks_in_noise(seed: int) -> None:
+    found = planted.recover(*noisy(seed, 400), random_state=seed)
+    table = planted.kinks(found)
+    assert found.outcome in (Outcome.FITTED, Outcome.RECOVERED)
+    assert [round(kink.place) for kink in table] == [3, 7]
+    for kink, place, change in zip(table, (3, 7), (-2, 3), strict=True):
+        assert kink.low is not None and kink.high is not None
+        assert kink.low - 0.2 < place < kink.high + 0.2
+        assert kink.change_low[0] - 0.3 < change < kink.change_high[0] + 0.3
+        assert kink.p_value < 0.01
+        assert kink.below + kink.above == 400
+    assert [round(slope, 0) for _, _, (slope,), _ in table.slopes] == pytest.approx([1.5, -0.5, 2.5], abs=0.5)
+
+
+def test_every_form_says_the_same(answer: planted.Recovery) -> None:
+    table = planted.kinks(answer, features=["dose"], targets=["response"])
+    frame = table.to_frame()
+    assert len(table) == len(frame) == len(json.loads(table.json())["rows"]) == 2
+    for kink, place in zip(table, frame["place"], strict=True):
+        assert place == kink.place
+        assert kink.where in str(table)
+        assert kink.where.replace(">", "&gt;") in table._repr_html_()
+    again = planted.kinks(
+        planted.Recovery.from_dict(answer.to_dict()), features=["dose"], targets=["response"]
+    )
+    assert again == table
+    page = summarise(answer, feature_names=["dose"], target_names=["response"]).html()
+    assert "Slopes and kinks" in page and table.rows[0].where in page
+
+
+def test_sides_count_the_samples_below_and_above(answer: planted.Recovery) -> None:
+    X, _ = noisy(0)
+    for kink in planted.kinks(answer):
+        assert kink.below == int((X[:, 0] <= kink.place).sum())
+
+
+def test_hyperplanes_are_in_the_words_of_the_columns() -> None:
+    truth = planted.TwoLayerNetwork(
+        W=[[0.0, -1.0, 0.0], [0.8, 0.0, -0.6]], b=[0.5, 0.2], A=[[2.0, 1.0]], B=[[0.3, 1.0, -1.0]]
+    )
+    X = np.random.default_rng(0).standard_normal((300, 3))
+    found = planted.recover(X, truth(X), random_state=0)
+    table = planted.kinks(found, features=["age", "dose", "bmi"])
+    assert found.outcome is Outcome.RECOVERED
+    alone, both = sorted(table, key=lambda kink: kink.column is None)
+    assert alone.column == "dose" and alone.place == pytest.approx(0.5)
+    assert alone.change == pytest.approx((2.0,))
+    assert alone.above == int((X[:, 1] > 0.5).sum())
+    assert both.where == "0.8 age − 0.6 bmi + … = −0.2"
+    assert table.slopes == ()
+
+
+def test_a_straight_line_has_no_kink() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 10, 200)[:, None]
+    found = planted.recover(x, 2 * x + rng.standard_normal((200, 1)), method="restarts", random_state=0)
+    assert found.network is None and "No kink" in found.detail
+    assert len(planted.kinks(found)) == 0
+
+
+@pytest.mark.parametrize("curve", [np.exp, np.sin, lambda t: t**2])
+def test_smooth_curves_are_never_claimed(curve) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 2, 100)[:, None]
+    for level in (0.0, 0.05):
+        y = curve(2 * x) + level * rng.standard_normal(x.shape)
+        assert planted.recover(x, y, method="restarts", random_state=0).outcome is not Outcome.RECOVERED
+
+
+def test_the_regressor_shows_kinks_and_intervals() -> None:
+    X, y = noisy(3, 300)
+    with pytest.warns(RecoveryWarning):
+        model = TwoLayerRegressor(random_state=0).fit(X, y[:, 0])
+    assert [round(kink.place) for kink in model.kinks_] == [3, 7]
+    fresh, outputs = noisy(5, 2000)
+    middle, low, high = model.predict(fresh, interval=0.9)
+    np.testing.assert_array_equal(middle, model.predict(fresh))
+    inside = ((outputs[:, 0] >= low) & (outputs[:, 0] <= high)).mean()
+    assert abs(inside - 0.9) < 0.03  # 4.5 standard errors of 2,000 rows
+    with pytest.raises(BadInputError, match="interval"):
+        model.predict(fresh, interval=1.5)
+
+
+def test_what_has_no_kinks_is_refused() -> None:
+    with pytest.raises(BadInputTypeError, match="Recovery"):
+        planted.kinks("nothing")
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-3])
+def test_kinks_where_no_samples_are_claim_nothing(noise: float) -> None:
+    rng = np.random.default_rng(7)
+    x = np.concatenate([rng.normal(-2, 0.1, 80), rng.normal(2, 0.5, 80)])[:, None]
+    y = 2.3 - 0.9 * np.maximum(x + 1.1, 0) - 0.35 * np.maximum(x + 0.4, 0)
+    found = planted.recover(x, y + noise * rng.standard_normal(x.shape), method="restarts", random_state=0)
+    assert found.outcome is not Outcome.RECOVERED

@@ -6,8 +6,8 @@ import pytest
 import planted
 from planted import RowBlocks, simulate
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
-from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
+from planted.fitting._run import prepare_problem
 
 
 def fitted(data: simulate.Dataset, k: int):

@@ -7,7 +7,7 @@ from scipy import stats
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.certificates._resolution import _chance_within, hidden_angles
-from planted.fitting._problem import prepare_problem
+from planted.fitting._run import prepare_problem
 
 
 def problem_of(X, Y):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from planted.certificates._residual import largest_root_p_value, residual_sums, split_unit_p_value
-from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
+from planted.fitting._run import prepare_problem
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks
 from planted.simulate import inputs

@@ -11,9 +11,19 @@ Idea        The indicator of a wrong label is regressed on functions of x: the i
             A unit that is on in only a few samples leaves too little for that test, but it makes most outputs of
             these samples wrong at once. If errors fall independently, the number of wrong labels in a sample is
             binomial. For every c the number of samples with at least c wrong labels is compared with that law.
+
+            *A unit among the outliers.* A strong unit that is on in a few samples looks like outliers to a loss that
+            forgives them, but its outliers lie in one half-space and point in one direction. Residuals are clipped at
+            `FAR` scales, so that no sample decides alone, and one unit is fitted to them: from the inputs of the
+            largest residuals and from random directions, the best cut along a direction is found by sorting, and the
+            direction is turned to the samples beyond it whose residuals agree. If residuals ignore x, the largest
+            part that a unit explains is as large when the inputs are permuted; its law is taken from `PERMUTATIONS`
+            of them, by a Gumbel distribution of the same mean and variance, as for any maximum. All outputs are
+            tested together and each by itself, since a unit may be seen by one.
 Guarantee   Heuristic. Errors that do depend on x are refused as well, because counting cannot tell which labels to
             believe.
-Cost        One regression with some hundred features on the rows in memory.
+Cost        One regression with some hundred features on the rows in memory; for a unit among the outliers
+            (1 + `PERMUTATIONS`) · `TURNS` sorts of at most `SCANNED_ROWS` rows along `STARTS` directions.
 """
 
 from __future__ import annotations
@@ -21,14 +31,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array, BoolArray, as_array
+from planted._typing import Array, BoolArray, IntArray, as_array
 from planted.checks import Check
 from planted.linalg import svec_outer, unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 
-__all__ = ["errors_ignore_each_other", "errors_ignore_inputs"]
+__all__ = ["errors_ignore_each_other", "errors_ignore_inputs", "unit_among_outliers"]
 
 LEVEL = 1e-3
 MAX_PRODUCTS = 150
@@ -85,6 +95,82 @@ def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
         "binomial law",
         key=Check.WRONG_LABELS_APART,
     )
+
+
+FAR = 3.0  # scales at which residuals are clipped
+PERMUTATIONS = 20
+STARTS = 30
+TURNS = 3
+SCANNED_ROWS = 3000
+FEWEST = 3  # samples beyond a cut
+UNIT_LEVEL = 0.01  # a unit on in six samples was once missed at 0.001
+UNIT = "p-value of the test that no half-space of x gathers outliers of one direction"
+
+
+def unit_among_outliers(X: Array, residual: Array, scales: Array) -> Evidence:
+    """Test whether one more unit explains residuals that a robust fit has written off.
+
+    Shapes: X (n, d), residual (n, m), scales (m,): of the residuals that were not written off.
+    """
+    # As in `_features`, the verdict on given labels does not depend on a seed.
+    rng = np.random.default_rng(0)
+    U = np.clip(np.nan_to_num(residual / scales), -FAR, FAR)
+    if not U.any() or len(X) < 2 * STARTS:
+        return Evidence(UNIT, 1.0, UNIT_LEVEL, ">=", "nothing to test", key=Check.UNIT_AMONG_OUTLIERS)
+    sizes = (U**2).sum(axis=1)
+    weights = np.ones(len(X))
+    if len(X) > SCANNED_ROWS:
+        X, U, sizes, weights = _fewer_rows(X, U, sizes, rng)
+    U = U - weights @ U / weights.sum()
+    strongest = np.argsort(-sizes, kind="stable")[: STARTS - STARTS // 3]
+    own = _best_unit(X, U, weights, strongest, rng)
+    law = np.array(
+        [_best_unit(X[rng.permutation(len(X))], U, weights, strongest, rng) for _ in range(PERMUTATIONS)]
+    )
+    scale = np.maximum(law.std(axis=0, ddof=1) * np.sqrt(6) / np.pi, np.finfo(float).tiny)
+    p_values = stats.gumbel_r.sf(own, law.mean(axis=0) - np.euler_gamma * scale, scale)
+    p_value = min(1.0, 2 * float(p_values.min()))
+    return Evidence(UNIT, p_value, UNIT_LEVEL, ">=", "permuted inputs", key=Check.UNIT_AMONG_OUTLIERS)
+
+
+def _fewer_rows(
+    X: Array, U: Array, sizes: Array, rng: np.random.Generator
+) -> tuple[Array, Array, Array, Array]:
+    """Keep the largest residuals and some of the others, which then count for those left out."""
+    order = np.argsort(-sizes, kind="stable")
+    half = SCANNED_ROWS // 2
+    others = rng.choice(order[half:], SCANNED_ROWS - half, replace=False)
+    chosen = np.concatenate([order[:half], others])
+    weights = np.where(np.arange(SCANNED_ROWS) < half, 1.0, (len(X) - half) / len(others))
+    return X[chosen], U[chosen], sizes[chosen], weights
+
+
+def _best_unit(X: Array, U: Array, weights: Array, strongest: IntArray, rng: np.random.Generator) -> Array:
+    """Return the largest part of the sum of squares of U that one ReLU unit was found to explain: of all, of one output.
+
+    Shapes: result (2,).
+    """
+    W = unit_rows(np.vstack([X[strongest], rng.standard_normal((STARTS // 3, X.shape[1]))]))[0]
+    best, columns = np.zeros(2), np.arange(len(W))
+    for _ in range(TURNS):
+        t = X @ W.T
+        order = np.argsort(-t, axis=0)[: len(X) // 2]
+        t, w = np.take_along_axis(t, order, axis=0), weights[order]
+        u = w[:, :, None] * U[order]
+        cut = t[1:]
+        mean, square = np.cumsum(w * t, axis=0)[:-1], np.cumsum(w * t**2, axis=0)[:-1]
+        energy = square - 2 * cut * mean + cut**2 * np.cumsum(w, axis=0)[:-1]
+        cross = np.cumsum(t[:, :, None] * u, axis=0)[:-1] - cut[:, :, None] * np.cumsum(u, axis=0)[:-1]
+        is_cut = energy > 1e-12 * square[-1]  # samples of equal t on one side are none
+        is_cut[: FEWEST - 1] = False
+        by_output = np.where(is_cut, 1 / np.where(is_cut, energy, 1.0), 0.0)[:, :, None] * cross**2
+        gains = by_output.sum(axis=2)
+        places = np.argmax(gains, axis=0)
+        best = np.maximum(best, [gains.max(), by_output.max()])
+        agreeing = np.maximum(np.einsum("csm,sm->cs", u, cross[places, columns]), 0.0)
+        agreeing[np.arange(len(t))[:, None] >= 2 * (places + 2)] = 0.0
+        W = unit_rows(np.einsum("cs,csd->sd", agreeing, X[order]))[0]
+    return best
 
 
 def _features(X: Array, network: TwoLayerNetwork) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray, as_array
 from planted.checks import Check
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 from planted.rows import RowWeights

@@ -8,6 +8,8 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.certificates._missing_unit import missing_unit_evidence
+from planted.certificates._noise_law import noise_law, standard_errors_under
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
@@ -22,12 +24,13 @@ from planted.certificates._residual import (
     residual_sums,
     split_unit_p_value,
 )
-from planted.certificates._resolution import resolution_evidence
-from planted.certificates._unit_count import bend_evidence, missing_unit_evidence, needless_unit_evidence
+from planted.certificates._resolution import resolution_evidence, samples_that_resolve
+from planted.certificates._smooth_rivals import smooth_rival_evidence
+from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.checks import Check
-from planted.fitting._problem import Problem
+from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
-from planted.fitting._standard_errors import Information, degrees_of_freedom, information
+from planted.fitting._run import Problem
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -75,7 +78,6 @@ def certify_noisy(
         key=Check.JACOBIAN,
     )
     sides = both_sides(net, rows)
-    doubt = model_uncertainty(problem, fit, offset, biases)
     if not count.passed or info.variances is None:
         failure = named_failure(rows, info, rank, *sides)
         outcome, text = failure or (
@@ -83,6 +85,7 @@ def certify_noisy(
             f"{equations} equations for {unknowns} unknowns.",
         )
         outcome = outcome if count.passed else Outcome.TOO_FEW_SAMPLES
+        doubt = model_uncertainty(problem, fit, offset, biases)
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
@@ -93,7 +96,15 @@ def certify_noisy(
     )
     bends = bend_evidence(problem, net, noise=noise, weights=weights)
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
+    law = noise_law(problem, net, weights=weights)
+    doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
     checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
+    checks = (*checks, *law.evidence)
+    if all(item.passed for item in checks):  # the dearest test comes last
+        rivals = smooth_rival_evidence(
+            problem, net, offset=offset, noise=noise, biases=biases, weights=weights
+        )
+        checks = (*checks, *rivals)
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )
@@ -104,15 +115,22 @@ def certify_noisy(
         if failed == [hidden]:
             text = (
                 f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units "
-                f"within {angle.measured:.2g} radians look like one. More samples tell them apart."
+                f"within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
+                f"{samples_that_resolve(problem, hidden, biases=biases):.2g} are needed."
             )
         return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (level, *evidence), text, doubt)
     if first_failure(further):
         text = first_failure(further)
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
-    reach = _error_bound(noise, unknowns, equations)
-    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (level, reach, *evidence), text, doubt)
+    known = (level, _error_bound(noise, unknowns, equations), _scope(net))
+    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*known, *evidence), text, doubt)
+
+
+def _scope(network: TwoLayerNetwork) -> Evidence:
+    """Say which networks the claim is about: no finite sample excludes wider ones that differ little (arXiv 2503.12744)."""
+    name = f"units ({network.activation.name}) of the networks that the claim is about; wider ones are not excluded"
+    return Evidence(name, network.n_hidden, key=Check.SCOPE)
 
 
 def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:

@@ -25,11 +25,13 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
+from planted.certificates._noise_law import noise_law
 from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
-from planted.fitting._problem import Problem
+from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._refine import Refinement, refine
-from planted.fitting._standard_errors import degrees_of_freedom, information
+from planted.fitting._run import Problem
+from planted.fitting._sandwich import sandwich_errors
 from planted.linalg.symmetric import spectrum_of
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -59,7 +61,8 @@ def certify_whitened(
     spectrum = spectrum_of(covariance)
     values = spectrum.values
     ratio = float(values[-1] / max(values[0], np.finfo(float).tiny))
-    if not RATIO <= ratio < SINGULAR or sphericity_p_value(covariance, n) >= LEVEL:
+    kurtosis = _excess_kurtosis(problem.Y - fit.network(problem.X))
+    if not RATIO <= ratio < SINGULAR or sphericity_p_value(covariance, n, kurtosis) >= LEVEL:
         return fit.network, verdict
     level = np.sqrt(values.mean())
     T = spectrum.mapped(level / np.sqrt(values))  # (1)
@@ -71,16 +74,16 @@ def certify_whitened(
         "largest over smallest variance of the noise across outputs", ratio, key=Check.NOISE_ACROSS_OUTPUTS
     )
     judged = replace(
-        _with_earlier(judged, verdict, line), uncertainty=_errors(problem, refined, offset, back)
+        _with_earlier(judged, verdict, line), uncertainty=_errors(whitened, refined, offset, back)
     )
     return _mixed(refined.network, back), judged
 
 
-def sphericity_p_value(covariance: Array, n_samples: int) -> float:
+def sphericity_p_value(covariance: Array, n_samples: int, kurtosis: float = 0.0) -> float:
     """Test that a covariance is a multiple of the identity.
 
-    Returns the probability that the likelihood ratio is as large by chance, for normal noise. Shapes: covariance
-    (m, m).
+    Returns the probability that the likelihood ratio is as large by chance. `kurtosis`: excess over that of normal
+    noise, by which the ratio of heavy-tailed noise is larger. Shapes: covariance (m, m).
 
     Examples
     --------
@@ -91,12 +94,19 @@ def sphericity_p_value(covariance: Array, n_samples: int) -> float:
     values = np.maximum(linalg.eigvalsh(covariance, check_finite=False), np.finfo(float).tiny)
     log_ratio = m * np.log(values.mean()) - np.log(values).sum()
     factor = n_samples - 1 - (2 * m * m + m + 2) / (6 * m)
-    return float(stats.chi2.sf(max(factor * log_ratio, 0.0), m * (m + 1) // 2 - 1))
+    statistic = max(factor * log_ratio, 0.0) / (1 + kurtosis / 2)
+    return float(stats.chi2.sf(statistic, m * (m + 1) // 2 - 1))
+
+
+def _excess_kurtosis(residual: Array) -> float:
+    """Return the mean excess kurtosis of the outputs, at least zero; missing labels are left out."""
+    return float(max(np.nanmean(stats.kurtosis(residual, axis=0, nan_policy="omit")), 0.0))
 
 
 def _mixed(network: TwoLayerNetwork, T: Array) -> TwoLayerNetwork:
     """Map the outputs of a network."""
-    return TwoLayerNetwork(network.W, network.b, T @ network.A, T @ network.c, network.activation)
+    linear = None if network.B is None else T @ network.B
+    return replace(network, A=T @ network.A, c=T @ network.c, B=linear)
 
 
 def _with_earlier(judged: Verdict, earlier: Verdict, line: Evidence) -> Verdict:
@@ -110,6 +120,11 @@ def _with_earlier(judged: Verdict, earlier: Verdict, line: Evidence) -> Verdict:
 
 
 def _errors(problem: Problem, fit: Refinement, offset: bool, back: Array) -> Uncertainty | Unavailable:
+    """Return the standard errors of a fit to whitened outputs, in the user's units."""
+    law = noise_law(problem, fit.network)
+    if law.is_unequal or law.is_ordered:
+        correlation = law.correlation if law.is_ordered else 0.0
+        return sandwich_errors(problem, fit, offset=offset, mixing=back, correlation=correlation)
     freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
     info = information(fit.sums, fit.network, offset=offset, units=problem.scaling, mixing=back)
     if info.variances is None or freedom <= 0:

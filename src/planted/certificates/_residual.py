@@ -42,11 +42,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.fitting._damping import weigh_blocks
-from planted.fitting._problem import Problem
-from planted.linalg.products import unit_rows
-from planted.linalg.symmetric import spectrum_of
-from planted.moments import RegressionSums, augment
+from planted.fitting._refine import weigh_blocks
+from planted.fitting._run import Problem
+from planted.linalg.symmetric import spectrum_of, unit_rows
+from planted.moments import RegressionSums, augment, n_output_columns, output_columns
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowWeights, accumulate
 
@@ -95,11 +94,12 @@ def residual_sums(
     """
     k, m, d = network.n_hidden, network.n_outputs, network.n_features
     hidden = k * (d + int(biases))
-    unknowns = hidden - k + m * (k + int(offset))
+    outer = n_output_columns(network, offset=offset)
+    unknowns = hidden - k + m * outer
     budget = max(int((problem.n_samples - unknowns / m) / 2), 0)
     directions = unit_rows(problem.rng.standard_normal((N_RANDOM_FEATURES, d)))[0]
     thresholds = problem.rng.standard_normal(N_RANDOM_FEATURES)
-    own = hidden + k + int(offset)
+    own = hidden + outer
     probes = np.hstack([directions, thresholds[:, None]])
     summand = _ProductSummand(
         network=network, offset=offset, biases=biases, probes=probes, budget=budget, weights=weights
@@ -130,9 +130,13 @@ class _ProductSummand:
         random = np.maximum(X @ self.probes[:, :-1].T - self.probes[:, -1], 0.0)
         squares = np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2
         rows = np.hstack(
-            [Z, augment(H) if self.offset else H, np.hstack([t, random, *squares])[:, : self.budget]]
+            [
+                Z,
+                output_columns(network, H, X, offset=self.offset),
+                np.hstack([t, random, *squares])[:, : self.budget],
+            ]
         )
-        residual = Y - H @ network.A.T - network.c
+        residual = network.less_linear(X, Y) - H @ network.A.T - network.c
         weights = None if self.weights is None else self.weights(first_row, X, Y)
         return RegressionSums.of(rows, residual, weights)
 

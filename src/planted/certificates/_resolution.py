@@ -7,7 +7,7 @@ Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u wit
             difference is a (ε |u'x̃| - |t|)₊ / 2 in the wedge, of mean square a² p(0) ε³ E|u'x̃|³ / 6, where p(0) is
             the density of t at the kink. With several outputs the two units have different output weights, and the
             difference is of first order, of mean square |a|² ε² / 2. It is seen when n times the mean square exceeds
-            L noise variances, where L is the limit of the test for a missing unit (`_unit_count`). This gives for
+            L noise variances, where L is the limit of the test for a missing unit (`_missing_unit`). This gives for
             each unit the angle α = 2 ε below which it may be two.
 
             Whether this matters depends on the dimension. Of k other units with random hyperplanes, some k P(α) lie
@@ -23,13 +23,13 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, as_array
-from planted.certificates._unit_count import LEVEL, noise_limit
+from planted.certificates._missing_unit import LEVEL, noise_limit
 from planted.checks import Check
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 
-__all__ = ["hidden_angles", "resolution_evidence"]
+__all__ = ["hidden_angles", "resolution_evidence", "samples_that_resolve"]
 
 NAME = "pairs of units that look like one at this noise, expected among random units"
 
@@ -56,6 +56,17 @@ def resolution_evidence(
         ),
         Evidence(NAME, float(pairs), HIDDEN_PAIRS, "<=", key=Check.HIDDEN_PAIRS),
     )
+
+
+def samples_that_resolve(problem: Problem, pairs: Evidence, *, biases: bool = True) -> float:
+    """Return about how many samples would make the expected number of hidden pairs small enough.
+
+    The angle falls like n to the power 1/3, or 1/2 with several outputs, and the number of pairs like the angle to the
+    power of the dimension of hyperplanes, if it is small.
+    """
+    dimension = max(problem.n_features + int(biases) - 1, 1)
+    power = (2.0 if problem.n_outputs > 1 else 3.0) / dimension
+    return float(problem.n_samples * (pairs.measured / pairs.required) ** power)
 
 
 def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -> Array:

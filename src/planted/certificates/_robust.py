@@ -2,9 +2,13 @@
 
 At an M-estimate the pseudo-outputs of `planted.fitting._losses` form a least-squares problem whose residual is the
 influence of each entry. The tests for traces of x and for a missing unit, which are made for least squares, therefore
-apply to it. Two things are added. First, the offset c is the mean of the noise only if the noise is symmetric; an
-excess of one sign, among all residuals or among those beyond `FAR` scales, turns RECOVERED into FITTED. Second, the
-evidence names the loss and the variances by which it was chosen.
+apply to it. Four things are added. First, a robust loss finds the mean of the labels only if the noise is symmetric for
+every x; an excess of one sign, among all residuals or among those beyond `FAR` scales, by itself or where the prediction
+is large, turns RECOVERED into FITTED. Second, what the loss has written off must not be a unit that is on in a few
+samples (`_error_places.unit_among_outliers`), and every unit needs `SIDE_ROWS` (d + 1) samples on both sides of its
+kink: with fewer the influence of a sample on it is not that of the average sample. Third, the spread of the noise must
+not depend on x (`_noise_law.spread_evidence`). Fourth, the evidence names the loss and the variances by which it was
+chosen.
 """
 
 from __future__ import annotations
@@ -15,10 +19,13 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array
+from planted.certificates._error_places import unit_among_outliers
+from planted.certificates._noise_law import spread_evidence
 from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
 from planted.fitting._losses import RobustFit
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
+from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Verdict
 
@@ -26,6 +33,16 @@ __all__ = ["asymmetry_evidence", "certify_with_loss"]
 
 ASYMMETRY = 4.0  # standard errors
 FAR = 3.0  # scales
+SIDE_ROWS = 5  # times d + 1
+NOT_SYMMETRIC = "the noise is not symmetric, and a robust loss finds neither its mean nor the offset c."
+UNEQUAL_SPREAD = (
+    "the noise is larger for some x than for others, and the standard errors of a robust loss do not hold. Give each "
+    "sample a weight (sample_weight), inverse to its variance."
+)
+UNIT_AMONG_OUTLIERS = (
+    "samples that the loss has written off as outliers lie in one half-space and agree, as if a unit that is on there "
+    "were missing."
+)
 
 
 def certify_with_loss(
@@ -36,47 +53,70 @@ def certify_with_loss(
     `asked`: the loss that was asked for; nothing is said about the loss when that was the squared one. Returns
     RECOVERED (asymptotic), FITTED, or a refusal.
     """
+    if robust.loss != "squared":
+        further = (*further, _rarer_side(problem, robust.fit.network))
     verdict = certify_noisy(
         robust.problem, robust.fit, offset=robust.has_offset, weights=robust.weights, further=further
     )
     if robust.loss != "squared":
-        verdict = _with_symmetry(verdict, asymmetry_evidence(problem.Y - robust.fit.network(problem.X)))
+        F = robust.fit.network(problem.X)
+        residual = problem.Y - F
+        verdict = _demanding(verdict, asymmetry_evidence(residual, F), NOT_SYMMETRIC)
+        verdict = _demanding(verdict, spread_evidence(problem.X, F, residual), UNEQUAL_SPREAD)
+        if verdict.outcome is Outcome.RECOVERED:  # the dearest test comes last
+            verdict = _demanding(
+                verdict, unit_among_outliers(problem.X, residual, robust.scales), UNIT_AMONG_OUTLIERS
+            )
     if verdict.outcome is Outcome.RECOVERED and not (robust.converged and robust.fit.converged):
         verdict = replace(verdict, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)
     return verdict if asked == "squared" else _with_name(verdict, robust)
 
 
-def asymmetry_evidence(residual: Array) -> Evidence:
-    """Test whether residuals are as often positive as negative, the far ones too.
+def asymmetry_evidence(residual: Array, prediction: Array) -> Evidence:
+    """Test whether residuals are as often positive as negative, the far ones too, whatever the prediction.
 
-    The evidence measures the largest excess of one sign in an output, in standard errors. Shapes: residual (n, m).
+    The evidence measures the largest excess of one sign in an output, in standard errors: of the signs themselves and
+    of signs times prediction. Labels that are lost, or cut off, err towards one side where the prediction is large; a
+    robust loss then follows the labels that are left. Shapes: residual and prediction (n, m).
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> noise = rng.standard_t(2, (500, 3))
-    >>> asymmetry_evidence(noise).passed, asymmetry_evidence(np.where(noise < 5, noise, 10.0) + 0.3).passed
-    (True, False)
+    >>> noise, prediction = rng.standard_t(2, (500, 3)), rng.standard_normal((500, 3))
+    >>> asymmetry_evidence(noise, prediction).passed
+    True
+    >>> asymmetry_evidence(np.where(noise < 5, noise, 10.0) + 0.3, prediction).passed
+    False
+    >>> asymmetry_evidence(np.where(np.abs(noise) < 3, noise, -5 * prediction), prediction).passed
+    False
     """
     scales = np.median(np.abs(residual), axis=0) * 1.4826
-    far = np.sign(residual) * (np.abs(residual) > FAR * scales)
+    signs = np.sign(residual)
     excess = [
-        np.abs(signs.sum(axis=0)) / np.sqrt(np.maximum(np.abs(signs).sum(axis=0), 1.0))
-        for signs in (np.sign(residual), far)
+        np.abs(terms.sum(axis=0)) / np.maximum(np.linalg.norm(terms, axis=0), np.finfo(float).tiny)
+        for side in (signs, signs * (np.abs(residual) > FAR * scales))
+        for terms in (side, side * prediction)
     ]
     name = "excess of one sign of the residual, in standard errors"
     return Evidence(name, float(np.max(excess)), ASYMMETRY, "<=", "symmetric noise", key=Check.LOSS)
 
 
-def _with_symmetry(verdict: Verdict, line: Evidence) -> Verdict:
-    """Add the test of symmetry; a claim that fails it is a fit."""
+def _rarer_side(problem: Problem, network: TwoLayerNetwork) -> Evidence:
+    """Count the samples in memory on the rarer side of a unit."""
+    active = network.patterns(problem.X).sum(axis=0)
+    rarer = np.minimum(active, len(problem.X) - active)
+    unit = int(np.argmin(rarer))
+    name = f"samples on the rarer side of unit {unit}, for a robust loss"
+    needed = SIDE_ROWS * (problem.n_features + 1)
+    return Evidence(name, int(rarer[unit]), needed, ">=", "5(d + 1)", key=Check.RARER_SIDE)
+
+
+def _demanding(verdict: Verdict, line: Evidence, otherwise: str) -> Verdict:
+    """Add a line that a claim needs; one that fails it is a fit, and `otherwise` says what that means."""
     verdict = replace(verdict, evidence=(*verdict.evidence, line))
     if line.passed or verdict.outcome is not Outcome.RECOVERED:
         return verdict
-    text = (
-        f"{line.name}: {line.measured:.3g}, needed <= {line.required:.3g}: the noise is not symmetric, and the "
-        "offset c is not its mean."
-    )
+    text = f"{line.shortfall}: {otherwise}"
     return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 

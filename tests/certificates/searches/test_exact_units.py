@@ -54,7 +54,7 @@ def test_records_are_whole_and_survive_json(method):
 def test_standard_errors_of_powers_follow_the_units():
     """Doubling the inputs of t₊² divides A by four, and its standard errors with it."""
     data = dataset(
-        300, n_features=4, n_hidden=2, n_outputs=2, activation="power:2", noise=1e-11, random_state=3
+        300, n_features=4, n_hidden=2, n_outputs=2, activation="power:2", noise=1e-14, random_state=3
     )
     one, two = (
         planted.recover(

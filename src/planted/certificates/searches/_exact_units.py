@@ -8,29 +8,35 @@ are still missing, solves for the output weights, refines everything on all rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.certificates._exact import certify_noiseless
-from planted.certificates._rivals import RIVAL_STARTS, pursuit_rows, uniqueness_of
+from planted.certificates._exact import RIVAL_STARTS, certify_noiseless, pursuit_rows, uniqueness_of
 from planted.checks import Check
-from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.units._pursuit import pursue_units
-from planted.fitting.units._quantile_null_space import pursue_rectified_units
+from planted.fitting.units._quantile_null_space import pursue_rectified_units, units_in_blocks
 from planted.linalg import column_space, numerical_rank
 from planted.networks import Activation, TwoLayerNetwork, parse_activation
-from planted.outcomes import Outcome
+from planted.outcomes import BadInputError, Outcome
 from planted.results import Evidence, Recovery
 
-__all__ = ["ExactSearch", "begin_search", "complete_units", "finish_search", "network_of_units"]
+__all__ = [
+    "ExactSearch",
+    "begin_search",
+    "complete_units",
+    "finish_search",
+    "network_of_units",
+    "units_as_printed",
+]
 
 SEARCH_ROWS = 4000  # rows for the search of units; all rows decide in the end
+ROWS_PER_UNKNOWN = 4  # ℓ over the larger of d and k
 HOPELESS_STARTS = 256  # when no unit is known and nothing shows that the outputs are noiseless
 
 
@@ -122,6 +128,28 @@ def complete_units(search: ExactSearch, W: Array, *, max_starts: int = 2000, bey
         found, starts = units.W, units.starts
     search.run.trace.append({"search": "random starts", "starts": starts, "units": len(found)})
     return found
+
+
+def units_as_printed(
+    search: ExactSearch,
+    box: Callable[[Array, Array, Array], Array],
+    scores: Array,
+    *,
+    ell: int | str,
+    in_blocks: bool,
+) -> Array:
+    """Apply the exact step of Algorithm 3 or 5 to the first ℓ rows, or to one block of ℓ rows after another.
+
+    `ell`: rows of the exact step; by default four times the larger of d and k, so that a unit that is off on half of them
+    leaves more rows than unknowns on either side. Shapes: scores (rows, s), result (found, d).
+    """
+    if ell != "auto" and not (isinstance(ell, int) and ell >= 1):
+        raise BadInputError(f"ell={ell!r}; expected 'auto' or a number of rows of at least 1")
+    size = ell if isinstance(ell, int) else ROWS_PER_UNKNOWN * max(search.X.shape[1], search.Q.shape[1])
+    size = min(size, len(search.X))
+    if in_blocks:
+        return units_in_blocks(box, search.X, search.Q, scores, n_rows=size, activation=search.activation)
+    return box(search.X[:size], search.Q[:size], scores[:size])
 
 
 def finish_search(

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from planted.checks import Check
-from planted.fitting._problem import Problem
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.multistart._absolute_form import KinkFit
 from planted.fitting.multistart._attempts import Attempt
 from planted.fitting.multistart._orient_units import orient_noisily
@@ -39,6 +38,9 @@ class KinkSearch:
     n_hidden: int | str  # what is looked for
     offset: bool | str  # whether c is free; "auto" keeps it when it is needed
     loss: str = "squared"  # the loss of the fits, or "auto"
+    affine: bool | str = (
+        False  # whether there is a linear part; "auto" keeps it when no orientation explains it
+    )
     weights: RowWeights | None = None  # weights of all rows, mean one
     scores: list[float] = field(default_factory=list)  # held-out mean squares of the attempts
     waiting: list[Attempt] = field(default_factory=list)  # attempts to be judged before new ones are made

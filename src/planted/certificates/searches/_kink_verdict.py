@@ -7,36 +7,52 @@ certified, exactly or with noise; where the certificate fails, the evidence says
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from planted.certificates._exact import RESIDUAL_TOL, certify_noiseless
+from planted._typing import IntArray
+from planted.certificates._exact import RESIDUAL_TOL, certify_noiseless, hidden_kinks
 from planted.certificates._few_outputs import (
     ORIENTATION_GAP,
     SIDE_ROWS,
     few_outputs_evidence,
     reproduced_rows,
 )
-from planted.certificates._parts import UNDETERMINED
+from planted.certificates._parts import CONDITIONING_TOL, UNDETERMINED, reproduces_rows
 from planted.certificates._robust import certify_with_loss
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.checks import Check
-from planted.fitting._losses import refine_with_loss
+from planted.fitting._jacobian import degrees_of_freedom, information, polish
+from planted.fitting._losses import RobustFit, refine_with_loss
 from planted.fitting._refine import Refinement, refine
+from planted.fitting._run import Problem
 from planted.fitting.multistart._absolute_form import KinkFit, prune_units
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
-from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
+from planted.fitting.multistart._orient_units import (
+    LINEAR_LEVEL,
+    Oriented,
+    leak_of,
+    needs_linear_part,
+    orient_exactly,
+    orient_noisily,
+    with_linear_part,
+)
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Verdict
 
-__all__ = ["finish_exactly", "finish_noisily"]
+__all__ = ["finish_exactly", "finish_noisily", "may_be_units"]
 
 ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
 ROUGHLY_EXACT = 1e-6  # residual of a row that an exact fit reproduces, before the last polish
-FINE_RMS = 1e-13  # residual after which refining an exact fit changes nothing
+FINE_RMS = 1e-14  # residual after which refining an exact fit changes nothing
+# Factor by which the sum of squares rises without a unit that is more than rounding; real ones raise it by thousands.
+NEEDED_RISE = 4.0
+LOW_RANK = 1e-8  # relative singular value of a linear part that is zero
 IDLE = 0.1  # part of the exactness threshold that leaving a unit out may cost
 
 
@@ -48,7 +64,50 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     problem = search.problem
     fit = _without_idle_units(search.rows, attempt)
     oriented = orient_exactly(fit)
-    network, has_offset = _settle_offset(search, oriented.network)
+    bent = with_linear_part(fit, problem.scaling.x_scale)
+    # As many further units on known kinks as there are inputs make any linear part whatever: they are no evidence of units.
+    further = oriented.network.n_hidden - fit.n_units
+    is_own = search.affine == "auto" and not oriented.n_patterns and further >= problem.n_features
+    if search.affine is True or (is_own and not may_be_units(bent)):
+        return _finish_network(search, fit, bent, 0)
+    if is_own:
+        return _doubtful(*_finish_network(search, fit, bent, 0))
+    plain = _finish_network(search, fit, oriented.network, oriented.n_patterns)
+    if search.affine is False or oriented.n_patterns or plain[0].outcome is Outcome.RECOVERED:
+        return plain
+    return plain if may_be_units(bent) else _finish_network(search, fit, bent, 0)
+
+
+def _doubtful(recovery: Recovery, missed: int) -> tuple[Recovery, int]:
+    """Take back a claim where the linear part may be that of units which no sample sees off."""
+    if recovery.outcome is not Outcome.RECOVERED:
+        return recovery, missed
+    text = (
+        "The linear part is of lower rank than it could be: units that are on in all samples leave it as well. "
+        "With affine=True it is taken for a linear part."
+    )
+    doubtful = replace(recovery, outcome=Outcome.NOT_IDENTIFIABLE, guarantee=Guarantee.NONE, detail=text)
+    return doubtful, missed
+
+
+def may_be_units(network: TwoLayerNetwork) -> bool:
+    """Whether the linear part is of lower rank than it could be, as units that are on in all samples leave it.
+
+    With one input or one output it has rank one in any case, and nothing can be said.
+    """
+    if network.B is None or min(network.B.shape) == 1:
+        return False
+    values = np.linalg.svd(network.B, compute_uv=False)
+    return bool(values[-1] <= LOW_RANK * values[0])
+
+
+def _finish_network(
+    search: KinkSearch, fit: KinkFit, network: TwoLayerNetwork, n_patterns: int
+) -> tuple[Recovery, int]:
+    """Refine and certify a network made from an exact fit."""
+    problem = search.problem
+    # The offset of standardised inputs is none of the user's: with a linear part it is always free.
+    network, has_offset = _settle_offset(search, network) if network.B is None else (network, True)
     network = problem.scaling.in_order(network)
     missed = check_rows_against(problem.blocks, network, tol=RESIDUAL_TOL).missed
     # In a least-squares fit a missed row would disturb all units.
@@ -56,7 +115,7 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     refined = refine(problem.blocks, network, offset=has_offset, max_iter=0, weights=weights)
     if refined.cost > FINE_RMS**2 * problem.n_samples * problem.n_outputs:
         refined = refine(problem.blocks, network, offset=has_offset, weights=weights)
-    return _certify_exactly(search, refined, has_offset, n_kinks=fit.n_units, n_patterns=oriented.n_patterns)
+    return _certify_exactly(search, refined, has_offset, n_kinks=fit.n_units, n_patterns=n_patterns)
 
 
 def _certify_exactly(
@@ -64,17 +123,29 @@ def _certify_exactly(
 ) -> tuple[Recovery, int]:
     """Certify a network that seems to reproduce all rows; return how many it misses, too."""
     problem = search.problem
-    rows = check_rows_against(problem.blocks, refined.network, tol=RESIDUAL_TOL)
+    rows = reproduces_rows(problem, refined.network)[0]
+    if rows.missed == rows.n_samples or rows.missed > SIDE_ROWS * (problem.n_features + 1):
+        network = polish(problem.X, problem.Y, refined.network, offset=has_offset)
+        refined = refine(problem.blocks, network, offset=has_offset, max_iter=0)
+        rows = reproduces_rows(problem, refined.network)[0]
     missed = rows.missed
-    further = few_outputs_evidence(problem, refined.network, rows.active)
+    further = _conditions(problem, refined.network, rows.active)
     verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
-    verdict = _with_orientations(verdict, n_patterns, len(search.rows.held_out))
+    unused = len(np.setdiff1d(search.rows.held_out, search.rows.pool))
+    verdict = _with_orientations(verdict, n_patterns, unused)
+    verdict = _with_linear_part_named(problem, verdict, refined.network)
     if not missed:
         verdict = _against_request(search, verdict, refined.network, n_kinks)
     elif missed <= SIDE_ROWS * (problem.n_features + 1):
         text = _missed_text(search, n_kinks, missed)
         verdict = replace(verdict, outcome=Outcome.NOT_IDENTIFIABLE, detail=text)
     return search.record(refined.network, verdict), missed
+
+
+def _conditions(problem: Problem, network: TwoLayerNetwork, active: IntArray) -> tuple[Evidence, ...]:
+    """Return the conditions on a network with few outputs; with one input the samples of its pieces are counted instead."""
+    lines = few_outputs_evidence(problem, network, active)
+    return tuple(line for line in lines if problem.n_features > 1 or line.key is not Check.RARER_SIDE)
 
 
 def _without_idle_units(rows: SearchRows, attempt: Attempt) -> KinkFit:
@@ -122,6 +193,28 @@ def _with_orientations(verdict: Verdict, n_patterns: int, held_out: int) -> Verd
     return replace(verdict, evidence=(*verdict.evidence, *lines), detail=detail)
 
 
+def _with_linear_part_named(problem: Problem, verdict: Verdict, network: TwoLayerNetwork) -> Verdict:
+    """Say how large the linear part is, and of which leaky units it is made if it is."""
+    if network.B is None:
+        return verdict
+    lines = [linear_part_line(network)]
+    leak = leak_of(problem.scaling.restore(network))
+    detail = verdict.detail
+    if leak is not None:
+        name = "slope below the kink of the leaky units that make up this function"
+        lines.append(Evidence(name, leak, comparison="info", key=Check.LEAK))
+        kind = "absolute values" if leak == -1 else f"leaky units of slope {leak:.12g}"
+        detail += f" The same function is made of {network.n_hidden} {kind}, without a linear part."
+    return replace(verdict, evidence=(*verdict.evidence, *lines), detail=detail)
+
+
+def linear_part_line(network: TwoLayerNetwork) -> Evidence:
+    """Return the largest slope of the linear part, on standardised inputs."""
+    assert network.B is not None
+    name = "largest slope of the linear part, in output standard deviations per input standard deviation"
+    return Evidence(name, float(np.abs(network.B).max()), comparison="info", key=Check.LINEAR_PART)
+
+
 def _missed_text(search: KinkSearch, n_kinks: int, missed: int) -> str:
     return (
         f"{n_kinks} units reproduce all but {missed} of {search.problem.n_samples} samples; "
@@ -153,23 +246,100 @@ def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
     """Orient, refine and certify a fit to noisy rows."""
     problem = search.problem
     oriented = orient_noisily(attempt.fit)
-    robust = refine_with_loss(
-        problem, oriented.network, search.offset, loss=search.loss, weights=search.weights
-    )
+    robust = _refine_noisily(search, attempt, oriented)
     fit, has_offset = robust.fit, robust.has_offset
-    if robust.loss == "squared" and fit.cost <= EXACT_RMS**2 * problem.n_samples * problem.n_outputs:
-        return _certify_exactly(search, fit, has_offset, n_kinks=fit.network.n_hidden, n_patterns=1)[0]
+    network = fit.network
+    if information(fit.sums, network, offset=has_offset).conditioning < CONDITIONING_TOL:
+        network = polish(problem.X, problem.Y, network, offset=has_offset)
+    if not reproduces_rows(problem, network)[0].missed:
+        return _certify_to_rounding(search, attempt.fit, network, has_offset)
     active = check_rows_against(problem.blocks, fit.network).active
-    gap = Evidence(
-        "rise of the cost when the least certain unit is turned round, in noise variances",
-        oriented.gap / attempt.noise_variance,
-        ORIENTATION_GAP,
-        ">=",
-        key=Check.ORIENTATION,
+    gap = (
+        Evidence(
+            "rise of the cost when the least certain unit is turned round, in noise variances",
+            oriented.gap / attempt.noise_variance,
+            ORIENTATION_GAP,
+            ">=",
+            key=Check.ORIENTATION,
+        )
+        if network.B is None
+        else linear_part_line(network)
     )
     further = (gap, *few_outputs_evidence(problem, fit.network, active))
+    if problem.n_features == 1:  # several kinks may hide where no samples are
+        distinct = np.unique(problem.X[:, 0], return_index=True)[1]
+        further = (*further, *hidden_kinks(problem, fit.network, distinct)[0])
     verdict = certify_with_loss(problem, robust, further=further, asked=search.loss)
+    if network.B is not None and search.affine == "auto":
+        verdict = _without_claim(verdict, fit.network.n_hidden)
     return search.record(fit.network, _cautious(verdict))
+
+
+def _without_claim(verdict: Verdict, n_hidden: int) -> Verdict:
+    """Return FITTED instead of RECOVERED where nobody has said that there is a linear part.
+
+    A unit that is on in nearly all samples looks like one, and noise hides the few samples on which it is off.
+    """
+    line = Evidence(
+        "knowledge that there is a linear part, and not a unit that is on in nearly all samples",
+        0,
+        1,
+        ">=",
+        "affine=True",
+        key=Check.KNOWN_LINEAR_PART,
+    )
+    verdict = replace(verdict, evidence=(*verdict.evidence, line))
+    if verdict.outcome is not Outcome.RECOVERED:
+        return verdict
+    text = (
+        f"Nothing in the residual speaks against these {n_hidden} units and a linear part, but in noise a unit that is on "
+        "in nearly all samples looks like one. Say affine=True if there is known to be a linear part."
+    )
+    return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
+
+
+def _refine_noisily(search: KinkSearch, attempt: Attempt, oriented: Oriented) -> RobustFit:
+    """Refine on all rows under the loss, with a linear part where one was asked for or where the data need it."""
+    problem = search.problem
+    settings: dict[str, Any] = {"loss": search.loss, "weights": search.weights}
+    is_likely = search.affine == "auto" and needs_linear_part(attempt.fit, oriented, attempt.noise_variance)
+    if search.affine is not True and not is_likely:
+        return refine_with_loss(problem, oriented.network, search.offset, **settings)
+    bent = with_linear_part(attempt.fit, problem.scaling.x_scale)
+    robust = refine_with_loss(problem, bent, True, **settings)
+    if search.affine is True or robust.loss != "squared":
+        return robust
+    plain = refine_with_loss(problem, oriented.network, search.offset, **settings)
+    freedom = problem.n_samples * problem.n_outputs - robust.fit.network.n_parameters
+    if freedom <= 0 or robust.fit.cost <= 0:
+        return robust
+    extra = robust.fit.network.n_parameters - degrees_of_freedom(plain.fit.network, offset=plain.has_offset)
+    ratio = max(plain.fit.cost - robust.fit.cost, 0.0) / extra / (robust.fit.cost / freedom)
+    return robust if stats.f.sf(ratio, extra, freedom) < LINEAR_LEVEL else plain
+
+
+def _certify_to_rounding(
+    search: KinkSearch, fit: KinkFit, network: TwoLayerNetwork, has_offset: bool
+) -> Recovery:
+    """Certify a network whose residual is the rounding of the labels, without units that only fit this rounding."""
+    pool, units = search.rows.pool, fit.n_units
+    while fit.n_units > 1:
+        kept = prune_units(fit, fit.n_units - 1)[0]
+        thinner = search.rows.fit(pool, fit.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+        if thinner.cost > NEEDED_RISE * fit.cost:
+            break
+        fit = thinner
+    if fit.n_units < units:
+        start = (
+            orient_noisily(fit).network
+            if network.B is None
+            else with_linear_part(fit, search.problem.scaling.x_scale)
+        )
+        network = refine(search.problem.blocks, start, offset=has_offset).network
+    network = search.problem.scaling.in_order(network)
+    refined = refine(search.problem.blocks, network, offset=has_offset, max_iter=0)
+    n_patterns = 1 if network.B is None else 0
+    return _certify_exactly(search, refined, has_offset, n_kinks=fit.n_units, n_patterns=n_patterns)[0]
 
 
 def _cautious(verdict: Verdict) -> Verdict:

@@ -13,11 +13,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from planted.certificates._exact import certify_noiseless
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._output_covariance import certify_whitened
+from planted.certificates._parts import reproduces_rows
 from planted.checks import Check
-from planted.fitting._refine import Refinement
-from planted.fitting._run import MethodRun
+from planted.fitting._refine import Refinement, refine
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.multistart._candidates import best_candidate, refine_on_all_rows
 from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.outcomes import Outcome
@@ -43,8 +47,14 @@ def recover_from_noise(run: MethodRun, n_hidden: int | str, offset: bool | str, 
             problem, k, offset=offset is not False, n_restarts=n_restarts, stage=stage, trace=run.trace
         )
         fit, has_offset = refine_on_all_rows(problem, best, offset)
-        verdict = certify_noisy(problem, fit, offset=has_offset)
-        network, verdict = certify_whitened(problem, fit, verdict, offset=has_offset)
+        network = fit.network
+        if reproduces_rows(problem, network)[0].missed:
+            verdict = certify_noisy(problem, fit, offset=has_offset)
+            network, verdict = certify_whitened(problem, fit, verdict, offset=has_offset)
+        else:  # what is left is the rounding of the labels
+            fit = _without_rounding_units(problem, fit, has_offset)
+            network = fit.network
+            verdict = certify_noiseless(problem, fit, offset=has_offset, rivals=None)
         if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
             break
         k += 1
@@ -56,6 +66,19 @@ def recover_from_noise(run: MethodRun, n_hidden: int | str, offset: bool | str, 
         iterations=fit.iterations,
         signal_spectrum=[float(v) for v in stage.signal],
     )
+
+
+def _without_rounding_units(problem: Problem, fit: Refinement, offset: bool) -> Refinement:
+    """Take away the weakest units while all samples are reproduced to the rounding of their labels."""
+    while fit.network.n_hidden > 1:
+        net = fit.network
+        kept = np.delete(np.arange(net.n_hidden), np.argmin(np.linalg.norm(net.A, axis=0)))
+        fewer = replace(net, W=net.W[kept], b=net.b[kept], A=net.A[:, kept])
+        thinner = refine(problem.blocks, fewer, offset=offset)
+        if reproduces_rows(problem, thinner.network)[0].missed:
+            break
+        fit = thinner
+    return fit
 
 
 def require_equations(run: MethodRun, k: int) -> None:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planted.certificates._parts import UNDETERMINED
-from planted.certificates._unit_count import lacks_a_unit
+from planted.certificates._missing_unit import lacks_a_unit
 from planted.certificates.searches._kink_search import SAME_SCORE, KinkSearch
 from planted.certificates.searches._kink_verdict import finish_exactly, finish_noisily
+from planted.certificates.searches._one_input import start_from_lines
+from planted.certificates.searches._segments import answer_from_segments, has_one_curve
 from planted.checks import Check
 from planted.fitting.multistart._attempts import Attempt, attempts, challenge, explain_bulk
 from planted.fitting.multistart._rows import EXACT_RMS
@@ -29,9 +30,10 @@ from planted.results import Evidence, Recovery, Verdict
 
 __all__ = ["search_with_restarts"]
 
-PATIENCE = 3  # further attempts that end at a known score before a doubtful answer is returned
+PATIENCE = 3  # further attempts that end no better before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
+PLAIN_FALL = 0.03  # part of the residual that one more unit explains: held-out rows would have shown it
 
 
 def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | str = "auto") -> Recovery:
@@ -40,7 +42,25 @@ def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | st
     `extra`: units beyond those looked for in the expanded fits; half as many again, at least four, if "auto".
     """
     search.run.on_stop = search.interrupted
-    return _widen(search, _recover(search, n_restarts, extra), n_restarts, extra)
+    tested = answer_from_segments(search) if has_one_curve(search) and not _is_plain(search) else None
+    if tested is not None and not _leaves_a_trace(tested):
+        return tested
+    search = search if tested is None else search.widened(search.n_hidden)
+    found = _widen(search, _recover(search, n_restarts, extra), n_restarts, extra)
+    is_better = found.outcome is Outcome.RECOVERED or any(line.passed for line in found.find(Check.RESIDUAL))
+    return found if tested is None or is_better else tested
+
+
+def _is_plain(search: KinkSearch) -> bool:
+    """Whether the samples lie on one line, or on lines that show their kinks."""
+    return _starts_exactly(search) is not None
+
+
+def _leaves_a_trace(answer: Recovery) -> bool:
+    """Whether the residual of an answer shows more than noise; without a network it does not."""
+    return answer.outcome is Outcome.TOO_FEW_SAMPLES or any(
+        line.key in (Check.LACK_OF_FIT, Check.MISSING_UNIT) for line in answer.failed
+    )
 
 
 def _widen(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
@@ -49,10 +69,21 @@ def _widen(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | s
     for _ in range(MAX_WIDENINGS):
         if search.n_hidden != "auto" or latest.network is None or not lacks_a_unit(latest):
             break
+        if _is_approximation(search, latest):
+            break
         latest = _recover(search.widened(latest.network.n_hidden + 1), n_restarts, extra)
         if latest.outcome is Outcome.RECOVERED:
             return latest
     return answer
+
+
+def _is_approximation(search: KinkSearch, answer: Recovery) -> bool:
+    """Return whether one more unit explains much on the rows at hand, although held-out rows chose the width.
+
+    Units are then added to a function that has none: there is no end to it.
+    """
+    n, _, m = search.problem.shape
+    return any(line.measured > PLAIN_FALL * n * m for line in answer.find(Check.MISSING_UNIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +115,10 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
             return found.recovery
         if found is not None:
             answer, patience = found, PATIENCE
-        elif answer is not None:
-            patience -= int(is_repeated or answer.recovery.outcome in UNDETERMINED)
+        elif (
+            answer is not None
+        ):  # it predicts as well as wider networks: not a minimum that another start would leave
+            patience -= 1
         if not patience:
             break
     if answer is not None:
@@ -106,7 +139,13 @@ def _finish(search: KinkSearch, attempt: Attempt, is_repeated: bool) -> _Answer 
     if not (attempt.is_settled or is_repeated):
         return None
     recovery = finish_noisily(search, attempt)
-    if recovery.outcome is not Outcome.RECOVERED and not recovery.fails_only(Check.HIDDEN_PAIRS):
+    if any(
+        line.passed for line in recovery.find(Check.RESIDUAL)
+    ):  # to the rounding of the labels: no error is left to fall
+        return _Answer(recovery, attempt.score, recovery.outcome is Outcome.RECOVERED)
+    if recovery.outcome is not Outcome.RECOVERED and not recovery.fails_only(
+        Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART
+    ):
         return _Answer(recovery, attempt.score, False)
     rival, gain = challenge(search.problem, search.rows, attempt.fit)
     line = Evidence(
@@ -127,10 +166,9 @@ def _finish(search: KinkSearch, attempt: Attempt, is_repeated: bool) -> _Answer 
 
 def _starting_width(search: KinkSearch) -> tuple[int, list[Attempt]]:
     """Return the number of units to look for and, if it was chosen by a path, the path's own fit as first attempt."""
-    rows = search.rows.rows
-    linear = np.linalg.lstsq(rows, search.rows.Y, rcond=None)[0]
-    if np.abs(search.rows.Y - rows @ linear).max() <= EXACT_RMS:
-        return 0, []
+    exact = _starts_exactly(search)
+    if exact is not None:
+        return exact
     if isinstance(search.n_hidden, int):
         return search.n_hidden, []
     search.path = path = follow_widths(search.problem, search.rows, keep=search.keep)
@@ -140,3 +178,16 @@ def _starting_width(search: KinkSearch) -> tuple[int, list[Attempt]]:
     record = {"start": "path", "k": path.n_hidden, "residual": float(np.sqrt(score)), "costs": []}
     is_exact = search.loss == "squared" and path.is_exact
     return path.n_hidden, [Attempt(path.fit, score, is_exact, missed, True, score, record)]
+
+
+def _starts_exactly(search: KinkSearch) -> tuple[int, list[Attempt]] | None:
+    """Return no units for a linear function, those between the lines of one input, or None."""
+    rows = search.rows.rows
+    linear = np.linalg.lstsq(rows, search.rows.Y, rcond=None)[0]
+    if np.abs(search.rows.Y - rows @ linear).max() <= EXACT_RMS:
+        return 0, []
+    if search.problem.n_features == 1 and search.loss in ("squared", "auto"):
+        read = start_from_lines(search)
+        if read is not None:
+            return search.n_hidden if isinstance(search.n_hidden, int) else read.fit.n_units, [read]
+    return None

@@ -1,0 +1,138 @@
+"""Families of noisy problems that were once claimed falsely, and laws of noise under which intervals must cover.
+
+Every family draws a problem from a generator: `FAMILIES[name](rng)` returns inputs, outputs, the truth (None where no
+ReLU network of any width is the truth) and the kind by which `calibration.judge` judges an answer. `METHODS` names the
+method for a family that is about one.
+
+rare_unit           a strong unit that is on in 6 to 14 samples, under noise without a variance
+rare_unit_gross     the same under normal noise and gross errors, for `half-spaces`
+smooth_activation   tanh, softplus, GELU, SiLU or ELU in place of ReLU, with noise
+noisy_inputs        noise of 20 to 35 per cent on the inputs
+ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
+                    ReLU networks under a law of noise: claims must be right, and intervals must cover
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import signal, special
+
+from planted import TwoLayerNetwork, simulate
+
+__all__ = ["FAMILIES", "METHODS", "Problem"]
+
+Problem = tuple[np.ndarray, np.ndarray, TwoLayerNetwork | None, str]
+SMOOTH: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "tanh": np.tanh,
+    "softplus": lambda t: np.logaddexp(0.0, t),
+    "gelu": lambda t: t * special.ndtr(t),
+    "silu": lambda t: t * special.expit(t),
+    "elu": lambda t: np.where(t > 0, t, np.expm1(np.minimum(t, 0.0))),
+}
+
+
+def draw_teacher(rng: np.random.Generator, *, scalar: bool = False) -> TwoLayerNetwork:
+    """Draw a small network whose units are on in 30 to 70 per cent of normal inputs."""
+    d, k = int(rng.integers(3, 7)), int(rng.integers(2, 5))
+    m = 1 if scalar else k + int(rng.integers(0, 3))
+    design = {"outputs": "magnitudes"} if scalar else {}
+    return simulate.teacher(d, k, m, activity=(0.3, 0.7), random_state=rng, **design)
+
+
+def rare_unit(rng: np.random.Generator) -> Problem:
+    X, Y, net = _with_rare_unit(rng)
+    scale = float(rng.uniform(0.02, 0.1))
+    return X, Y + scale * rng.standard_t(1.5, Y.shape), net, "noisy"
+
+
+def rare_unit_gross(rng: np.random.Generator) -> Problem:
+    X, Y, net = _with_rare_unit(rng)
+    Y = Y + float(rng.uniform(0.02, 0.1)) * rng.standard_normal(Y.shape)
+    is_wrong = rng.random(Y.shape) < rng.uniform(0.0, 0.05)
+    return X, Y + is_wrong * rng.normal(0.0, 5.0, Y.shape), net, "noisy"
+
+
+def _with_rare_unit(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, TwoLayerNetwork]:
+    """Add a unit that is on in 6 to 14 samples, ten times as strong as the others."""
+    base = draw_teacher(rng)
+    n, count = int(rng.integers(400, 601)), int(rng.integers(6, 15))
+    X = rng.standard_normal((n, base.n_features))
+    w = rng.standard_normal(base.n_features)
+    w /= np.linalg.norm(w)
+    t = np.sort(X @ w)[::-1]
+    a = rng.standard_normal(base.n_outputs)
+    a *= float(rng.uniform(5, 20)) / np.linalg.norm(a)
+    net = TwoLayerNetwork(
+        np.vstack([base.W, w]),
+        np.append(base.b, -(t[count - 1] + t[count]) / 2),
+        np.column_stack([base.A, a]),
+        base.c,
+    )
+    return X, net(X), net
+
+
+def smooth_activation(rng: np.random.Generator) -> Problem:
+    function = SMOOTH[str(rng.choice(list(SMOOTH)))]
+    d, k, m = int(rng.integers(2, 5)), int(rng.integers(1, 3)), int(rng.choice([1, 6, 6]))
+    n = int(rng.choice([400, 1200]))
+    X = rng.standard_normal((n, d))
+    W = rng.standard_normal((k, d))
+    W *= rng.uniform(0.7, 2.0, (k, 1)) / np.linalg.norm(W, axis=1, keepdims=True)
+    Y = function(X @ W.T + rng.normal(0.0, 0.5, k)) @ rng.standard_normal((k, m))
+    level = float(rng.choice([0.03, 0.1, 0.3])) * float(Y.std())
+    return X, Y + level * rng.standard_normal(Y.shape), None, "mis-specified"
+
+
+def noisy_inputs(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500, 4000])), net.n_features))
+    Y = net(X) + float(rng.choice([0.01, 0.1])) * rng.standard_normal((len(X), net.n_outputs))
+    return X + float(rng.uniform(0.2, 0.35)) * rng.standard_normal(X.shape), Y, net, "noisy"
+
+
+def _under(
+    law: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray],
+) -> Callable[..., Problem]:
+    """Return the family of ordinary problems under a law of noise, given inputs and noiseless outputs."""
+
+    def family(rng: np.random.Generator) -> Problem:
+        net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+        X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
+        F = net(X)
+        level = float(rng.choice([0.03, 0.1, 0.3])) * float(F.std())
+        return X, F + level * law(rng, X, F / F.std()), net, "noisy"
+
+    return family
+
+
+def _unequal(rng: np.random.Generator, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+    return np.exp(0.7 * X[:, :1]) * rng.standard_normal(F.shape)
+
+
+def _autocorrelated(rng: np.random.Generator, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+    return np.asarray(signal.lfilter([1.0], [1.0, -0.6], rng.standard_normal(F.shape), axis=0))
+
+
+def _dropout(rng: np.random.Generator, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """Labels are lost with some probability and the others enlarged, so that their mean stays."""
+    share = float(rng.uniform(0.05, 0.2))
+    kept = (rng.random(F.shape) >= share) / (1 - share)
+    return F * (kept - 1) + 0.1 * rng.standard_normal(F.shape)
+
+
+FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
+    "rare_unit": rare_unit,
+    "rare_unit_gross": rare_unit_gross,
+    "smooth_activation": smooth_activation,
+    "noisy_inputs": noisy_inputs,
+    "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),
+    "laplace_noise": _under(lambda rng, X, F: rng.laplace(size=F.shape)),
+    "t4_noise": _under(lambda rng, X, F: rng.standard_t(4, F.shape)),
+    "unequal_noise": _under(_unequal),
+    "proportional_noise": _under(lambda rng, X, F: F * rng.standard_normal(F.shape)),
+    "autocorrelated_noise": _under(_autocorrelated),
+    "label_dropout": _under(_dropout),
+}
+METHODS = {"rare_unit": "half-spaces", "rare_unit_gross": "half-spaces"}

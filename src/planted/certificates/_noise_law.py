@@ -1,0 +1,235 @@
+r"""Tests of the noise's second moments: does its variance depend on x, on the network's slope, on the order of rows?
+
+Problem     Standard errors assume independent noise of one variance. If the variance depends on x, or the noise of
+            neighbouring rows is correlated, other standard errors are right. If the *inputs* are noisy, no standard
+            error is: the estimate itself is biased, because the mean of y given the measured x is not the network.
+Idea        *Variance* (Breusch–Pagan, White, with Koenker's studentising). The squared residual of each output is
+            regressed on x, on the squares of x, on the prediction, its square, and on the squared gradient of the
+            prediction; n R² is a χ² if the variance is constant.
+
+            *Noisy inputs.* Noise η on x moves an output by :math:`\nabla f^\top \eta`, so that the variance rises
+            with the squared gradient, which jumps where units switch. Of the same regression the coefficient of the
+            squared gradient is tested: noise that depends on x or on the prediction smoothly is explained by the
+            other terms.
+
+            *Order.* With u the whitened residual, :math:`\sum_i u_i^\top u_{i-h}` over the root of its sum of squares
+            is standard normal for every lag h if rows are independent, whatever their variances; the sum of squares
+            over lags up to `LAGS` is a χ² (Box–Pierce).
+Guarantee   Asymptotic levels. Correlation is looked for between consecutive rows only; rows in random order show none.
+Cost        Regressions of 2 d + 4 columns on the rows in memory; lags on the rows in memory if these are all rows, in
+            one pass otherwise.
+References  Breusch and Pagan (1979); Koenker (1981), J. Econometrics 17; White (1980); Box and Pierce (1970).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, stats
+
+from planted._typing import Array
+from planted.certificates._parts import model_uncertainty
+from planted.certificates._residual import inverse_root
+from planted.checks import Check
+from planted.fitting._refine import Refinement
+from planted.fitting._run import Problem
+from planted.fitting._sandwich import sandwich_errors
+from planted.networks import TwoLayerNetwork
+from planted.results import Evidence, Unavailable, Uncertainty
+from planted.rows import RowWeights, Sums, accumulate
+
+__all__ = ["NoiseLaw", "noise_law", "spread_evidence", "standard_errors_under"]
+
+LEVEL = 0.01  # of the tests that choose the standard errors
+SPREAD_LEVEL = 1e-3  # of the test that a robust loss needs
+FAR = 3.0  # scales of the residual at which it is clipped
+NOISY_INPUTS = 3.5  # standard errors of the squared gradient's coefficient
+LAGS = 10
+MIN_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLaw:
+    """What the residual says about the law of the noise."""
+
+    variance_p_value: float  # of constant variance
+    gradient_score: float  # coefficient of the squared gradient, in standard errors
+    order_p_value: float  # of independent rows
+    correlation: float  # of neighbouring rows
+
+    @property
+    def is_unequal(self) -> bool:
+        """Whether the variance depends on x."""
+        return self.variance_p_value < LEVEL
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether neighbouring rows are correlated."""
+        return self.order_p_value < LEVEL
+
+    @property
+    def evidence(self) -> tuple[Evidence, Evidence, Evidence]:
+        """The lines of a certificate: two that choose the standard errors, and one that must hold."""
+        return (
+            Evidence(
+                "p-value of the test that the noise's variance ignores x",
+                self.variance_p_value,
+                equation="Breusch-Pagan",
+                key=Check.NOISE_VARIANCE,
+            ),
+            Evidence(
+                "p-value of the test that the noise ignores the order of rows",
+                self.order_p_value,
+                equation="Box-Pierce",
+                key=Check.NOISE_ORDER,
+            ),
+            Evidence(
+                "rise of the noise's variance with the squared slope of the network, in standard errors",
+                self.gradient_score,
+                NOISY_INPUTS,
+                "<=",
+                "noise on the inputs",
+                key=Check.NOISY_INPUTS,
+            ),
+        )
+
+
+def noise_law(problem: Problem, network: TwoLayerNetwork, *, weights: RowWeights | None = None) -> NoiseLaw:
+    """Test the residual of a network."""
+    X, F = problem.X, network(problem.X)
+    residual = problem.Y - F
+    if weights is not None:
+        residual = residual * np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
+    variance, gradient = _variance_tests(X, F, residual, network)
+    order, correlation = _order_test(problem, network, residual, weights)
+    return NoiseLaw(variance, gradient, order, correlation)
+
+
+def standard_errors_under(
+    law: NoiseLaw,
+    problem: Problem,
+    fit: Refinement,
+    *,
+    offset: bool,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+) -> Uncertainty | Unavailable:
+    """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected."""
+    if not (law.is_unequal or law.is_ordered):
+        return model_uncertainty(problem, fit, offset, biases)
+    correlation = law.correlation if law.is_ordered else 0.0
+    return sandwich_errors(
+        problem, fit, offset=offset, biases=biases, weights=weights, correlation=correlation
+    )
+
+
+def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:
+    """Test whether the spread of the noise ignores x, from clipped absolute residuals: outliers do not decide.
+
+    The standard errors of a robust loss rest on the density of the noise at zero, one for all samples.
+    Shapes: X (n, d), F (n, m), residual (n, m).
+    """
+    sizes = np.minimum(np.abs(residual), FAR * 1.4826 * np.median(np.abs(residual), axis=0))
+    p_values = [_independence(X, F[:, [output]], sizes[:, output]) for output in range(F.shape[1])]
+    return Evidence(
+        "p-value of the test that the spread of the noise ignores x, for a robust loss",
+        min(1.0, min(p_values) * len(p_values)),
+        SPREAD_LEVEL,
+        ">=",
+        "Koenker",
+        key=Check.NOISE_SPREAD,
+    )
+
+
+def _independence(X: Array, F: Array, sizes: Array) -> float:
+    """Return the p-value of a regression of sizes on inputs and prediction and their squares: n R² is a χ²."""
+    columns = np.hstack([X, X**2, F, F**2])
+    n, width = columns.shape
+    centred = sizes - sizes.mean()
+    total = float(centred @ centred)
+    if n < max(MIN_ROWS, 5 * width) or total <= 0:
+        return 1.0
+    Q = linalg.orth(columns - columns.mean(axis=0))
+    return float(stats.chi2.sf(n * float(((Q.T @ centred) ** 2).sum()) / total, Q.shape[1]))
+
+
+def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -> tuple[float, float]:
+    """Return the p-value of constant variance, and the score of the squared gradient, over all outputs."""
+    n, d = X.shape
+    width = 2 * d + 4
+    if n < max(MIN_ROWS, 5 * width):
+        return 1.0, 0.0
+    slopes = network.activation.derivative(network.preactivations(X))
+    common = np.hstack([np.ones((n, 1)), X, X**2])
+    p_values, scores = [], []
+    for output in range(network.n_outputs):
+        gradient = (slopes * network.A[output]) @ network.W
+        if network.B is not None:
+            gradient = gradient + network.B[output]
+        columns = [common, F[:, [output]], F[:, [output]] ** 2, (gradient**2).sum(axis=1, keepdims=True)]
+        Q, R = linalg.qr(np.hstack(columns), mode="economic", check_finite=False)
+        squares = residual[:, output] ** 2
+        squares = squares - squares.mean()
+        total = float((squares**2).sum())
+        if total <= 0:
+            continue
+        kept = np.abs(np.diag(R)) > 1e-8 * np.linalg.norm(np.hstack(columns), axis=0)
+        parts = Q.T @ squares
+        explained = float((parts[1:][kept[1:]] ** 2).sum())
+        p_values.append(float(stats.chi2.sf(n * explained / total, int(kept[1:].sum()))))
+        if kept[-1]:
+            left = (squares - Q[:, kept] @ parts[kept]) ** 2
+            # White's standard error: squared residuals are themselves of unequal variance.
+            error = np.sqrt((Q[:, -1] ** 2 * left).sum())
+            scores.append(float(np.sign(R[-1, -1]) * parts[-1] / max(error, np.finfo(float).tiny)))
+    if not p_values:
+        return 1.0, 0.0
+    pooled = float(np.sum(scores) / np.sqrt(len(scores))) if scores else 0.0
+    return min(1.0, min(p_values) * len(p_values)), max([pooled, 0.0])
+
+
+def _order_test(
+    problem: Problem, network: TwoLayerNetwork, residual: Array, weights: RowWeights | None
+) -> tuple[float, float]:
+    """Return the p-value of independent rows, and the correlation of neighbouring ones."""
+    if problem.n_samples < MIN_ROWS:
+        return 1.0, 0.0
+    products = residual.T @ residual
+    whiten = inverse_root(products, np.diag(products)) * np.sqrt(len(residual))
+    if problem.holds_all_rows:
+        sums = _lag_sums(residual @ whiten)
+    else:
+        sums = accumulate(problem.blocks, _LagSummand(network, whiten, weights))
+    scores = sums.products[1:] / np.sqrt(np.maximum(sums.squares[1:], np.finfo(float).tiny))
+    correlation = float(sums.products[1] / max(sums.products[0], np.finfo(float).tiny))
+    return float(stats.chi2.sf((scores**2).sum(), LAGS)), correlation
+
+
+@dataclass(frozen=True, slots=True)
+class LagSums(Sums):
+    """Products of the whitened residuals of rows at lags 0 to `LAGS`, summed over pairs, and their squares."""
+
+    products: Array  # (LAGS + 1,)
+    squares: Array  # (LAGS + 1,)
+
+
+@dataclass(frozen=True, slots=True)
+class _LagSummand:
+    """The lagged products within a block."""
+
+    network: TwoLayerNetwork
+    whiten: Array
+    weights: RowWeights | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> LagSums:
+        root = 1.0 if self.weights is None else np.sqrt(self.weights(first_row, X, Y))[:, None]
+        return _lag_sums(root * (Y - self.network(X)) @ self.whiten)
+
+
+def _lag_sums(u: Array) -> LagSums:
+    products, squares = np.zeros(LAGS + 1), np.zeros(LAGS + 1)
+    for lag in range(min(LAGS + 1, len(u))):
+        pairs = (u[lag:] * u[: len(u) - lag]).sum(axis=1)
+        products[lag], squares[lag] = pairs.sum(), (pairs**2).sum()
+    return LagSums(products, squares)

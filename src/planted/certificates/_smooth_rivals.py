@@ -1,0 +1,191 @@
+"""Tests whether the units of a network bend sharply, or whether smooth activations explain the data as well.
+
+Problem     The sum of a few ReLU units approximates a smooth function. With noise, a network with tanh, softplus or
+            GELU units is then fitted by ReLU units, one more at a time, until no test of the residual fails; the
+            result has a wrong activation and a wrong number of units.
+Idea        Replace the kink of every unit by a smooth bend of the same freedom and refine the network again. Bends are
+            those of softplus, s log(1 + exp(t/s)), and of GELU, t Φ(t/s), whose width s is a part of the spread of the
+            unit's pre-activation t. If the kinks are real, the sum of squares rises by what the bends cannot follow;
+            if the truth is smooth, a bend of the right width explains more than the kinks do, although neither network
+            fails a test by itself. Let the rise be measured in noise variances. If the network with smooth bends were
+            the truth and δ² the expected rise of the one with kinks, the measured difference would be normal with mean
+            -δ² and variance 4δ²: a difference of L in favour of the kinks has at most the probability of √L standard
+            deviations, 1e-3 for `SHARPER`.
+
+            If the truth is smooth, bends that are narrower than its own still come closer to it than kinks do. So the
+            wider ones are tried only where the closest are not far off (`FAR`).
+
+            Narrow bends cannot be distinguished from kinks at most noise levels. They are only required not to explain
+            the data better than the kinks, by more than `ROUNDER`.
+Guarantee   The refined rival may be a local minimum, in which case the rise is too large. Bends that are narrower than
+            the rivals are not excluded: the claim is about bends of at least those widths.
+Cost        Three to six refinements on at most `SOME_ROWS` rows; those that come close are repeated on the rows in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from planted._typing import Array, as_array
+from planted.checks import Check
+from planted.fitting._refine import refine
+from planted.fitting._run import Problem
+from planted.networks import Activation, TwoLayerNetwork
+from planted.results import Evidence
+from planted.rows import RowBlocks, RowWeights
+
+__all__ = ["SoftActivation", "smooth_rival_evidence"]
+
+SHARPER = 9.0  # noise variances
+ROUNDER = 9.0  # noise variances
+FAR = 10.0  # times the limit: where the closest bends are so far off, wider ones are farther
+CLEARLY = 3.0  # times the limit: a difference on some rows that needs no others
+# Bends, with their widths in standard deviations of a unit's pre-activation.
+CLOSEST = (("GELU", 0.5), ("softplus", 0.25))
+WIDER = (("GELU", 1.0), ("softplus", 0.5), ("softplus", 1.0))
+NARROW = (("softplus", 0.1),)
+SOME_ROWS = 1000
+ROWS_PER_UNKNOWN = 5
+STEPS = 8
+STEP_GAIN = 0.5  # noise variances: a step that gains less does not matter here
+
+
+@dataclass(frozen=True, slots=True)
+class SoftActivation(Activation):
+    """A piecewise linear activation with a smooth bend in place of its kink."""
+
+    widths: Array  # (k,): width of each unit's bend
+    bend: str  # "softplus" or "GELU"
+
+    def __call__(self, t: Array) -> Array:
+        """Return the activation of ``t``, elementwise; columns are units."""
+        return as_array(self.right * self._rectified(t) + self.left * self._rectified(-t))
+
+    def derivative(self, t: Array) -> Array:
+        """Return the derivative."""
+        return as_array(self.right * self._slope(t) - self.left * self._slope(-t))
+
+    def _rectified(self, t: Array) -> Array:
+        if self.bend == "GELU":
+            return as_array(t * special.ndtr(t / self.widths))
+        return as_array(self.widths * np.logaddexp(0.0, t / self.widths))
+
+    def _slope(self, t: Array) -> Array:
+        u = t / self.widths
+        if self.bend == "GELU":
+            return as_array(special.ndtr(u) + u * np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi))
+        return as_array(special.expit(u))
+
+
+def smooth_rival_evidence(
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    offset: bool,
+    noise: float,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+) -> tuple[Evidence, ...]:
+    """Compare the kinks of a network with smooth bends in their place.
+
+    Returns two lines: the smallest rise of the sum of squares with wide bends, and the largest fall with narrow ones.
+    An activation that is not piecewise linear has no kink, and no line.
+    """
+    if not network.activation.is_piecewise_linear:
+        return ()
+    fits = _Fits(problem, network, offset, noise, biases, weights)
+    wide = {rival: fits.rise(rival, SHARPER) for rival in CLOSEST}
+    if min(wide.values()) < FAR * SHARPER:
+        wide |= {rival: fits.rise(rival, SHARPER) for rival in WIDER}
+    narrow = {rival: fits.rise(rival, -ROUNDER) for rival in NARROW}
+    closest, rounder = min(wide, key=lambda rival: wide[rival]), min(narrow, key=lambda rival: narrow[rival])
+    return (
+        Evidence(
+            f"rise of the sum of squares with {_name(closest)} in place of kinks, in noise variances",
+            wide[closest],
+            SHARPER,
+            ">=",
+            key=Check.SMOOTH_BENDS,
+        ),
+        Evidence(
+            f"fall of the sum of squares with {_name(rounder)} in place of kinks, in noise variances",
+            max(-narrow[rounder], 0.0),
+            ROUNDER,
+            "<=",
+            key=Check.ROUNDED_KINKS,
+        ),
+    )
+
+
+def _name(rival: tuple[str, float]) -> str:
+    return f"{rival[0]} bends of width {rival[1]:g}"
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Refits of one network with other bends."""
+
+    problem: Problem
+    network: TwoLayerNetwork
+    offset: bool
+    noise: float
+    biases: bool
+    weights: RowWeights | None
+
+    def rise(self, rival: tuple[str, float], limit: float) -> float:
+        """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear."""
+        if self.some_rows is not None:
+            rise = (self._cost(self.some_rows, self._soft(rival)) - self.cost_on_some) / self.noise**2
+            if rise >= limit + CLEARLY * abs(limit):
+                return rise
+        return (
+            self._cost(self.problem.sampled_rows, self._soft(rival)) - self.cost_in_memory
+        ) / self.noise**2
+
+    @cached_property
+    def some_rows(self) -> RowBlocks | None:
+        """Evenly spaced rows, so that the verdict on given rows does not depend on a seed; None if there are few."""
+        problem, network = self.problem, self.network
+        some = max(SOME_ROWS, ROWS_PER_UNKNOWN * network.n_parameters // network.n_outputs)
+        if some >= len(problem.X):
+            return None
+        places = np.linspace(0, len(problem.X) - 1, some).astype(np.int64)
+        w = None if problem.w is None else problem.w[places]
+        return RowBlocks.from_arrays(problem.X[places], problem.Y[places], weights=w)
+
+    @cached_property
+    def cost_on_some(self) -> float:
+        assert self.some_rows is not None
+        return self._cost(self.some_rows, self.network.activation)
+
+    @cached_property
+    def cost_in_memory(self) -> float:
+        return self._cost(self.problem.sampled_rows, self.network.activation)
+
+    def _soft(self, rival: tuple[str, float]) -> SoftActivation:
+        bend, width = rival
+        kinks = self.network.activation
+        widths = np.maximum(width * self.spreads, np.finfo(float).tiny)
+        return SoftActivation(kinks.name, kinks.degree, kinks.right, kinks.left, widths, bend)
+
+    @cached_property
+    def spreads(self) -> Array:
+        """Standard deviations of the units' pre-activations."""
+        return as_array(self.network.preactivations(self.problem.X).std(axis=0))
+
+    def _cost(self, rows: RowBlocks, activation: Activation) -> float:
+        """Return the sum of squares of the network with other bends, refined on some rows."""
+        net = self.network
+        return refine(
+            rows,
+            replace(net, activation=activation),
+            offset=self.offset,
+            biases=self.biases,
+            max_iter=STEPS,
+            decrease_tol=STEP_GAIN,
+            weights=self.weights,
+        ).cost

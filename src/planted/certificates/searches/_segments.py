@@ -1,0 +1,191 @@
+"""Noisy samples of one input and one output: the kinks of `planted.fitting.segments`, certified as any other network.
+
+The search along widths chooses a number of kinks that predicts well, which with few samples and large noise is not the
+number of kinks. Here the number comes from tests, and what the table of kinks needs is kept with the answer: intervals
+of the places, p-values, slopes. A claim needs, beside the certificate for noisy data, that kinks explain the samples
+better than a smooth curve does and that neighbouring samples are not correlated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from planted.certificates.searches._kink_search import KinkSearch
+from planted.certificates.searches._kink_verdict import finish_noisily
+from planted.checks import Check
+from planted.fitting._run import Scaling
+from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
+from planted.fitting.segments._kinks import KINKS_SHARP, NEIGHBOUR_LEVEL, Segments, find_segments
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Verdict
+
+__all__ = ["answer_from_segments", "has_one_curve"]
+
+FEWEST_SAMPLES = 20
+WIDEST_GAP = 12.0  # spacings, as for samples without noise
+
+
+def has_one_curve(search: KinkSearch) -> bool:
+    """Whether the samples are those of one input and one output, all in memory and of equal weight."""
+    problem = search.problem
+    return (
+        problem.n_features == problem.n_outputs == 1
+        and search.affine is not False
+        and search.loss == "squared"
+        and search.weights is None
+        and problem.holds_all_rows
+        and problem.n_samples >= FEWEST_SAMPLES
+    )
+
+
+def answer_from_segments(search: KinkSearch) -> Recovery | None:
+    """Return the answer of the tests for kinks; None where they cannot be made, or find no kink at all."""
+    problem = search.problem
+    told = search.n_hidden if isinstance(search.n_hidden, int) else None
+    problem.progress("tests for kinks", float("nan"))
+    segments = find_segments(problem.X[:, 0], problem.Y[:, 0], problem.rng, n_kinks=told)
+    if segments is None:
+        return None
+    if not segments.kinks:
+        one, two = segments.p_values[0]
+        text = (
+            f"No kink: one explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}). A straight line is all "
+            "that these samples show."
+        )
+        verdict = Verdict.refusal(Outcome.NOT_IDENTIFIABLE, text, *_number_lines(segments))
+        return search.record(None, verdict)
+    everything = np.arange(len(problem.X))
+    V = np.column_stack([np.ones(len(segments.kinks)), [-kink.place for kink in segments.kinks]])
+    fit = search.rows.fit(everything, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    variance = fit.cost / problem.n_samples
+    record = {
+        "start": "segments",
+        "k": fit.n_units,
+        "residual": float(np.sqrt(variance)),
+        "costs": list(fit.costs),
+    }
+    attempt = Attempt(fit, variance, False, 0, True, variance, record)
+    search.note(attempt)
+    answer = finish_noisily(search, attempt)
+    if answer.network is None or answer.network.n_hidden != len(segments.kinks):
+        return answer
+    return _with_kinks(answer, segments, problem.scaling)
+
+
+def _with_kinks(answer: Recovery, segments: Segments, scaling: Scaling) -> Recovery:
+    """Add what the tests say, and lower a claim that they do not support."""
+    lines = (*_number_lines(segments), *_shape_lines(segments), _gap_line(segments))
+    answer = replace(
+        answer,
+        evidence=(*answer.evidence, *lines),
+        stats={**answer.stats, "kinks": _in_user_units(segments, scaling)},
+    )
+    if answer.outcome not in (Outcome.RECOVERED, Outcome.FITTED):
+        return answer
+    if answer.outcome is Outcome.RECOVERED and all(line.passed for line in lines):
+        return answer
+    return replace(
+        answer,
+        outcome=Outcome.FITTED,
+        guarantee=Guarantee.HEURISTIC,
+        detail=f"{_sentence(segments)} {answer.detail}",
+    )
+
+
+def _sentence(segments: Segments) -> str:
+    count = len(segments.kinks)
+    text = f"{count} kink{'s' if count > 1 else ''}"
+    if segments.p_values:
+        one, two = segments.p_values[-1]
+        text += f"; a further one explains no more than noise (p = {one:.2g}, {two:.2g} for two)"
+    text += {
+        "kink": ". A smooth curve explains the samples less well.",
+        "undecided": ". Whether these are kinks or the bends of a smooth curve is undecided.",
+        "smooth": ". A smooth curve explains the samples better: the kinks only approximate it.",
+    }[segments.verdict]
+    if segments.is_correlated:
+        text += (
+            f" Residuals of neighbours along x are correlated ({segments.neighbours:.2f}): kinks may be chance, and "
+            "intervals and p-values are too small."
+        )
+    return text
+
+
+def _number_lines(segments: Segments) -> tuple[Evidence, ...]:
+    """Return the p-values of the last tests for further kinks."""
+    if not segments.p_values:
+        return ()
+    return tuple(
+        Evidence(
+            f"p-value of the test for {word} more",
+            p_value,
+            equation="wild bootstrap",
+            key=Check.FURTHER_KINKS,
+        )
+        for word, p_value in zip(("one kink", "two kinks"), segments.p_values[-1], strict=True)
+    )
+
+
+def _shape_lines(segments: Segments) -> tuple[Evidence, ...]:
+    """Return the comparison with smooth curves and the correlation of neighbours, as conditions of a claim."""
+    return (
+        Evidence(
+            "BIC of the best smooth curve less that of the kinks",
+            segments.sharpness,
+            KINKS_SHARP,
+            ">=",
+            key=Check.SHARP_KINKS,
+        ),
+        Evidence(
+            "fall of BIC with the best smooth curve in place of the kinks",
+            max(-segments.sharpness, 0.0),
+            -segments.threshold,
+            "<=",
+            "log n",
+            key=Check.SMOOTH_CURVE,
+        ),
+        Evidence(
+            "p-value of the test that residuals of neighbours along x are not correlated",
+            segments.neighbour_p_value if segments.neighbours > 0 else 1.0,
+            NEIGHBOUR_LEVEL,
+            ">=",
+            key=Check.NEIGHBOURS,
+        ),
+    )
+
+
+def _gap_line(segments: Segments) -> Evidence:
+    """Return the widest gap between samples that reaches into the interval of a kink: several kinks may hide in it."""
+    name = "widest gap between samples within the interval of a kink, in spacings beside it"
+    return Evidence(name, segments.widest_gap, WIDEST_GAP, "<=", key=Check.GAP)
+
+
+def _in_user_units(segments: Segments, scaling: Scaling) -> dict[str, Any]:
+    """Return the kinks as plain data in the user's units; an open end of an interval is None."""
+    shift, scale = float(scaling.x_mean[0]), float(scaling.x_scale[0])
+    slope = scaling.y_scale / scale
+
+    def place(value: float) -> float | None:
+        return shift + scale * value if np.isfinite(value) else None
+
+    return {
+        "verdict": segments.verdict,
+        "is_correlated": segments.is_correlated,
+        "slopes": [[slope * value, slope * error] for value, error in segments.slopes],
+        "rows": [
+            {
+                "place": place(kink.place),
+                "low": place(kink.low),
+                "high": place(kink.high),
+                "change": slope * kink.change,
+                "change_error": slope * kink.change_error,
+                "p_value": kink.p_value,
+                "below": kink.below,
+                "above": kink.above,
+            }
+            for kink in segments.kinks
+        ],
+    }

@@ -16,7 +16,14 @@ RUNNER = CliRunner()
 
 def table_of(columns: dict[str, np.ndarray], path: Path) -> Path:
     values = np.column_stack(list(columns.values()))
-    np.savetxt(path, values, delimiter=",", header=",".join(columns), comments="", fmt="%.17g")
+    np.savetxt(
+        path,
+        values,
+        delimiter=",",
+        header=",".join(f'"{name}"' for name in columns),
+        comments="",
+        fmt="%.17g",
+    )
     return path
 
 
@@ -47,3 +54,68 @@ def test_columns_are_found_by_name(seed: int, tmp_path: Path) -> None:
     answer = RUNNER.invoke(app, ["predict", str(net), str(lacking)])
     assert answer.exit_code == 2
     assert "in_1" in answer.output
+
+
+WAYS = {
+    "in blocks": ["--stream"],
+    "checkpoint": ["--checkpoint", "kept"],
+    "weights": ["--weights", "w"],
+    "folder": [],
+    "sums": [],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_that_are_not_read_whole_keep_their_names(way: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng([10, len(way)])
+    data = simulate.dataset(300, n_features=3, n_hidden=2, n_outputs=2, random_state=len(way))
+    names = [str(name) for name in rng.permutation(["mass", "age", "b"])]
+    targets = ["y", "z"] if len(way) % 2 else ["y,z", "z"]  # a comma in a name is part of it
+    columns = {name: data.X[:, j] for j, name in enumerate(names)}
+    columns |= {name: data.Y[:, j] for j, name in enumerate(targets)}
+    weights = {"w": np.ones(300)} if way == "weights" else {}
+    (tmp_path / "rows").mkdir()
+    source = str(table_of(columns | weights, tmp_path / "rows" / "rows.csv"))
+    words = ["recover", "rows" if way == "folder" else source, "--targets", *targets]
+    if way == "sums":
+        for out in ("a.sums", "b.sums"):
+            assert RUNNER.invoke(app, ["sums", source, "--targets", *targets, "--out", out]).exit_code == 0
+        words = ["recover", "--sums", "a.sums", "b.sums"]
+    answer = RUNNER.invoke(
+        app, [*words, *WAYS[way], "--hidden", "2", "--seed", "0", "--out", "net.safetensors"]
+    )
+    assert answer.exit_code in (0, 1), answer.output
+    mixed = table_of({name: columns[name] for name in sorted(columns)}, tmp_path / "mixed.csv")
+    answer = RUNNER.invoke(app, ["predict", "net.safetensors", str(mixed), "--out", "answers.csv"])
+    assert answer.exit_code == 0, answer.output
+    assert Path("answers.csv").read_text().splitlines()[0].replace('"', "") == ",".join(targets)
+    np.testing.assert_allclose(np.loadtxt("answers.csv", delimiter=",", skiprows=1), data.Y, atol=1e-6)
+
+
+@pytest.mark.parametrize("changed", ["features", "targets"])
+def test_sums_of_different_columns_are_not_merged(changed: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng([11, len(changed)])
+    for out, names in (
+        ("a", ["p", "q", "y"]),
+        ("b", ["q", "p", "y"] if changed == "features" else ["p", "q", "z"]),
+    ):
+        source = table_of(
+            dict(zip(names, rng.standard_normal((3, 20)), strict=True)), tmp_path / f"{out}.csv"
+        )
+        assert RUNNER.invoke(app, ["sums", str(source), "--out", f"{out}.sums"]).exit_code == 0
+    answer = RUNNER.invoke(app, ["recover", "--sums", "a.sums", "b.sums"])
+    assert answer.exit_code == 2 and f"b.sums has the {changed}" in " ".join(answer.stderr.split())
+
+
+def test_names_that_cannot_be_kept_are_left_out_with_a_word(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(12)
+    source = table_of({"a\x1b[2J": rng.random(20), "y": rng.random(20)}, tmp_path / "rows.csv")
+    answer = RUNNER.invoke(app, ["sums", str(source), "--out", "a.sums"])
+    assert answer.exit_code == 0 and "names of the columns are not kept" in " ".join(answer.stderr.split())
+    assert RUNNER.invoke(app, ["recover", "--sums", "a.sums", "--hidden", "1", "--seed", "0"]).exit_code in (
+        0,
+        1,
+    )

@@ -117,3 +117,15 @@ def test_compare_shows_the_witness_and_the_units(saved: Path, tmp_path: Path) ->
     assert (
         "witness: " in result.stdout and "unit 1 of the first against unit 1 of the second" in result.stdout
     )
+
+
+def test_compare_says_what_rounding_hides_with_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
+    w = np.array([[1.0, 0.3]])
+    TwoLayerNetwork(np.concatenate([w, w]), [0.1, 0.1], [[1e12, -1e12]]).save(one)
+    TwoLayerNetwork(np.concatenate([w, 0.7 * w]), [0.1, 0.07], [[1e12, -1e12 / 0.7]]).save(other)
+    result = invoke("compare", one, other)
+    assert result.exit_code == 4 and "NOT DECIDED" in result.stdout
+    answer = json.loads(invoke("compare", one, other, "--json").stdout)
+    assert answer["equal"] is None and answer["bound"] > 0
+    assert invoke("compare", one, one).exit_code == 0

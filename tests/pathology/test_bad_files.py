@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+from pathology.tries import tried
 from planted import _conversion
 from planted.io.tables._tables import iter_table, read_table
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, PlantedError
@@ -165,6 +166,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     np.save(tmp_path / "o.npy", objects, allow_pickle=True)
     np.savez(tmp_path / "o.npz", X=objects, Y=VALUES[:2, 0])
     for file in (tmp_path / "o.npy", tmp_path / "o.npz"):
+        tried()
         with pytest.raises(FileFormatError, match=r"o\.np. holds Python objects"):
             read_table(file)
 

@@ -16,7 +16,7 @@ COMMAND = Path(sys.executable).parent / "planted"
 # A method that answers the first interrupt with the best so far, and then hangs whatever it is sent.
 STUBBORN = """
 import time
-from planted.cli._runs import noticed_interrupts
+from planted.cli._data import noticed_interrupts
 
 with noticed_interrupts() as noticed:
     try:

@@ -1,5 +1,6 @@
 """A real cluster on this machine: same bits as one process; killed workers, poison blocks and lost schedulers."""
 
+import json
 import os
 import socket
 import subprocess
@@ -153,7 +154,7 @@ def test_no_more_parts_of_a_stream_are_read_than_are_under_way(client, tmp_path)
     class Summed:
         """Hears of every branch that has been merged."""
 
-        def open_pass(self, number, summand):
+        def open_pass(self, number, summand, source):
             return SumTree()
 
         def note(self, number, tree):
@@ -200,7 +201,7 @@ def weighted_bits(blocks):
 
 def test_dask_collections_are_summed_where_they_are(client, expected, folder):
     X, Y = (da.from_array(part, chunks=(PART, -1)) for part in (DATA.X, DATA.Y))
-    mapped = joint_moments(planted.recovery._blocks.blocks_of(X, Y))
+    mapped = joint_moments(planted.recovery._diagnose.blocks_of(X, Y))
     whole = joint_moments(RowBlocks.from_arrays(DATA.X, DATA.Y))  # the same partitions, in one block each
     np.testing.assert_allclose(mapped.scatter, whole.scatter, rtol=1e-12)
     frame = dd.read_parquet(folder)
@@ -259,16 +260,25 @@ def start(command, log):
         return subprocess.Popen([dask_command, *command], stdout=file, stderr=subprocess.STDOUT)
 
 
+def _when_written(path, process, seconds=120):
+    """Wait for the text of a file that a process writes; an error if the process ends before."""
+    for _ in range(10 * seconds):
+        if path.exists() and path.read_text():
+            return path.read_text()
+        assert process.poll() is None, "the process has ended"
+        time.sleep(0.1)
+    raise AssertionError(f"{path.name} was not written")
+
+
 @pytest.fixture
 def by_hand(tmp_path):
     """A scheduler and two workers, started as the documentation says; ended by their own ids."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
+    card = tmp_path / "scheduler.json"  # written once it listens, at a port of its own choice
     scheduler = start(
-        ["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], tmp_path / "s.log"
+        ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(card)],
+        tmp_path / "s.log",
     )
+    address = json.loads(_when_written(card, scheduler))["address"]
     workers = [
         start(
             ["worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard",

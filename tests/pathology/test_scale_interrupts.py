@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import planted
+from pathology.tries import tried
 
 COMMAND = Path(sys.executable).parent / "planted"
 DATA = planted.simulate.dataset(
@@ -65,6 +66,7 @@ def test_ten_interruptions_cost_time_and_no_byte(folder):
         with suppress(subprocess.TimeoutExpired):
             run.wait(took * moments.uniform(0.3, 0.8))
         run.send_signal(SIGNALS[number % 3])
+        tried()
         run.communicate()
         codes.append(run.returncode)
     # The checkpoint knows the seed; a run that ended before its interruption has left none.

@@ -7,6 +7,7 @@ printed; 2: bad input; 3: a fault of planted itself; 130: interrupted.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,8 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from planted._version import __version__
-from planted.cli._console import print_error
-from planted.cli._options import VariadicCommand
+from planted.cli._console import LastingStream, print_error
+from planted.cli._options import VariadicCommand, within_memory
 from planted.cli.commands._bench import bench
 from planted.cli.commands._demo import demo
 from planted.cli.commands._diagnose import diagnose
@@ -28,7 +29,7 @@ from planted.cli.commands._recover import recover
 from planted.cli.commands._reproduce import reproduce
 from planted.cli.commands._simulate import simulate
 from planted.cli.commands._sums import sums
-from planted.outcomes import PlantedError, RecoveryError
+from planted.outcomes import PlantedError, RecoveryError, shown
 
 __all__ = ["app", "main"]
 
@@ -49,12 +50,19 @@ EXTRAS = {
 class _Planted(TyperGroup):
     """A command group that turns exceptions into one clear line and an exit code."""
 
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the words of the command line; those that cannot be shown are escaped in the error."""
+        try:
+            return super().make_context(*args, **settings)
+        except Exception as error:
+            raise _with_words_shown(error) from error.__cause__
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; tracebacks are shown only with PLANTED_DEBUG=1."""
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, PlantedError, OSError, MemoryError) as error:
-            if os.environ.get("PLANTED_DEBUG") == "1" or isinstance(error, BrokenPipeError):
+            if os.environ.get("PLANTED_DEBUG") == "1":
                 raise
             raise typer.Exit(_explain(error)) from error
         except ModuleNotFoundError as error:
@@ -68,8 +76,15 @@ class _Planted(TyperGroup):
             raise typer.Exit(EXIT_BAD_INPUT) from error
         except Exception as error:
             if type(error).__module__.startswith(("typer", "click")):
-                raise
+                raise _with_words_shown(error) from error.__cause__
             raise _fault(error) from error
+
+
+def _with_words_shown(error: Exception) -> Exception:
+    """Escape what the user typed in the message of an error of the parser."""
+    if isinstance(getattr(error, "message", None), str):
+        error.message = shown(error.message, keep="\n")  # type: ignore[attr-defined]
+    return error
 
 
 def _fault(error: Exception) -> typer.Exit:
@@ -116,32 +131,55 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     compare: (
         "planted compare net.safetensors truth.safetensors",
         "planted compare reference.onnx deployed.onnx --tol 1e-5",
+        "planted compare net.safetensors int8.onnx --box 0 1 --tol 0.01",
     ),
     identify: (
         "planted identify model.onnx --budget 20000 --out net.safetensors",
         "planted identify --inputs 3 -- python model.py",
     ),
-    export: ("planted export net.safetensors --to onnx", "planted export net.safetensors --to c --out net.h"),
+    export: (
+        "planted export net.safetensors --to onnx",
+        "planted export net.safetensors --to c --out net.h",
+        "planted export net.safetensors --to onnx --precision float32 --check 1e-3 --box 0 1",
+    ),
     simplify: ("planted simplify net.safetensors --out small.safetensors",),
     memorize: (
         "planted memorize digits --rows 500 --seed 0",
         "planted memorize table.csv --targets label --layers 3 --out net.safetensors",
     ),
     fetch_mnist: ("planted fetch-mnist mnist", "planted memorize mnist --data mnist"),
-    reproduce: ("planted reproduce", "planted reproduce symmetric-inputs --figure 1 --quick --out figures"),
+    reproduce: ("planted reproduce", "planted reproduce symmetric-inputs --figure 2 --quick --out figures"),
     doctor: ("planted doctor", "planted doctor --json"),
     bench: ("planted bench --quick", "planted bench --only queries", "planted bench --collect --json"),
 }
+READING = {recover, sums, diagnose, predict, compare, identify, export, simplify, memorize}
 VARIADIC = {recover, sums, diagnose, predict, memorize}
 for command, examples in EXAMPLES.items():
     kind = VariadicCommand if command in VARIADIC else TyperCommand
     lines = "\n\n".join(("Examples:", *(f"$ {line}" for line in examples)))
-    app.command(cls=kind, epilog=lines)(command)
+    app.command(cls=kind, epilog=lines)(within_memory(command) if command in READING else command)
 
 
 def main() -> None:
-    """Run the command line; the entry point of the `planted` script."""
-    app(prog_name="planted")
+    """Run the command line; the entry point of the `planted` script.
+
+    Files are written before anything is printed, so a reader that goes away (``| head``) or a closed stream changes neither
+    the files nor the exit code. Results that could not be printed for another reason, such as a full disk, are code 2.
+    """
+    sys.stdout, sys.stderr = LastingStream(sys.stdout), LastingStream(sys.stderr)
+    code: Any = 0
+    try:
+        app(prog_name="planted")
+    except SystemExit as ended:
+        code = ended.code
+    except OSError as error:
+        code = _explain(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = LastingStream(None)
+        code = _explain(error)
+    sys.exit(code)
 
 
 def _print_version(value: bool) -> None:

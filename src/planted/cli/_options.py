@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,16 +15,27 @@ from planted.outcomes import BadInputError
 
 __all__ = [
     "ActivationOption",
+    "AffineOption",
     "DataArgument",
+    "EffortOption",
     "FeaturesOption",
+    "ForceOption",
     "MethodOption",
+    "MethodOptions",
+    "NoiseOption",
+    "ObjectiveOption",
+    "RuleOption",
     "SeedOption",
     "TargetsOption",
     "VariadicCommand",
-    "check_folder",
+    "VariantOption",
+    "WarmStartOption",
     "check_tolerance",
+    "check_written",
     "parse_hidden",
+    "read_method_options",
     "split_names",
+    "within_memory",
 ]
 
 VARIADIC = ("--targets", "--features", "--sums")
@@ -56,6 +70,67 @@ MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", au
 SeedOption = Annotated[
     int | None, typer.Option(metavar="N", help="Seed; the same seed gives the same result.")
 ]
+EffortOption = Annotated[
+    str, typer.Option(metavar="quick|normal|thorough", help="How long to look before the answer is no.")
+]
+AffineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|yes|no", help="Whether there is a linear part beside the units: slopes that bend."
+    ),
+]
+VariantOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Variant of the method, such as paper for the printed one.")
+]
+NoiseOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What the method is told about noise: auto, none, ...")
+]
+ObjectiveOption = Annotated[str | None, typer.Option(metavar="NAME", help="Objective of landscape.")]
+RuleOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Rule by which joint-diagonalisation finds rows.")
+]
+WarmStartOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A saved network: a rough answer from which to start.")
+]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="Any option of the method; `planted methods NAME` lists them. May be given several times.",
+    ),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that planted did not write.")]
+
+
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="What reading may take, such as 4GB (if not given, half of what is free).",
+    ),
+]
+
+
+def within_memory(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the same command with an option `--memory`, which limits everything that it reads."""
+
+    @wraps(command)
+    def run(*args: Any, memory: str | None = None, **options: Any) -> None:
+        if memory is None:
+            command(*args, **options)
+            return
+        from planted.io import memory_budget
+
+        with memory_budget(memory):
+            command(*args, **options)
+
+    known = signature(command, eval_str=True)
+    limit = Parameter("memory", Parameter.KEYWORD_ONLY, default=None, annotation=MemoryOption)
+    run.__signature__ = known.replace(parameters=[*known.parameters.values(), limit])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: item.annotation for name, item in signature(run).parameters.items()}
+    return run
 
 
 class VariadicCommand(TyperCommand):
@@ -143,14 +218,57 @@ def parse_hidden(text: str) -> int | str:
     return count
 
 
-def check_folder(path: Path | None) -> None:
-    """Refuse an output path before the work, not after it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise BadInputError(f"{path} is a folder; expected the name of a file to write.")
-    if not path.parent.is_dir():
-        raise BadInputError(f"there is no folder {path.parent} to write {path.name} into. Create it first.")
+def check_written(
+    *outputs: tuple[str, Path | None, str], inputs: Iterable[str | Path | None] = (), force: bool = False
+) -> None:
+    """Refuse outputs that would destroy something, before the work and not after it.
+
+    `outputs`: option, path (None if not asked for) and kind of each, as in `planted.io._outputs`; `inputs`: what is read.
+    """
+    asked = [(option, path, kind) for option, path, kind in outputs if path is not None]
+    if asked:
+        from planted.io._outputs import Output, check_outputs
+
+        check_outputs(
+            [Output(*item) for item in asked],
+            inputs=[path for path in inputs if path is not None],
+            force=force,
+        )
+
+
+def read_method_options(
+    method: str, pairs: list[str] | None, named: dict[str, str | None], warm_start: Path | None
+) -> dict[str, Any]:
+    """Return the options of a method as they were typed, as values.
+
+    `pairs`: ``name=value``; `named`: those with an option of the command of their own, None where it was not given.
+    """
+    texts = {name: value for name, value in named.items() if value is not None}
+    for pair in pairs or ():
+        name, sign, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name:
+            raise BadInputError(f"--option {pair!r}; expected NAME=VALUE, such as variant=paper.")
+        if texts.get(name, value) != value:
+            raise BadInputError(f"{name} is given twice, as {texts[name]!r} and as {value!r}.")
+        texts[name] = value
+    if not texts and warm_start is None:
+        return {}
+    if method == "auto":
+        asked = ", ".join(
+            f"--{name.replace('_', '-')}" for name in (*texts, *(["warm_start"] if warm_start else []))
+        )
+        raise BadInputError(f"{asked}: options belong to a method; name it with --method.")
+    from planted.recovery import find_method
+
+    chosen = find_method(method)
+    options: dict[str, Any] = chosen.read_options(texts)
+    if warm_start is not None:
+        from planted.io import load_network
+
+        chosen.check_options({"warm_start": None})
+        options["warm_start"] = load_network(warm_start)
+    return options
 
 
 def check_tolerance(tol: float) -> None:

@@ -1,18 +1,21 @@
 """Dask arrays and dataframes as row blocks: a partition is a part.
 
-Nothing is computed but the lengths of the partitions, and those only where Dask does not know them. Partitions stay on the
-workers; each is cut into blocks where it is summed.
+Nothing is computed but the lengths of the partitions, when the first sum is asked for, and those only where Dask does not
+know them. Partitions stay on the workers; each is cut into blocks where it is summed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from planted._conversion import require_memory
+from planted.distributed._waiting import computed, current_client
 from planted.outcomes import BadInputError
 from planted.rows import (
     DEFAULT_BLOCK_ROWS,
@@ -24,7 +27,7 @@ from planted.rows import (
     weighed_block,
 )
 
-__all__ = ["CollectionSource", "PartitionSource", "blocks_of_collections"]
+__all__ = ["CollectionSource", "PartitionSource", "blocks_of_collections", "gathered", "mapped_rows"]
 
 
 def blocks_of_collections(
@@ -41,6 +44,10 @@ def blocks_of_collections(
     >>> [X.shape for X, Y in blocks]
     [(4, 2), (4, 2), (2, 2)]
     """
+    if getattr(X, "ndim", 2) != 2:
+        raise BadInputError(
+            f"X has {X.ndim} dimension(s); expected a Dask array or dataframe of two: rows and inputs"
+        )
     given = {"X": X, "Y": Y} | ({} if weights is None else {"weights": weights})
     columns = [_partitions(data, label) for label, data in given.items()]
     for label, found in zip(given, columns, strict=True):
@@ -49,10 +56,11 @@ def blocks_of_collections(
                 f"X has {len(columns[0])} partitions and {label} {len(found)}; take both from one collection, or rechunk "
                 f"{label} like X"
             )
-    lengths = _lengths(X, columns[0])
-    source = CollectionSource(tuple(zip(*columns, strict=True)), lengths, block_rows, weights is not None)
+    source = CollectionSource(
+        tuple(zip(*columns, strict=True)), _known_lengths(X), _widths(X, Y), block_rows, weights is not None
+    )
     blocks = RowBlocks.from_source(source)
-    client = _current_client()
+    client = current_client()
     if client is None:
         return blocks
     from planted.distributed._engine import DaskEngine
@@ -60,31 +68,83 @@ def blocks_of_collections(
     return blocks.executed(engine=DaskEngine(client))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+def gathered(data: Any, label: str) -> Any:
+    """Bring a Dask collection into this process as an array or a frame, if it fits into memory.
+
+    For what needs all rows at once; everything else is summed where the rows are.
+    """
+    known = _known_lengths(data)
+    if known is None:
+        import dask
+
+        known = tuple(map(int, computed(*(dask.delayed(len)(part) for part in _partitions(data, label)))))
+    remedy = "This estimator needs all rows at once; pass a part of them."
+    require_memory((sum(known), *data.shape[1:]), label, remedy=remedy)
+    return computed(data)[0]
+
+
+def mapped_rows(function: Callable[[Any], npt.NDArray[Any]], X: Any, *, empty: npt.NDArray[Any]) -> Any:
+    """Return a Dask array of a function of the rows of a collection; nothing is computed yet.
+
+    `function`: called on each partition, with at least one row. `empty`: what it would return for no rows.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> X = da.ones((5, 2), chunks=(3, 2))
+    >>> mapped_rows(lambda rows: rows.sum(axis=1), X, empty=np.zeros(0)).compute()
+    array([2., 2., 2., 2., 2.])
+    """
+    from dask import array, delayed
+
+    lengths = _known_lengths(X) or (np.nan,) * len(_partitions(X, "X"))
+    work = delayed(_of_rows, pure=True)
+    parts = [
+        array.from_delayed(work(part, function, empty), (length, *empty.shape[1:]), meta=empty)
+        for part, length in zip(_partitions(X, "X"), lengths, strict=True)
+    ]
+    return array.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def _of_rows(
+    rows: Any, function: Callable[[Any], npt.NDArray[Any]], empty: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    return function(rows) if len(rows) else empty
+
+
+@dataclass(frozen=True, repr=False)
 class CollectionSource(RowSource):
     """Partitions that Dask will compute."""
 
     # For each partition those of X, of Y and, if there are any, of the weights.
     partitions: tuple[tuple[Any, ...], ...]
-    lengths: tuple[int, ...]  # their rows
+    known_lengths: tuple[int, ...] | None  # their rows, where Dask knows them
+    widths: tuple[int, int]  # numbers of inputs and outputs
     block_rows: int  # rows in a block; the last one of a partition may be shorter
     is_weighted: bool = False  # whether there are weights
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Rows of each partition; computed where Dask does not know them, which may take as long as a pass."""
+        if self.known_lengths is not None:
+            return self.known_lengths
+        import dask
+
+        return tuple(map(int, computed(*(dask.delayed(len)(columns[0]) for columns in self.partitions))))
 
     @property
     def n_parts(self) -> int:
         """Number of partitions."""
-        return len(self.lengths)
+        return len(self.partitions) or len(self.lengths)
 
     def outline(self) -> CollectionSource:
         """Return where the rows stand, without the rows."""
-        return replace(self, partitions=())
+        return replace(self, partitions=(), known_lengths=self.lengths)
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Compute partitions one after the other and yield their blocks."""
-        import dask
-
         for part in range(first, self.n_parts if last is None else min(last, self.n_parts)):
-            yield from self.cut(part, *dask.compute(*self.partitions[part]))
+            yield from self.cut(part, *computed(*self.partitions[part]))
 
     def cut(self, part: int, X: Any, Y: Any, weights: Any = None) -> Iterator[Block]:
         """Cut a partition into blocks."""
@@ -102,8 +162,10 @@ class CollectionSource(RowSource):
 
     def __repr__(self) -> str:
         kind = f"{self.n_parts} Dask partitions"
-        n_rows = sum(self.lengths)
-        return outline_rows(kind, n_rows, None, block_rows=self.block_rows, weighted=self.is_weighted)
+        n_rows = None if self.known_lengths is None else sum(self.known_lengths)
+        return outline_rows(
+            kind, n_rows, list(self.widths), block_rows=self.block_rows, weighted=self.is_weighted
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +202,15 @@ def _partitions(data: Any, label: str) -> list[Any]:
     return list(data.to_delayed())
 
 
-def _lengths(X: Any, partitions: list[Any]) -> tuple[int, ...]:
+def _known_lengths(X: Any) -> tuple[int, ...] | None:
     known = X.chunks[0] if hasattr(X, "chunks") else (float("nan"),)
-    if not any(length != length for length in known):
-        return tuple(int(length) for length in known)
-    import dask
+    return None if any(length != length for length in known) else tuple(int(length) for length in known)
 
-    return tuple(int(length) for length in dask.compute(*(dask.delayed(len)(part) for part in partitions)))
+
+def _widths(X: Any, Y: Any) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs, which Dask knows without computing anything."""
+    return int(X.shape[1]), int(Y.shape[1]) if Y.ndim == 2 else 1
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
-
-
-def _current_client() -> Any:
-    """Return the client in whose context we are, or None."""
-    try:
-        from distributed import get_client
-
-        return get_client()
-    except (ImportError, ValueError):
-        return None

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from itertools import groupby
-from threading import Event
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
-from planted._clock import check_time
+from planted._clock import StopRequested, check_time
 from planted._threads import one_thread
 from planted.distributed._collections import CollectionSource, PartitionSource
+from planted.distributed._waiting import awaited, patience
 from planted.outcomes import BadInputError, ClusterError, PlantedError
 from planted.rows import (
     FAN_IN,
@@ -45,8 +45,6 @@ BRANCHES_PER_THREAD = (
     4  # at least, while there are so many parts: keeps the last branches from being waited for
 )
 IN_FLIGHT_PER_THREAD = 2
-POLL_SECONDS = 0.5
-TRANSFER_SECONDS = 300.0  # for sums that are ready to reach the client
 
 
 def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
@@ -85,6 +83,9 @@ class DaskEngine:
     """Sums branches of parts on the workers of a client."""
 
     client: Any  # the connection
+    is_elsewhere: ClassVar[bool] = (
+        True  # rows are summed where they lie; nothing should gather them in this process
+    )
 
     def run(self, source: RowSource, summand: Summand[S], *, first: int) -> Iterator[tuple[int, S | None]]:
         """Yield the sums of branches in their order."""
@@ -104,8 +105,9 @@ class DaskEngine:
 
     def _threads(self) -> int:
         try:
-            return max(int(sum(self.client.nthreads().values())), 1)
+            return max(int(sum(self.client.nthreads(callback_timeout=patience()).values())), 1)
         except (OSError, ValueError) as error:
+            check_time()
             raise _lost(self.client, 0, error) from error
 
     def _submit(self, source: RowSource, summand: Any, parts: tuple[int, int], run: str) -> Any:
@@ -134,22 +136,16 @@ class DaskEngine:
         from distributed.comm import CommClosedError
 
         level, start, stop, future = waiting[0]
-        is_done = Event()
-        future.add_done_callback(lambda _: is_done.set())
-        while not is_done.wait(POLL_SECONDS):
-            check_time()
-            if self.client.status not in ("running", "connecting"):
-                raise _lost(self.client, start, self.client.status)
         try:
-            total = future.result(timeout=TRANSFER_SECONDS)
-        except (CancelledError, CommClosedError, TimeoutError) as error:
+            total = awaited(future)
+        except (CancelledError, CommClosedError, ConnectionError, TimeoutError) as error:
             raise _lost(self.client, start, error) from error
         except KilledWorker as error:
             raise ClusterError(
                 f"parts {start} to {stop - 1} ended {error.allowed_failures + 1} workers one after the other, the last "
                 f"{error.last_worker.address}. Either these rows are poison or a worker's memory is too small."
             ) from error
-        except PlantedError:
+        except (PlantedError, StopRequested):
             raise
         except Exception as error:
             raise ClusterError(

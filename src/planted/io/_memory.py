@@ -38,11 +38,12 @@ _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _chosen: ContextVar[int | None] = ContextVar("planted_memory_budget", default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Budget:
     """The bytes that a reader may allocate; None where the system does not tell how many there are."""
 
     n_bytes: int | None
+    held: int = 0  # of these, what is taken until the reader ends
 
     def require(self, n_bytes: int, what: str, *, instead: str) -> None:
         """Refuse an allocation that exceeds the budget; `instead` says what the user can do.
@@ -54,10 +55,28 @@ class Budget:
         ...
         planted.outcomes.BadInputError: big.csv needs 3.00 GB of memory, but the budget is 1.00 GB. Use --stream.
         """
-        if self.n_bytes is not None and n_bytes > self.n_bytes:
+        if self.n_bytes is not None and n_bytes + self.held > self.n_bytes:
+            beside = f" beside the {show_bytes(self.held)} of the table" if self.held else ""
             raise BadInputError(
-                f"{what} needs {show_bytes(n_bytes)} of memory, but the budget is {show_bytes(self.n_bytes)}. {instead}"
+                f"{what} needs {show_bytes(n_bytes)} of memory{beside}, but the budget is {show_bytes(self.n_bytes)}. "
+                f"{instead}"
             )
+
+    def hold(self, n_bytes: int, what: str, *, instead: str) -> None:
+        """Take memory until the reader ends: whatever it asks for later must fit beside it.
+
+        Examples
+        --------
+        >>> budget = Budget(10**9)
+        >>> budget.hold(6 * 10**8, "big.csv", instead="Use --stream.")
+        >>> budget.require(5 * 10**8, "it", instead="Write less.")
+        Traceback (most recent call last):
+        ...
+        planted.outcomes.BadInputError: it needs 500.00 MB of memory beside the 600.00 MB of the table, but the budget is \
+1.00 GB. Write less.
+        """
+        self.require(n_bytes, what, instead=instead)
+        self.held += n_bytes
 
     def rows(self, row_bytes: int, at_most: int) -> int:
         """Return how many rows to read together: at least one, and few enough for the working space.

@@ -194,3 +194,19 @@ def test_what_single_precision_cannot_hold_is_refused_before_the_file_is_touched
 def test_a_difference_that_cannot_be_measured_is_infinite(tmp_path: Path) -> None:
     net = TwoLayerNetwork([[1e38]], A=[[1e38]], activation="power:8")
     assert export_network(net, tmp_path / "net.onnx", precision="float32").largest_difference == np.inf
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "leaky-relu:0.1", "absolute", "quadratic", "power:2", "power:3", "power:100"]
+)
+def test_derivatives_are_numbers_wherever_the_activation_is_one(name):
+    """A slope that overflows is infinite on the side that rises and zero on the side that is cut off, never NaN."""
+    from planted.networks import parse_activation
+
+    sizes = 10.0 ** np.random.default_rng(1).uniform(-320, 308, 200)
+    t = np.concatenate([sizes, -sizes, [0.0, np.inf, -np.inf]])
+    with np.errstate(over="ignore", under="ignore"):
+        slopes = parse_activation(name).derivative(t)
+    assert not np.isnan(slopes).any()
+    if name.startswith(("power", "relu")):
+        assert (slopes[t <= 0] == 0).all() and (slopes[t > 1] > 0).all()

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from planted import TwoLayerNetwork, import_network
+from planted import DeepNetwork, TwoLayerNetwork, import_network
 from planted.identification import as_oracle
 from planted.io.networks import _onnx_models
 from planted.outcomes import FileFormatError
@@ -325,7 +325,6 @@ DRAFT_BREAKS: list[Callable[[Draft], None]] = [
     dead_branch,
     dead_tensor,
     doubled_activation,
-    third_layer,
     no_activation,
     foreign_activation,
     layers_before_activation,
@@ -345,6 +344,24 @@ DRAFT_BREAKS: list[Callable[[Draft], None]] = [
     wrong_width,
     a_circle,
 ]
+
+
+@pytest.mark.parametrize("seed", range(N_PER_BREAK))
+def test_a_chain_of_several_hidden_layers_is_a_deep_network(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 7])
+    draft = draw(rng, "relu")
+    third_layer(draft)
+    path = tmp_path / "net.onnx"
+    model = build(draft, is_shuffled=seed % 2 == 1)
+    path.write_bytes(model.SerializeToString())
+    net = import_network(path)
+    assert isinstance(net, DeepNetwork) and net.n_hidden_layers == 2
+    rows = rng.standard_normal((20, net.n_features)).astype(draft.precision)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    sides = [20, *draft.input_sides[1:]]
+    answers = session.run(None, {session.get_inputs()[0].name: rows.reshape(sides)})[0]
+    tol = 1e-4 if draft.precision == "float32" else 1e-10
+    np.testing.assert_allclose(net(rows), answers, rtol=tol, atol=tol * (1 + np.abs(answers).max()))
 
 
 @pytest.mark.parametrize("seed", range(N_PER_BREAK))

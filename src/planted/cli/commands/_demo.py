@@ -20,10 +20,10 @@ from planted.cli._console import (
     progress_bar,
     spoken_warnings,
 )
-from planted.cli._files import write_page
-from planted.cli._options import check_folder
+from planted.cli._data import write_page
+from planted.cli._options import ForceOption, check_written
 from planted.cli.commands._recover import print_verdict
-from planted.outcomes import BadInputError, Outcome
+from planted.outcomes import Outcome
 
 if TYPE_CHECKING:
     from planted.reporting import Contender
@@ -37,12 +37,12 @@ N_SAMPLES, N_FEATURES, N_HIDDEN, N_OUTPUTS = 500, 12, 20, 24
 ACTIVITY = (0.3, 0.7)
 N_FRESH = 2000
 TITLE = "Planted, hidden, found"
-OUR_MARK = ('<meta name="generator" content="planted">', f"<title>{TITLE}")
 
 
 def demo(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Another seed, another world.")] = 0,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("planted-demo.html"),
+    force: ForceOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the errors of everyone as JSON; the story goes to stderr.")
     ] = False,
@@ -51,8 +51,7 @@ def demo(
 
     Needs no files and takes about a minute.
     """
-    check_folder(out)
-    _check_ours(out)
+    check_written(("--out", out, "report"), force=force)
     console = err_console() if as_json else out_console()
     world = _plant(seed)
     story = _tell_beginning(world, seed)
@@ -79,18 +78,6 @@ def demo(
         print(json.dumps(_as_record(runs, contenders, out)))
     if runs[0].outcome is not Outcome.RECOVERED:
         raise typer.Exit(1)
-
-
-def _check_ours(out: Path) -> None:
-    """Refuse to overwrite a file that is not a page of an earlier demonstration."""
-    if not out.exists():
-        return
-    with out.open("rb") as file:
-        head = file.read(4096).decode("utf-8", errors="replace")
-    if not all(mark in head for mark in OUR_MARK):
-        raise BadInputError(
-            f"{out} exists and is not a page of this demonstration. Choose another name with --out."
-        )
 
 
 def _plant(seed: int) -> Dataset:

@@ -10,16 +10,18 @@ import typer
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
-from planted.cli._files import is_too_large, read_samples, write_page
+from planted.cli._data import is_too_large, read_samples, write_page
 from planted.cli._options import (
     DataArgument,
     FeaturesOption,
+    ForceOption,
     SeedOption,
     TargetsOption,
-    check_folder,
+    check_written,
     parse_hidden,
     split_names,
 )
+from planted.outcomes import shown
 
 __all__ = ["diagnose"]
 
@@ -31,13 +33,14 @@ def diagnose(
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
     seed: SeedOption = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report (.html).")] = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
 ) -> None:
     """Look at the data before anything is fitted.
 
     Exit code 0: at least one method applies. 1: none does.
     """
-    check_folder(report)
+    check_written(("--report", report, "report"), inputs=[data], force=force)
     samples: Any
     if data.is_dir() or is_too_large(data):
         from planted.io import open_blocks
@@ -53,17 +56,18 @@ def diagnose(
     with progress_bar(f"diagnosing {data}"), spoken_warnings():
         diagnosis = planted.diagnose(samples[0], samples[1], parse_hidden(hidden), random_state=seed)
     summary = summarise_diagnosis(diagnosis)
+    if report is not None:
+        write_page(report, summary.html())
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
         console = out_console()
-        console.print(Text(f"{summary.verdict.sentence} {summary.verdict.detail}", style="bold"))
-        console.print(Text(f"Predicted cost of a recovery: {diagnosis.cost}", style="dim"))
+        console.print(Text(shown(f"{summary.verdict.sentence} {summary.verdict.detail}"), style="bold"))
+        console.print(Text(f"Predicted cost of a recovery: {diagnosis.prediction}", style="dim"))
         for section in summary.sections:
             for block in section.blocks:
                 print_table(console, block)  # type: ignore[arg-type]  # both sections hold tables only
     if report is not None:
-        write_page(report, summary.html())
-        print_note(f"wrote {report}")
+        print_note(f"The report is in {report}.")
     if not any(check.applies for check in diagnosis.methods):
         raise typer.Exit(1)

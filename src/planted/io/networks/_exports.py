@@ -29,6 +29,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,15 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
+from planted.io._outputs import refuse_other_suffix
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import open_regular, read_regular
 from planted.io.networks._json import format_json, parse_json
 from planted.io.networks._onnx import format_onnx, parse_onnx
-from planted.io.networks._safetensors import load_saved, load_two_layers, save_network
+from planted.io.networks._safetensors import load_layers, load_saved, save_network
 from planted.io.networks._source_code import format_c, format_numpy
 from planted.io.state._atomic import atomic_write
-from planted.networks import TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork, linear_part_as_units
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Export", "export_network", "import_network", "load_with_columns", "to_sklearn", "to_torch"]
@@ -54,6 +56,7 @@ FORMATS_WITH_COLUMNS = ("json", "planted")
 N_PROBES = 1000
 LARGEST_STATE = 8 * 1024**3
 MEMORY_PER_BYTE = 10  # of PyTorch's state, whose numbers may take one byte each
+TORCH_LINEAR = "linear.weight"
 TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
 
 
@@ -70,7 +73,7 @@ class Export:
 
 
 def export_network(
-    net: TwoLayerNetwork,
+    net: TwoLayerNetwork | DeepNetwork,
     path: str | PathLike[str],
     *,
     to: str | None = None,
@@ -82,7 +85,7 @@ def export_network(
 
     Parameters
     ----------
-    net : TwoLayerNetwork
+    net : TwoLayerNetwork or DeepNetwork
         The network.
     path : path-like
         Where to write. An existing file is replaced only when the new one is complete.
@@ -106,8 +109,10 @@ def export_network(
     >>> export_network(net, path).format, import_network(path).is_equivalent(net)
     ('json', True)
     """
-    if not isinstance(net, TwoLayerNetwork):
-        raise BadInputTypeError(f"{type(net).__name__} given; export_network writes a TwoLayerNetwork")
+    if not isinstance(net, TwoLayerNetwork | DeepNetwork):
+        raise BadInputTypeError(
+            f"{type(net).__name__} given; export_network writes a TwoLayerNetwork or a DeepNetwork"
+        )
     chosen = _choose_format(path, to, precision)
     columns = check_columns(net, features, targets)
     if columns and chosen not in FORMATS_WITH_COLUMNS:
@@ -116,7 +121,7 @@ def export_network(
         save_network(net, path, **columns)
         return Export(Path(path), chosen, precision, 0.0)
     _check_range(net, precision)
-    writers: dict[str, Callable[[TwoLayerNetwork, str], bytes]] = {
+    writers: dict[str, Callable[[TwoLayerNetwork | DeepNetwork, str], bytes]] = {
         "onnx": format_onnx,
         "torch": _format_torch,
         "json": lambda network, _: format_json(network, columns),
@@ -153,19 +158,20 @@ def load_with_columns(path: str | PathLike[str]) -> SavedNetwork:
     return parse_json(Path(path)) if Path(path).suffix.lower() == ".json" else load_saved(path)
 
 
-def import_network(source: Any) -> TwoLayerNetwork:
+def import_network(source: Any) -> TwoLayerNetwork | DeepNetwork:
     """Read a network that another program wrote, or take it from an object of PyTorch or scikit-learn.
 
     Parameters
     ----------
     source : path-like, torch.nn.Module or MLPRegressor
-        A file ``.onnx``, ``.json`` or ``.safetensors``; a module of two linear layers with a ReLU between them; or a
-        fitted `MLPRegressor` with one hidden ReLU layer.
+        A file ``.onnx``, ``.json`` or ``.safetensors``; a module of linear layers with ReLUs between them; or a fitted
+        `MLPRegressor` with ReLU units.
 
     Returns
     -------
-    TwoLayerNetwork
-        The network. Parameters are taken as they are, so single precision stays exact.
+    TwoLayerNetwork or DeepNetwork
+        The network, a `DeepNetwork` if there are several hidden layers. Parameters are taken as they are, so single
+        precision stays exact.
 
     Examples
     --------
@@ -183,12 +189,12 @@ def import_network(source: Any) -> TwoLayerNetwork:
     )
 
 
-def to_torch(net: TwoLayerNetwork, *, precision: str = "float64") -> Any:
-    """Make a PyTorch module ``Sequential(Linear, ReLU, Linear)``.
+def to_torch(net: TwoLayerNetwork | DeepNetwork, *, precision: str = "float64") -> Any:
+    """Make a PyTorch module ``Sequential(Linear, ReLU, ..., Linear)``; a linear part is a layer ``linear`` beside it.
 
     Parameters
     ----------
-    net : TwoLayerNetwork
+    net : TwoLayerNetwork or DeepNetwork
         A network with ReLU or leaky ReLU units.
     precision : {"float64", "float32"}
         Precision of the parameters.
@@ -212,24 +218,72 @@ def to_torch(net: TwoLayerNetwork, *, precision: str = "float64") -> Any:
             f"activation {net.activation.name!r} has no module in PyTorch; expected relu or leaky-relu"
         )
     dtype = torch.float64 if precision == "float64" else torch.float32
+    if isinstance(net, DeepNetwork):
+        return _deep_module(net, dtype)
     middle = torch.nn.ReLU() if name == "relu" else torch.nn.LeakyReLU(float(slope))
-    module = torch.nn.Sequential(
+    layers = (
         torch.nn.Linear(net.n_features, net.n_hidden, dtype=dtype),
         middle,
         torch.nn.Linear(net.n_hidden, net.n_outputs, dtype=dtype),
     )
+    if net.B is None:
+        module = torch.nn.Sequential(*layers)
+    else:
+        module = _bent_module()(*layers)
+        module.linear = torch.nn.Linear(net.n_features, net.n_outputs, bias=False, dtype=dtype)
     module.load_state_dict(
-        {key: torch.as_tensor(getattr(net, own).copy()) for key, own in TORCH_KEYS.items()}
+        {key: torch.as_tensor(getattr(net, own).copy()) for key, own in _torch_keys(net).items()}
     )
     return module.eval()
 
 
-def to_sklearn(net: TwoLayerNetwork) -> Any:
-    """Make a fitted scikit-learn regressor with the weights of a network.
+def _deep_module(net: DeepNetwork, dtype: Any) -> Any:
+    """A PyTorch module of several hidden layers, ``Sequential(Linear, ReLU, ..., Linear)``."""
+    import torch
+
+    parts: list[Any] = []
+    slope = net.activation.name.partition(":")[2]
+    for W, _ in net.layers:
+        middle = torch.nn.LeakyReLU(float(slope)) if slope else torch.nn.ReLU()
+        parts += [torch.nn.Linear(W.shape[1], W.shape[0], dtype=dtype), middle]
+    module = torch.nn.Sequential(*parts[:-1])
+    module.load_state_dict({key: torch.as_tensor(part.copy()) for key, part in _deep_state(net).items()})
+    return module.eval()
+
+
+def _deep_state(net: DeepNetwork) -> dict[str, Array]:
+    """The parameters under the names of a Sequential of linear layers and activations."""
+    return {
+        f"{2 * place}.{kind}": part
+        for place, layer in enumerate(net.layers)
+        for kind, part in zip(("weight", "bias"), layer, strict=True)
+    }
+
+
+@cache
+def _bent_module() -> Any:
+    """Return the class of PyTorch modules with a linear part; PyTorch is imported when it is first needed."""
+    import torch
+
+    class SequentialWithLinear(torch.nn.Sequential):  # type: ignore[misc]
+        """``Linear, ReLU, Linear`` and, added to it, the layer ``linear`` of the inputs."""
+
+        def forward(self, x: Any) -> Any:
+            return self[2](self[1](self[0](x))) + self.linear(x)
+
+    return SequentialWithLinear
+
+
+def _torch_keys(net: TwoLayerNetwork) -> dict[str, str]:
+    return TORCH_KEYS if net.B is None else TORCH_KEYS | {TORCH_LINEAR: "B"}
+
+
+def to_sklearn(net: TwoLayerNetwork | DeepNetwork) -> Any:
+    """Make a fitted scikit-learn regressor with the weights of a network; pairs of units stand for a linear part.
 
     Parameters
     ----------
-    net : TwoLayerNetwork
+    net : TwoLayerNetwork or DeepNetwork
         A ReLU network.
 
     Returns
@@ -246,38 +300,45 @@ def to_sklearn(net: TwoLayerNetwork) -> Any:
 
     if net.activation.name != "relu":
         raise BadInputError(f"activation {net.activation.name!r}; scikit-learn's MLPRegressor needs relu")
-    model = MLPRegressor(hidden_layer_sizes=(net.n_hidden,), activation="relu")
-    model.coefs_ = [net.W.T.copy(), net.A.T.copy()]
-    model.intercepts_ = [net.b.copy(), net.c.copy()]
-    model.n_layers_, model.n_outputs_, model.out_activation_ = 3, net.n_outputs, "identity"
+    deep = net if isinstance(net, DeepNetwork) else DeepNetwork.from_two_layer(linear_part_as_units(net))
+    model = MLPRegressor(hidden_layer_sizes=deep.widths[1:-1], activation="relu")
+    model.coefs_ = [W.T.copy() for W, _ in deep.layers]
+    model.intercepts_ = [b.copy() for _, b in deep.layers]
+    model.n_layers_, model.n_outputs_ = len(deep.layers) + 1, net.n_outputs
+    model.out_activation_ = "identity"
     model.n_features_in_ = net.n_features
     return model
 
 
-def _import_file(path: Path) -> TwoLayerNetwork:
+def _import_file(path: Path) -> TwoLayerNetwork | DeepNetwork:
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return parse_onnx(path)
     if suffix == ".json":
         return parse_json(path).network  # type: ignore[return-value]
     if suffix == ".safetensors":
-        return _parse_torch(path) if _is_torch_state(path) else load_two_layers(path)
+        return _parse_torch(path) if _is_torch_state(path) else load_layers(path)
     raise BadInputError(f"{os.fspath(path)}: a network is read from .onnx, .json or .safetensors")
 
 
-def _from_sklearn(model: Any) -> TwoLayerNetwork:
-    if len(model.coefs_) != 2 or model.activation != "relu":
+def _from_sklearn(model: Any) -> TwoLayerNetwork | DeepNetwork:
+    if len(model.coefs_) < 2 or model.activation != "relu":
         raise BadInputError(
-            f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected one of relu"
+            f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected relu"
         )
+    if len(model.coefs_) > 2:
+        return DeepNetwork([(W.T, b) for W, b in zip(model.coefs_, model.intercepts_, strict=True)])
     return TwoLayerNetwork(model.coefs_[0].T, model.intercepts_[0], model.coefs_[1].T, model.intercepts_[1])
 
 
-def _from_torch(module: Any) -> TwoLayerNetwork:
+def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
     import torch
 
     layers = [layer for layer in module.modules() if not list(layer.children())]
+    linear = layers.pop() if len(layers) == 4 and isinstance(module, _bent_module()) else None
     kinds = [type(layer).__name__ for layer in layers]
+    if type(module) is torch.nn.Sequential and sum(isinstance(each, torch.nn.Linear) for each in layers) > 2:
+        return _from_sequential(list(module))
     is_known = len(layers) == 3 and isinstance(layers[1], torch.nn.ReLU | torch.nn.LeakyReLU)
     if not is_known or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
         raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
@@ -289,24 +350,52 @@ def _from_torch(module: Any) -> TwoLayerNetwork:
         A=_tensor(last.weight),
         c=_tensor(last.bias),
         activation="relu" if slope is None else f"leaky-relu:{slope}",
+        B=None if linear is None else _tensor(linear.weight),
     )
+
+
+def _from_sequential(layers: list[Any]) -> DeepNetwork:
+    """Read ``Linear, ReLU, ..., Linear``, the layers of a Sequential; one activation may be used several times."""
+    import torch
+
+    kinds = [type(layer).__name__ for layer in layers]
+    linear, middle = layers[::2], layers[1::2]
+    slopes = {getattr(layer, "negative_slope", None) for layer in middle}
+    is_known = (
+        len(layers) % 2 == 1
+        and all(isinstance(layer, torch.nn.Linear) for layer in linear)
+        and all(isinstance(layer, torch.nn.ReLU | torch.nn.LeakyReLU) for layer in middle)
+        and len(slopes) == 1
+    )
+    if not is_known:
+        raise BadInputError(
+            f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, ..., Linear with equal activations"
+        )
+    slope = slopes.pop()
+    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in linear]
+    return DeepNetwork(pairs, "relu" if slope is None else f"leaky-relu:{slope}")
 
 
 def _tensor(value: Any) -> Array | None:
     return None if value is None else np.asarray(value.detach().cpu().double().numpy())
 
 
-def _format_torch(net: TwoLayerNetwork, precision: str) -> bytes:
+def _format_torch(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     from safetensors.numpy import save
 
     if net.activation.name != "relu":
         raise BadInputError(
             f"activation {net.activation.name!r} is not part of a state; use to_torch for a module, or ONNX for a file"
         )
-    arrays = {
-        key: np.ascontiguousarray(getattr(net, own).astype(precision)) for key, own in TORCH_KEYS.items()
-    }
-    return bytes(save(arrays, metadata={"module": "Sequential(Linear, ReLU, Linear)"}))
+    if isinstance(net, DeepNetwork):
+        state, linear = _deep_state(net), ""
+    else:
+        state = {key: getattr(net, own) for key, own in _torch_keys(net).items()}
+        linear = "" if net.B is None else " + linear"
+    arrays = {key: np.ascontiguousarray(part.astype(precision)) for key, part in state.items()}
+    middle = "Linear, ReLU, " * ((len(state) - bool(linear)) // 2 - 1)
+    module = f"Sequential({middle}Linear){linear}"
+    return bytes(save(arrays, metadata={"generator": "planted", "module": module}))
 
 
 def _is_torch_state(path: Path) -> bool:
@@ -317,17 +406,25 @@ def _is_torch_state(path: Path) -> bool:
     return b'"0.weight"' in header
 
 
-def _parse_torch(path: Path) -> TwoLayerNetwork:
+def _parse_torch(path: Path) -> TwoLayerNetwork | DeepNetwork:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     contents = read_regular(path, largest=LARGEST_STATE, growth=MEMORY_PER_BYTE)
     try:
         arrays = load(contents)
-        if set(arrays) != set(TORCH_KEYS):
+        deep = [f"{place}.{kind}" for place in range(0, len(arrays), 2) for kind in ("weight", "bias")]
+        if len(arrays) > len(TORCH_KEYS) and set(arrays) == set(deep):
+            with np.errstate(invalid="ignore"):
+                return DeepNetwork(
+                    [(arrays[key], arrays[deep[i + 1]]) for i, key in enumerate(deep) if i % 2 == 0]
+                )
+        if set(arrays) - {TORCH_LINEAR} != set(TORCH_KEYS):
             raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
         with np.errstate(invalid="ignore"):  # a NaN is refused with the network
-            return TwoLayerNetwork(**{own: arrays[key] for key, own in TORCH_KEYS.items()})
+            return TwoLayerNetwork(
+                **{own: arrays[key] for key, own in TORCH_KEYS.items()}, B=arrays.get(TORCH_LINEAR)
+            )
     except (ValueError, SafetensorError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 
@@ -339,6 +436,7 @@ def _choose_format(path: str | PathLike[str], to: str | None, precision: str) ->
         raise BadInputError(
             f"format {to or Path(path).suffix!r} is not known; known are {', '.join(sorted(FORMATS))}"
         )
+    refuse_other_suffix(path, chosen)
     if precision not in ("float64", "float32"):
         raise BadInputError(f"precision={precision!r}; expected 'float64' or 'float32'")
     if precision == "float32" and chosen in ("json", "numpy", "planted"):
@@ -348,11 +446,22 @@ def _choose_format(path: str | PathLike[str], to: str | None, precision: str) ->
     return chosen
 
 
-def _check_range(net: TwoLayerNetwork, precision: str) -> None:
+def _parts(net: TwoLayerNetwork | DeepNetwork) -> dict[str, Array]:
+    """The parameters by name."""
+    if isinstance(net, DeepNetwork):
+        return {
+            f"{kind}{place}": part
+            for place, layer in enumerate(net.layers)
+            for kind, part in zip("Wb", layer, strict=True)
+        }
+    return {name: getattr(net, name) for name in net.parts}
+
+
+def _check_range(net: TwoLayerNetwork | DeepNetwork, precision: str) -> None:
     """Refuse parameters that the precision cannot hold."""
     largest = float(np.finfo(precision).max)
     slopes = np.array([net.activation.right, net.activation.left])
-    for name, values in (*((own, getattr(net, own)) for own in "WbAc"), ("the slope", slopes)):
+    for name, values in (*_parts(net).items(), ("the slope", slopes)):
         with np.errstate(over="ignore"):
             places = np.argwhere(~np.isfinite(values.astype(precision)))
         if len(places):
@@ -369,12 +478,17 @@ def _c_name(path: str | PathLike[str]) -> str:
     return stem if stem and not stem[0].isdigit() else f"net_{stem}"
 
 
-def _rounding_difference(net: TwoLayerNetwork, precision: str) -> float:
+def _rounding_difference(net: TwoLayerNetwork | DeepNetwork, precision: str) -> float:
     """Largest difference that rounding the parameters makes on standard normal inputs, relative to the spread."""
     if precision == "float64":
         return 0.0
-    arrays = {name: getattr(net, name).astype(precision).astype(np.float64) for name in "WbAc"}
-    rounded = TwoLayerNetwork(**arrays, activation=net.activation)
+    arrays = {name: part.astype(precision).astype(np.float64) for name, part in _parts(net).items()}
+    rounded: TwoLayerNetwork | DeepNetwork
+    if isinstance(net, DeepNetwork):
+        pairs = [(arrays[f"W{place}"], arrays[f"b{place}"]) for place in range(len(net.layers))]
+        rounded = DeepNetwork(pairs, net.activation)
+    else:
+        rounded = TwoLayerNetwork(**arrays, activation=net.activation)
     rows = np.random.default_rng(0).standard_normal((N_PROBES, net.n_features))
     with np.errstate(over="ignore", invalid="ignore"):
         exact = net(rows)

@@ -1,4 +1,4 @@
-"""Networks as ONNX graphs: Gemm, activation, Gemm; and reading such graphs back.
+"""Networks as ONNX graphs: Gemm, activation, Gemm and so on, a Gemm for the linear part; and reading such graphs back.
 
 The graph uses opset 13 and takes any number of rows. In double precision its parameters are those of the network, bit
 by bit.
@@ -14,7 +14,7 @@ import numpy as np
 
 from planted.io.networks._onnx_models import read_onnx_model
 from planted.io.networks._onnx_wires import read_network
-from planted.networks import TwoLayerNetwork
+from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
 from planted.outcomes import FileFormatError
 
 __all__ = ["format_onnx", "parse_onnx"]
@@ -23,24 +23,17 @@ OPSET = 13
 IR_VERSION = 8
 
 
-def format_onnx(net: TwoLayerNetwork, precision: str) -> bytes:
+def format_onnx(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     """Return a network as the bytes of an ONNX file."""
     import onnx
-    from onnx import helper, numpy_helper
+    from onnx import helper
 
     kind = onnx.TensorProto.DOUBLE if precision == "float64" else onnx.TensorProto.FLOAT
-    tensors = [
-        numpy_helper.from_array(np.ascontiguousarray(getattr(net, name).astype(precision)), name)
-        for name in "WbAc"
-    ]
-    nodes = [
-        helper.make_node("Gemm", ["x", "W", "b"], ["t"], transB=1),
-        *_activation_nodes(net, precision, tensors),
-        helper.make_node("Gemm", ["h", "A", "c"], ["y"], transB=1),
-    ]
+    made = _deep_nodes(net, precision) if isinstance(net, DeepNetwork) else _two_layer_nodes(net, precision)
+    nodes, tensors = made
     graph = helper.make_graph(
         nodes,
-        "two_layer_network",
+        "deep_network" if isinstance(net, DeepNetwork) else "two_layer_network",
         [helper.make_tensor_value_info("x", kind, ["rows", net.n_features])],
         [helper.make_tensor_value_info("y", kind, ["rows", net.n_outputs])],
         initializer=tensors,
@@ -51,34 +44,85 @@ def format_onnx(net: TwoLayerNetwork, precision: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _activation_nodes(net: TwoLayerNetwork, precision: str, tensors: list[Any]) -> list[Any]:
-    """Nodes from ``t`` to ``h``; constants they need are added to the tensors."""
+def _two_layer_nodes(net: TwoLayerNetwork, precision: str) -> tuple[list[Any], list[Any]]:
+    """The nodes of a two-layer network, and its tensors."""
+    from onnx import helper
+
+    tensors = [_tensor(getattr(net, name), name, precision) for name in net.parts]
+    last = "y" if net.B is None else "bent"
+    nodes = [
+        helper.make_node("Gemm", ["x", "W", "b"], ["t"], transB=1),
+        *_activation_nodes(net.activation, precision, tensors),
+        helper.make_node("Gemm", ["h", "A", "c"], [last], transB=1),
+    ]
+    if net.B is not None:
+        nodes.append(helper.make_node("Gemm", ["x", "B"], ["straight"], transB=1))
+        nodes.append(helper.make_node("Add", [last, "straight"], ["y"]))
+    return nodes, tensors
+
+
+def _deep_nodes(net: DeepNetwork, precision: str) -> tuple[list[Any], list[Any]]:
+    """The nodes of a deep network, a Gemm and an activation for each hidden layer, and its tensors."""
+    from onnx import helper
+
+    nodes: list[Any] = []
+    tensors: list[Any] = []
+    before = "x"
+    for place, (W, b) in enumerate(net.layers):
+        names = f"W{place}", f"b{place}"
+        tensors += [_tensor(part, name, precision) for part, name in zip((W, b), names, strict=True)]
+        is_last = place == net.n_hidden_layers
+        nodes.append(helper.make_node("Gemm", [before, *names], ["y" if is_last else f"t{place}"], transB=1))
+        if not is_last:
+            constants: list[Any] = []
+            nodes += _activation_nodes(net.activation, precision, constants, str(place))
+            tensors += constants if place == 0 else []
+        before = f"h{place}"
+    return nodes, tensors
+
+
+def _tensor(values: Any, name: str, precision: str) -> Any:
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(values.astype(precision)), name)
+
+
+def _activation_nodes(
+    activation: Activation, precision: str, tensors: list[Any], place: str = ""
+) -> list[Any]:
+    """Nodes from ``t`` to ``h``, of some layer; constants they need are added to the tensors."""
     from onnx import helper, numpy_helper
 
-    name, _, argument = net.activation.name.partition(":")
+    t, h = f"t{place}", f"h{place}"
+    name, _, argument = activation.name.partition(":")
     if name == "relu":
-        return [helper.make_node("Relu", ["t"], ["h"])]
+        return [helper.make_node("Relu", [t], [h])]
     if name == "absolute":
-        return [helper.make_node("Abs", ["t"], ["h"])]
+        return [helper.make_node("Abs", [t], [h])]
     if name == "quadratic":
-        return [helper.make_node("Mul", ["t", "t"], ["h"])]
+        return [helper.make_node("Mul", [t, t], [h])]
     if name == "power":
         tensors.append(numpy_helper.from_array(np.array(float(argument), dtype=precision), "degree"))
-        return [helper.make_node("Relu", ["t"], ["r"]), helper.make_node("Pow", ["r", "degree"], ["h"])]
+        rectified = f"r{place}"
+        return [
+            helper.make_node("Relu", [t], [rectified]),
+            helper.make_node("Pow", [rectified, "degree"], [h]),
+        ]
     if float(argument) == 0:  # zero times minus infinity would be NaN
-        return [helper.make_node("Relu", ["t"], ["h"])]
+        return [helper.make_node("Relu", [t], [h])]
     # LeakyRelu keeps its slope in single precision, and onnxruntime has none for doubles; a stored slope is exact.
     for label, value in (("slope", float(argument)), ("zero", 0.0)):
         tensors.append(numpy_helper.from_array(np.array(value, dtype=precision), label))
+    is_above, below = f"is_above{place}", f"below{place}"
     return [
-        helper.make_node("Greater", ["t", "zero"], ["is_above"]),
-        helper.make_node("Mul", ["t", "slope"], ["below"]),
-        helper.make_node("Where", ["is_above", "t", "below"], ["h"]),
+        helper.make_node("Greater", [t, "zero"], [is_above]),
+        helper.make_node("Mul", [t, "slope"], [below]),
+        helper.make_node("Where", [is_above, t, below], [h]),
     ]
 
 
-def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork:
-    """Read a two-layer network from an ONNX file by following its wires; see `planted.io.networks._onnx_wires`.
+def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork | DeepNetwork:
+    """Read a network from an ONNX file by following its wires; see `planted.io.networks._onnx_wires`.
 
     Raises `FileFormatError` if the file is no such network.
     """
@@ -86,4 +130,4 @@ def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork:
     try:
         return read_network(model)
     except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: not a two-layer network: {error}") from error
+        raise FileFormatError(f"{os.fspath(path)}: not a network of layers: {error}") from error

@@ -15,9 +15,10 @@ from os import PathLike
 from typing import Any
 
 from planted.io.networks._files import read_regular
+from planted.io.networks._onnx_sizes import check_answers, rows_at_once
 from planted.outcomes import FileFormatError
 
-__all__ = ["read_onnx_model"]
+__all__ = ["check_answers", "read_onnx_model", "rows_at_once"]
 
 LARGEST_FILE = 512 * 1024**2
 LARGEST_COUNT = (

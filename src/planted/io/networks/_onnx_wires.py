@@ -1,9 +1,10 @@
-"""Reading a two-layer network off the wires of an ONNX graph.
+"""Reading a network off the wires of an ONNX graph.
 
-The graph is followed from its one output back to its one input: a layer, an activation, a layer. Every step takes the node
-that makes the value in question, and a node can be taken once. What is left at the end, a node or a tensor, takes no part in
-the answer, and the graph is refused: so a skip around the activation, a doubled branch or a second output is never read as
-the plain network.
+The graph is followed from its one output back to its one input: a layer, an activation, a layer, and so on. With one
+activation it is a two-layer network, with several a deep one, whose activations must be the same. Every step takes the node
+that makes the value in question, and a node can be taken once. Where the output is a sum of two layers, one of them must
+take the input itself: it is the linear part B. What is left at the end, a node or a tensor, takes no part in the answer, and
+the graph is refused: so a doubled branch or a second output is never read as the plain network.
 
 ===============  =====================================================================================================
 step             nodes
@@ -11,6 +12,8 @@ step             nodes
 layer            Gemm with constant weights (alpha, beta, transB as they are), or MatMul; then any number of Adds
 activation       Relu; LeakyRelu; Abs; Mul(t, t) or Pow(t, 2); Pow(Relu(t), p); Where(t > 0, t, slope t)
 in between       Identity; Flatten of everything but the rows
+shift            Add or Sub of a constant to the input, taken into the first bias
+linear part      Add of the last layer and of a layer of the input, or of the input itself
 ===============  =====================================================================================================
 """
 
@@ -21,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.networks import TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork
 from planted.outcomes import FileFormatError
 
 __all__ = ["read_network"]
@@ -29,6 +32,7 @@ __all__ = ["read_network"]
 OLDEST_OPSET = 7  # before it, Add and Gemm had attributes that changed their meaning
 PRECISIONS = ("FLOAT16", "FLOAT", "DOUBLE")
 LARGEST_EMPTY = 1_000_000  # longest side of a tensor without numbers: nothing in the file vouches for it
+WIDEST_SKIP = 1024  # inputs that are added to the outputs as they are: the matrix is made here, not read
 ATTRIBUTES = {
     "Gemm": {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT"},
     "LeakyRelu": {"alpha": "FLOAT"},
@@ -37,20 +41,41 @@ ATTRIBUTES = {
 ACTIVATIONS = ("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where")
 
 
-def read_network(model: Any) -> TwoLayerNetwork:
-    """Return the two-layer network that a checked model is; a model that is no such network raises a ValueError."""
+def read_network(model: Any) -> TwoLayerNetwork | DeepNetwork:
+    """Return the network that a checked model is; a model that is no such network raises a ValueError."""
     _check_opset(model)
     wires = _Wires(model.graph)
-    A, c, name = wires.layer(wires.output.name)
+    bent, straight = wires.branches(wires.output.name)
+    A, c, name = wires.layer(bent)
+    B = None if straight is None else wires.linear_part(straight, len(c))
     activation, name = wires.activation(name)
     W, b, name = wires.layer(name)
+    below = [(W, b)]
+    while wires.is_made_by(wires.behind(name), *ACTIVATIONS):
+        other, name = wires.activation(name)
+        if other != activation or B is not None:
+            raise FileFormatError(
+                f"layers of {activation} and {other}, or a linear part beside several hidden layers"
+            )
+        W, b, name = wires.layer(name)
+        below.insert(0, (W, b))
     wires.is_flattened = False
-    if wires.through(name) != wires.input.name:
+    shift, name = wires.shift(name, W.shape[1])
+    if name != wires.input.name:
         raise FileFormatError(f"the first layer takes {name!r}, which is not the input")
+    if shift is not None:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused with the network
+            b = b + W @ shift
+        below[0] = (W, b)
     wires.check_all_taken()
     _check_shape(wires.input, W.shape[1], is_flattened=wires.is_flattened)
     _check_shape(wires.output, A.shape[0], is_flattened=False)
-    return TwoLayerNetwork(W, b, A, c, activation)
+    if len(below) > 1:
+        return DeepNetwork([*below, (A, c)], activation)
+    if B is None:
+        return TwoLayerNetwork(W, b, A, c, activation)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return TwoLayerNetwork(W, b, A, c + B[1], activation, B[0])
 
 
 def _check_opset(model: Any) -> None:
@@ -105,6 +130,68 @@ class _Wires:
             self.is_flattened |= node.op_type == "Flatten"
             name = node.input[0]
         return name
+
+    def branches(self, name: str) -> tuple[str, str | None]:
+        """Split a sum of two values into the one that is made by units and the other; None where it is no such sum."""
+        if not self._is_sum(self.behind(name)):
+            return name, None
+        node, _ = self.take(self.through(name), "Add")
+        one, other = node.input
+        bent = [each for each in (one, other) if self._meets_activation(each)]
+        if len(bent) != 1 or one == other:
+            raise FileFormatError("a sum of two values of which not exactly one is made by units")
+        return bent[0], other if bent[0] == one else one
+
+    def behind(self, name: str) -> str:
+        """Return the value before nodes that leave matrices as they are, without taking them."""
+        for _ in range(len(self.makers)):  # a damaged file may have a cycle
+            if not self.is_made_by(name, "Identity", "Flatten"):
+                break
+            name = self.makers[name].input[0]
+        return name
+
+    def _is_sum(self, name: str) -> bool:
+        """Whether a value is a sum of two values of which none is a constant."""
+        if not self.is_made_by(name, "Add") or len(self.makers[name].input) != 2:
+            return False
+        return not any(each in self.tensors for each in self.makers[name].input)
+
+    def _meets_activation(self, name: str) -> bool:
+        """Whether a value is made, through layers alone, from an activation."""
+        for _ in range(len(self.makers)):
+            if name not in self.makers or self.makers[name].op_type in ACTIVATIONS:
+                break
+            others = [each for each in self.makers[name].input if each and each not in self.tensors]
+            if len(others) != 1:
+                return False
+            name = others[0]
+        return self.is_made_by(name, *ACTIVATIONS)
+
+    def linear_part(self, name: str, n_outputs: int) -> tuple[Array, Array]:
+        """Return the weights and the bias of a layer that takes the input itself, or the input as it is."""
+        name = self.through(name)
+        if name == self.input.name:
+            if n_outputs > WIDEST_SKIP:
+                raise FileFormatError(f"a skip of {n_outputs} inputs; at most {WIDEST_SKIP} are read")
+            return np.eye(n_outputs), np.zeros(n_outputs)
+        B, bias, before = self.layer(name)
+        if self.through(before) != self.input.name:
+            raise FileFormatError(f"the linear part takes {before!r}, which is not the input")
+        if len(B) != n_outputs:
+            raise FileFormatError(f"the linear part has {len(B)} outputs; the units have {n_outputs}")
+        return B, bias
+
+    def shift(self, name: str, length: int) -> tuple[Array | None, str]:
+        """Return the constant that is added to the inputs, None if there is none, and the value it is added to."""
+        name = self.through(name)
+        if not self.is_made_by(name, "Add", "Sub") or self.makers[name].input[1] not in self.tensors:
+            return None, name
+        node, _ = self.take(name, "Add", "Sub")
+        values = self.tensor(node.input[1])
+        if values.size != 1 and not (values.size == length == values.shape[-1]):
+            raise FileFormatError(f"a constant of shape {values.shape} is added to {length} inputs")
+        row = np.broadcast_to(values.ravel(), (length,)) * (1.0 if node.op_type == "Add" else -1.0)
+        return row, self.through(node.input[0])
 
     def layer(self, name: str) -> tuple[Array, Array, str]:
         """Return the weights (out, in) and the bias of the layer that makes a value, and the value it takes."""

@@ -4,8 +4,10 @@ A file holds the float64 tensors ``W``, ``b``, ``A``, ``c`` and, in the metadata
 record: format name, schema version, activation, shapes, and a SHA-256 digest over all of these and the
 numbers. So a changed byte is an error, not a slightly different network. Nothing in the file is executed.
 A three-layer network has a format name of its own, the tensors ``R`` and ``s`` besides, and its power in the
-record; the other tensors are those of its head. Names of the columns, where given, are in the record under
-``features`` and ``targets``; such a file has schema 2, so that an older release asks for an upgrade.
+record; the other tensors are those of its head. A deep network has a format name of its own too, the number of
+its layers in the record, and the tensors ``W0``, ``b0``, ``W1``, ``b1`` and so on. Names of the columns, where
+given, are in the record under ``features`` and ``targets``; such a file has schema 2, so that an older release
+asks for an upgrade.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -29,15 +31,18 @@ from safetensors.numpy import save as format_tensors
 
 from planted._typing import Array, Json
 from planted.io._memory import current_budget
+from planted.io._outputs import refuse_other_suffix
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
-from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, FileFormatError
 
-__all__ = ["load_network", "load_saved", "load_two_layers", "save_network"]
+__all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save_network"]
 
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
+DEEP = "planted.deep-network"
+LARGEST_DEPTH = 1_000  # layers
 SCHEMA, SCHEMA_WITH_COLUMNS = 1, 2
 COLUMNS = ("features", "targets")
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
@@ -47,7 +52,7 @@ LARGEST_HEADER = 1 << 22  # ours take less than a kilobyte and the names of the 
 
 
 def save_network(
-    net: TwoLayerNetwork | ThreeLayerNetwork,
+    net: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork,
     path: str | PathLike[str],
     *,
     features: Sequence[str] | None = None,
@@ -66,6 +71,7 @@ def save_network(
     >>> load_network(path)
     TwoLayerNetwork(n_features=2, n_hidden=1, n_outputs=1, activation='relu')
     """
+    refuse_other_suffix(path, "network")
     arrays, settings = _take_apart(net)
     record = _record(arrays, settings | check_columns(net, features, targets))
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
@@ -85,7 +91,7 @@ def save_network(
     atomic_write(path, write_and_verify)
 
 
-def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwork:
+def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork:
     """Read a network that `save_network` wrote.
 
     Parameters
@@ -95,7 +101,7 @@ def load_network(path: str | PathLike[str]) -> TwoLayerNetwork | ThreeLayerNetwo
 
     Returns
     -------
-    TwoLayerNetwork or ThreeLayerNetwork
+    TwoLayerNetwork, ThreeLayerNetwork or DeepNetwork
         The network, equal bit by bit to the one that was saved.
 
     Raises
@@ -132,29 +138,46 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
 
 
 def load_two_layers(path: str | PathLike[str]) -> TwoLayerNetwork:
-    """Read a two-layer network; one of three layers is refused."""
+    """Read a two-layer network; one of three or more layers is refused."""
     net = load_network(path)
-    if isinstance(net, ThreeLayerNetwork):
+    if not isinstance(net, TwoLayerNetwork):
+        layers = "three" if isinstance(net, ThreeLayerNetwork) else str(len(net.layers))
         raise FileFormatError(
-            f"{os.fspath(path)}: a network of three layers, where two are expected; "
+            f"{os.fspath(path)}: a network of {layers} layers, where two are expected; "
             "read it with planted.load_network"
         )
     return net
 
 
-def _take_apart(net: TwoLayerNetwork | ThreeLayerNetwork) -> tuple[dict[str, Array], Json]:
+def load_layers(path: str | PathLike[str]) -> TwoLayerNetwork | DeepNetwork:
+    """Read a two-layer or a deep network; one with powers as features is refused."""
+    net = load_network(path)
+    return net if isinstance(net, DeepNetwork) else load_two_layers(path)
+
+
+def _take_apart(net: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork) -> tuple[dict[str, Array], Json]:
     """Return the tensors of a network, C-contiguous, and what else makes it up."""
+    if isinstance(net, DeepNetwork):
+        settings: Json = {"format": DEEP, "activation": net.activation.name, "layers": len(net.layers)}
+        parts = [part for layer in net.layers for part in layer]
+        return dict(zip(_tensor_names(settings), map(np.ascontiguousarray, parts), strict=True)), settings
     if isinstance(net, ThreeLayerNetwork):
         tensors, settings = _take_apart(net.head)
         features = {"R": np.ascontiguousarray(net.R), "s": np.ascontiguousarray(net.s)}
         return features | tensors, settings | {"format": THREE_LAYERS, "power": net.power}
-    tensors = {name: np.ascontiguousarray(getattr(net, name)) for name in TENSORS[TWO_LAYERS]}
-    return tensors, {"format": TWO_LAYERS, "activation": net.activation.name}
+    tensors = {name: np.ascontiguousarray(getattr(net, name)) for name in net.parts}
+    linear = {} if net.B is None else {"linear": True}
+    return tensors, {"format": TWO_LAYERS, "activation": net.activation.name, **linear}
 
 
-def _put_together(arrays: dict[str, Array], settings: Json) -> TwoLayerNetwork | ThreeLayerNetwork:
+def _put_together(
+    arrays: dict[str, Array], settings: Json
+) -> TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork:
     """Return the network that was taken apart."""
-    tensors = {name: arrays[name] for name in TENSORS[TWO_LAYERS]}
+    if settings["format"] == DEEP:
+        pairs = [(arrays[f"W{place}"], arrays[f"b{place}"]) for place in range(settings["layers"])]
+        return DeepNetwork(pairs, settings["activation"])
+    tensors = {name: arrays[name] for name in (*TENSORS[TWO_LAYERS], "B") if name in arrays}
     head = TwoLayerNetwork(**tensors, activation=settings["activation"])
     if settings["format"] == TWO_LAYERS:
         return head
@@ -163,8 +186,17 @@ def _put_together(arrays: dict[str, Array], settings: Json) -> TwoLayerNetwork |
 
 def _settings_of(record: Json) -> tuple[str, ...]:
     """The fields of a record that make up the network, besides its tensors, and the names of its columns."""
-    own = ("format", "activation", "power") if record["format"] == THREE_LAYERS else ("format", "activation")
-    return (*own, *(role for role in COLUMNS if role in record))
+    own: tuple[str, ...] = {THREE_LAYERS: ("power",), DEEP: ("layers",)}.get(record["format"], ())
+    if record.get("linear") is not None:
+        own = (*own, "linear")
+    return ("format", "activation", *own, *(role for role in COLUMNS if role in record))
+
+
+def _tensor_names(record: Json) -> tuple[str, ...]:
+    """The tensors of the network that a record describes."""
+    if record["format"] == DEEP:
+        return tuple(f"{kind}{place}" for place in range(record["layers"]) for kind in "Wb")
+    return (*TENSORS[record["format"]], "B") if record.get("linear") is True else TENSORS[record["format"]]
 
 
 def _names(record: Json, role: str) -> tuple[str, ...] | None:
@@ -173,7 +205,7 @@ def _names(record: Json, role: str) -> tuple[str, ...] | None:
 
 def _record(arrays: dict[str, Array], settings: Json) -> Json:
     """The JSON record of a network; its digest covers every other field and the numbers."""
-    names = TENSORS[settings["format"]]
+    names = _tensor_names(settings)
     shapes = {name: list(arrays[name].shape) for name in names}
     schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
     record: Json = {**settings, "schema": schema, "shapes": shapes}
@@ -226,8 +258,9 @@ def _read_record(header: Json) -> Json:
         record = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileFormatError(f"the network's record is damaged: {error}") from error
-    if not isinstance(record, dict) or record.get("format") not in list(TENSORS):
-        raise FileFormatError(f"the record does not name the format {TWO_LAYERS!r} or {THREE_LAYERS!r}")
+    if not isinstance(record, dict) or record.get("format") not in [*TENSORS, DEEP]:
+        known = f"{TWO_LAYERS!r}, {THREE_LAYERS!r} or {DEEP!r}"
+        raise FileFormatError(f"the record does not name the format {known}")
     if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS):
         known = f"{SCHEMA} and {SCHEMA_WITH_COLUMNS}"
         raise FileFormatError(
@@ -237,13 +270,16 @@ def _read_record(header: Json) -> Json:
         raise FileFormatError("the record names no activation or no shapes")
     if record["format"] == THREE_LAYERS and type(record.get("power")) is not int:
         raise FileFormatError("the record names no power")
+    depth = record.get("layers")
+    if record["format"] == DEEP and not (type(depth) is int and 2 <= depth <= LARGEST_DEPTH):
+        raise FileFormatError("the record names no number of layers")
     return record
 
 
 def _check_tensors(header: Json, record: Json) -> int:
     """Check names, types and shapes of the tensors against the record; return the bytes they need."""
     tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    expected = TENSORS[record["format"]]
+    expected = _tensor_names(record)
     if set(tensors) != set(expected):
         raise FileFormatError(f"tensors {sorted(tensors)}; expected {sorted(expected)}")
     total = 0

@@ -9,51 +9,137 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.networks import TwoLayerNetwork
+from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
 
 __all__ = ["format_c", "format_numpy"]
 
 PER_LINE = 4
 
 
-def format_numpy(net: TwoLayerNetwork) -> bytes:
+_PLAIN_BODY = """\
+    T = np.asarray(X, dtype=float) @ W.T + b
+    return (BODY) @ A.T + c
+"""
+_LINEAR_BODY = """\
+    X = np.asarray(X, dtype=float)
+    T = X @ W.T + b
+    return (BODY) @ A.T + X @ B.T + c
+"""
+
+
+def format_numpy(net: TwoLayerNetwork | DeepNetwork) -> bytes:
     """Return a Python module with one function ``network(X)`` that needs NumPy alone."""
+    if isinstance(net, DeepNetwork):
+        return _format_deep_numpy(net)
     arrays = "".join(
         f"{name} = np.array({getattr(net, name).tolist()!r}).reshape({getattr(net, name).shape!r})\n"
-        for name in "WbAc"
+        for name in net.parts
     )
     act = net.activation
-    if act.left == 0.0:
-        body = "np.maximum(T, 0.0)" + (f" ** {act.degree}" if act.degree > 1 else "")
-    else:
-        body = f"np.where(T > 0, {act.right!r}, {act.left!r}) * np.abs(T) ** {act.degree}"
+    body = _numpy_activation(act)
     text = (
         f'"""A two-layer network: {net.n_features} inputs, {net.n_hidden} units ({act.name}), '
         f'{net.n_outputs} outputs."""\n\n'
         f"import numpy as np\n\n{arrays}\n\n"
         "def network(X):\n"
         f'    """Return the outputs (n, {net.n_outputs}) for inputs (n, {net.n_features})."""\n'
-        f"    T = np.asarray(X, dtype=float) @ W.T + b\n"
-        f"    return ({body}) @ A.T + c\n"
+        f"{_PLAIN_BODY if net.B is None else _LINEAR_BODY}".replace("BODY", body)
     )
     return text.encode()
 
 
-def format_c(net: TwoLayerNetwork, precision: str, *, name: str) -> bytes:
+def _numpy_activation(act: Activation) -> str:
+    if act.left == 0.0:
+        return "np.maximum(T, 0.0)" + (f" ** {act.degree}" if act.degree > 1 else "")
+    return f"np.where(T > 0, {act.right!r}, {act.left!r}) * np.abs(T) ** {act.degree}"
+
+
+def _format_deep_numpy(net: DeepNetwork) -> bytes:
+    lists = ",\n".join(
+        f"    (np.array({W.tolist()!r}).reshape({W.shape!r}), np.array({b.tolist()!r}))"
+        for W, b in net.layers
+    )
+    widths = " -> ".join(map(str, net.widths))
+    text = (
+        f'"""A network of {len(net.layers)} layers ({net.activation.name}): {widths}."""\n\n'
+        f"import numpy as np\n\nLAYERS = [\n{lists},\n]\n\n\n"
+        "def network(X):\n"
+        f'    """Return the outputs (n, {net.n_outputs}) for inputs (n, {net.n_features})."""\n'
+        "    H = np.asarray(X, dtype=float)\n"
+        "    for W, b in LAYERS[:-1]:\n"
+        "        T = H @ W.T + b\n"
+        f"        H = {_numpy_activation(net.activation)}\n"
+        "    W, b = LAYERS[-1]\n"
+        "    return H @ W.T + b\n"
+    )
+    return text.encode()
+
+
+def _c_activation(act: Activation, real: str, suffix: str) -> tuple[str, str]:
+    """Expressions for ``s``, from ``t``, and for the unit's output, from ``s`` and ``t``."""
+    product = " * ".join(["s"] * act.degree)
+    if act.left == 0.0:  # zero times infinity would be NaN
+        return f"t < 0 ? ({real})0 : t", product
+    right, left = (f"({real}){float(value).hex()}{suffix}" for value in (act.right, act.left))
+    return "t > 0 ? t : -t", f"(t > 0 ? {right} : {left}) * {product}"
+
+
+def _format_deep_c(net: DeepNetwork, precision: str, name: str) -> bytes:
+    real, suffix = ("double", "") if precision == "float64" else ("float", "f")
+    upper = name.upper()
+    side, value = _c_activation(net.activation, real, suffix)
+    arrays, steps = [], []
+    before = "x"
+    for place, (W, b) in enumerate(net.layers):
+        arrays += [
+            _c_array(f"{name}_{kind}{place}", part.astype(precision), real, suffix)
+            for kind, part in (("W", W), ("b", b))
+        ]
+        count, width = W.shape
+        is_last = place == net.n_hidden_layers
+        after = "y" if is_last else f"h{place}"
+        declared = "" if is_last else f"    {real} {after}[{max(count, 1)}];\n"
+        result = "t" if is_last else value
+        rectify = "" if is_last else f"        const {real} s = {side};\n"
+        steps.append(
+            f"{declared}    for (int i = 0; i < {count}; ++i) {{\n        {real} t = 0;\n"
+            f"        for (int j = 0; j < {width}; ++j) {{\n"
+            f"            t += {name}_W{place}[i * {width} + j] * {before}[j];\n        }}\n"
+            f"        t += {name}_b{place}[i];\n{rectify}        {after}[i] = {result};\n    }}\n"
+        )
+        before = after
+    widths = " -> ".join(map(str, net.widths))
+    text = (
+        f"/* A network of {len(net.layers)} layers ({net.activation.name}): {widths}. C99, no dependencies. */\n"
+        f"#ifndef {upper}_H\n#define {upper}_H\n\n#define {upper}_INPUTS {net.n_features}\n"
+        f"#define {upper}_OUTPUTS {net.n_outputs}\n\n{''.join(arrays)}\n"
+        f"/* y[{net.n_outputs}] for x[{net.n_features}] */\n"
+        f"static inline void {name}_eval(const {real} *x, {real} *y)\n{{\n{''.join(steps)}}}\n\n#endif\n"
+    )
+    return text.encode()
+
+
+def format_c(net: TwoLayerNetwork | DeepNetwork, precision: str, *, name: str) -> bytes:
     """Return a C99 header with one function that evaluates the network and needs nothing else."""
+    if isinstance(net, DeepNetwork):
+        return _format_deep_c(net, precision, name)
     real, suffix = ("double", "") if precision == "float64" else ("float", "f")
     upper = name.upper()
     arrays = "".join(
-        _c_array(f"{name}_{own}", getattr(net, own).astype(precision), real, suffix) for own in "WbAc"
+        _c_array(f"{name}_{own}", getattr(net, own).astype(precision), real, suffix) for own in net.parts
     )
     d, k, m = net.n_features, net.n_hidden, net.n_outputs
     act = net.activation
-    product = " * ".join(["s"] * act.degree)
-    if act.left == 0.0:  # zero times infinity would be NaN
-        side, value = f"t < 0 ? ({real})0 : t", product
-    else:
-        right, left = (f"({real}){float(value).hex()}{suffix}" for value in (act.right, act.left))
-        side, value = "t > 0 ? t : -t", f"(t > 0 ? {right} : {left}) * {product}"
+    side, value = _c_activation(act, real, suffix)
+    formula = "A f(W x + b) + c" if net.B is None else "A f(W x + b) + B x + c"
+    linear = (
+        ""
+        if net.B is None
+        else f"""
+        for (int j = 0; j < {d}; ++j) {{
+            y[l] += {name}_B[l * {d} + j] * x[j];
+        }}"""
+    )
     text = f"""/* A two-layer network: {d} inputs, {k} units ({act.name}), {m} outputs. C99, no dependencies. */
 #ifndef {upper}_H
 #define {upper}_H
@@ -63,7 +149,7 @@ def format_c(net: TwoLayerNetwork, precision: str, *, name: str) -> bytes:
 #define {upper}_OUTPUTS {m}
 
 {arrays}
-/* y[{m}] = A f(W x + b) + c for x[{d}] */
+/* y[{m}] = {formula} for x[{d}] */
 static inline void {name}_eval(const {real} *x, {real} *y)
 {{
     for (int l = 0; l < {m}; ++l) {{
@@ -81,7 +167,7 @@ static inline void {name}_eval(const {real} *x, {real} *y)
             y[l] += {name}_A[l * {k} + i] * h;
         }}
     }}
-    for (int l = 0; l < {m}; ++l) {{
+    for (int l = 0; l < {m}; ++l) {{{linear}
         y[l] += {name}_c[l];
     }}
 }}

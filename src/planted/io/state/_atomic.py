@@ -8,6 +8,7 @@ temporary file says which process it belongs to, and the next write of the same 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -19,15 +20,19 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 
+from planted.outcomes import BadInputError, shown
+
 __all__ = ["atomic_write", "remove_strays"]
 
+LONGEST_STEM = 150  # bytes; names of files have at most 255
 _PART = re.compile(r"\.(?P<stem>.+)\.(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.part(?P<suffix>\.\w+)?")
 
 
 def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file, then put it in the place of ``path``.
 
-    `path`: the file to write; a symbolic link is followed. Its permissions are kept if it exists. `write`: called
+    `path`: the file to write; a symbolic link is followed. Its permissions are kept if it exists, and what is read-only,
+    a folder, a pipe or a device is refused. `write`: called
     with the path of an empty file in the same directory and with the same suffix.
 
     Examples
@@ -41,9 +46,14 @@ def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> 
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory; expected a file name")
-    remove_strays(target.parent, re.compile(re.escape(target.stem)))
+    if target.exists() and not target.is_file():
+        raise BadInputError(f"{shown(target)} is a pipe or a device; expected the name of a file to write")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file is read-only", str(target))
+    stem = _short(target.stem)
+    remove_strays(target.parent, re.compile(re.escape(stem)))
     token = f"{_place()}-{os.getpid()}-{secrets.token_hex(4)}"
-    partial = target.with_name(f".{target.stem}.{token}.part{target.suffix}")
+    partial = target.with_name(f".{stem}.{token}.part{target.suffix}")
     partial.touch(exist_ok=False)  # with the permissions of any new file of this user
     try:
         write(partial)
@@ -65,6 +75,12 @@ def remove_strays(folder: Path, stems: re.Pattern[str]) -> None:
             continue
         if not _is_alive(int(found["pid"])):
             (folder / name).unlink(missing_ok=True)
+
+
+def _short(stem: str) -> str:
+    """Return a stem to which a temporary file can add its own words: a longer one by its hash."""
+    name = os.fsencode(stem)
+    return stem if len(name) <= LONGEST_STEM else hashlib.sha256(name).hexdigest()
 
 
 @cache

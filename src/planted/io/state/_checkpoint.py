@@ -16,14 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from types import FunctionType
 from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
@@ -33,11 +33,23 @@ from planted._version import __version__
 from planted.io._memory import Budget, current_budget
 from planted.io.state._archive import DAMAGES, read_archive, read_head, write_archive
 from planted.io.state._atomic import atomic_write, remove_strays
-from planted.io.state._identity import HashingEngine, RowIdentity
+from planted.io.state._functions import digest_of
+from planted.io.state._identity import HashingEngine, RowIdentity, views_above
 from planted.io.state._lock import Lease, lock_folder
-from planted.networks import TwoLayerNetwork
+from planted.io.tables._source import reason_of
 from planted.outcomes import BadInputError, DataWarning, FileFormatError
-from planted.rows import FAN_IN, Engine, RowBlocks, Summand, Sums, SumTree, kind_of, pack_sums, unpack_sums
+from planted.rows import (
+    FAN_IN,
+    Engine,
+    RowBlocks,
+    RowSource,
+    Summand,
+    Sums,
+    SumTree,
+    kind_of,
+    pack_sums,
+    unpack_sums,
+)
 
 __all__ = ["Checkpoint", "checkpointed"]
 
@@ -46,6 +58,7 @@ S = TypeVar("S", bound=Sums)
 FORMAT, SCHEMA = "planted.checkpoint", 3
 MANIFEST, OPEN_PASS = "planted-manifest.json", "planted-open-pass.npz"
 SAVE_SECONDS = 10.0
+LARGEST_MANIFEST = 1 << 22  # bytes; ours have less than a thousand and what the caller's parameters take
 _WHAT_DEFINES_A_RUN = {"versions": "version", "identity": "data", "parameters": "parameters"}
 _PASSES = re.compile(r"planted-(open-pass|pass-\d{5,})\.npz")
 _STEMS = re.compile(r"planted-(manifest|open-pass|pass-\d{5,})")
@@ -76,10 +89,11 @@ def checkpointed(
     folder : path-like
         Where the checkpoint is kept; created if it is not there.
     resume : bool
-        Go on with the checkpoint that is there; without, it is replaced. All rows are read once and compared with those
-        that the checkpoint was made of.
+        Go on with the checkpoint that is there; without, it is replaced. Before the first pass all rows are read once
+        and compared with those that the checkpoint was made of.
     parameters : mapping, optional
-        What else defines the run, such as the method and the seed; a checkpoint of other parameters is refused.
+        What else defines the run, such as the method and the seed; a checkpoint of other parameters is refused. Functions
+        that are applied to the returned rows (`RowBlocks.map`) are compared by their code and the values they use.
     save_seconds : float
         Seconds between two writings of an open pass.
     identity : str, optional
@@ -110,15 +124,14 @@ def checkpointed(
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
-        "versions": {"planted": __version__, "numpy": np.__version__},
+        "versions": {"planted": __version__, "numpy": np.__version__, "python": platform.python_version()},
         "identity": identity,
         "parameters": json.loads(json.dumps(dict(parameters or {}), default=str)),
     }
     checkpoint = Checkpoint(Path(folder), save_seconds)
     checkpoint.rows = RowIdentity(given.source, identity)
-    checkpoint.begin(manifest, resume=resume, engine=engine, wait_seconds=wait_seconds)
-    if engine is not None:
-        checkpoint.rows.read(engine)
+    checkpoint.engine = engine
+    checkpoint.begin(manifest, resume=resume, wait_seconds=wait_seconds)
     return given.executed(engine=engine or HashingEngine(checkpoint.rows), journal=checkpoint)
 
 
@@ -129,15 +142,17 @@ class Checkpoint:
     folder: Path  # where it is kept
     save_seconds: float = SAVE_SECONDS  # seconds between two writings of an open pass
     rows: RowIdentity | None = field(default=None, init=False)  # which rows are summed
+    engine: Engine | None = field(default=None, init=False)  # what hashes them; None for the first pass
     _lease: Lease | None = field(default=None, init=False)
     _digests: dict[int, str] = field(default_factory=dict, init=False)
     _saved_at: float = field(default_factory=monotonic, init=False)
     _is_off: bool = field(default=False, init=False)
     _resumes: bool = field(default=False, init=False)
+    _marks: dict[str, Any] = field(
+        default_factory=dict, init=False
+    )  # of files whose rows are not yet compared
 
-    def begin(
-        self, manifest: Json, *, resume: bool, engine: Engine | None = None, wait_seconds: float = 0.0
-    ) -> None:
+    def begin(self, manifest: Json, *, resume: bool, wait_seconds: float = 0.0) -> None:
         """Start anew, or check that what is there belongs to this run."""
         if self.folder.exists() and not self.folder.is_dir():
             raise BadInputError(f"{self.folder} is a file; expected a folder for the checkpoint.")
@@ -147,7 +162,7 @@ class Checkpoint:
         found = self.manifest()
         if resume and found is not None:
             self._resumes = True
-            self._compare(found, manifest, engine)
+            self._compare(found, manifest)
             return
         if resume:
             self._refuse_old()
@@ -164,24 +179,25 @@ class Checkpoint:
         if path.is_symlink() or not path.is_file():
             raise FileFormatError(f"{path} was not written by planted; choose another folder.")
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = _read_record(path)
         except (OSError, ValueError, RecursionError) as error:
             raise FileFormatError(
-                f"{path} is damaged or not of planted ({error}); delete it and run anew, or choose another folder."
+                f"{path} is damaged or not of planted ({reason_of(error)}); delete it and run anew, or choose another "
+                "folder."
             ) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise FileFormatError(f"{path} is not the manifest of a checkpoint; choose another folder.")
         return found
 
-    def open_pass(self, number: int, summand: Summand[S]) -> SumTree[S] | S:
+    def open_pass(self, number: int, summand: Summand[S], source: RowSource) -> SumTree[S] | S:
         """Return the sums of a complete pass, else the tree to go on with.
 
-        `summand`: what is summed; a pass that summed something else is refused.
+        `summand`, `source`: what is summed, of which functions of the rows; a pass that summed something else is refused.
         """
         self._require_lease()
-        if self.rows is not None:
-            self.rows.check_files()
-        self._digests[number] = _digest(summand)
+        self._compare_rows()
+        views = [] if self.rows is None else views_above(source, self.rows.source)
+        self._digests[number] = digest_of((summand, views) if views else summand)
         self._saved_at = monotonic()
         nodes = self._read(self._path(number), number)
         if nodes is not None:
@@ -221,8 +237,8 @@ class Checkpoint:
         if found and found.get("made_folder") and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _compare(self, found: Json, manifest: Json, engine: Engine | None) -> None:
-        """Refuse a checkpoint of other versions, parameters or rows, and one that is damaged."""
+    def _compare(self, found: Json, manifest: Json) -> None:
+        """Refuse a checkpoint of other versions or parameters, and one that is damaged."""
         if found.get("schema") != SCHEMA:
             raise BadInputError(
                 f"the checkpoint in {self.folder} is of other version (schema {found.get('schema')!r}; this planted writes "
@@ -235,21 +251,27 @@ class Checkpoint:
                     f"the checkpoint in {self.folder} is of other {what} ({difference}). "
                     "Run with what it was made with, or without resuming."
                 )
-        marks = {path: self._load(path, read_head).get("rows") for path in self._passes()}
-        assert self.rows is not None
-        if marks:
-            self.rows.read(engine)
-        for path, mark in marks.items():
+        self._marks = {path.name: self._load(path, read_head).get("rows") for path in self._passes()}
+
+    def _compare_rows(self) -> None:
+        """Before the first pass, and within its time budget: hash the rows if need be, and refuse a checkpoint of others."""
+        if self.rows is None:
+            return
+        if self._marks or self.engine is not None:
+            self.rows.read(self.engine)
+        for name, mark in self._marks.items():
             if not self.rows.agrees_with(mark):
                 raise BadInputError(
-                    f"the checkpoint in {self.folder} is of other data: the rows are not those that {path.name} was summed "
+                    f"the checkpoint in {self.folder} is of other data: the rows are not those that {name} was summed "
                     "over. Run on the same rows, or without resuming."
                 )
+        self._marks = {}
+        self.rows.check_files()
 
     def _refuse_old(self) -> None:
         """Refuse to resume from a checkpoint of planted 0.1.0, which does not say which rows it belongs to."""
         try:
-            found = json.loads((self.folder / _OLD_MANIFEST).read_text(encoding="utf-8"))
+            found = _read_record(self.folder / _OLD_MANIFEST)
         except (OSError, ValueError, RecursionError):
             return
         if isinstance(found, dict) and found.get("format") == FORMAT:
@@ -333,8 +355,15 @@ class Checkpoint:
                 return load(file, budget=current_budget())
         except DAMAGES as error:
             raise FileFormatError(
-                f"{path} is damaged ({error}); delete {self.folder} and run anew."
+                f"{path} is damaged ({reason_of(error)}); delete {self.folder} and run anew."
             ) from error
+
+
+def _read_record(path: Path) -> Any:
+    """Read a small JSON file; one that is larger than any manifest, or no file, is a ValueError."""
+    if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
+        raise ValueError(f"no file of at most {LARGEST_MANIFEST:,} bytes")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _save(head: Json, arrays: Mapping[str, Any], path: Path) -> None:
@@ -375,6 +404,9 @@ def _is_ours(path: Path) -> bool:
 def _load_tree(file: BinaryIO, *, budget: Budget) -> tuple[SumTree[Any], Json]:
     """Read the head and the nodes of a tree."""
     head, arrays = read_archive(file, budget=budget)
+    missing = {"number", "digest", "rows", "counts", "kinds"} - set(head)
+    if missing:
+        raise FileFormatError(f"its head does not say its {min(missing)}")
     counts, kinds = head["counts"], head["kinds"]
     is_tree = isinstance(counts, list) and isinstance(kinds, list) and len(counts) == len(kinds)
     if not is_tree or not all(type(count) is int and 0 <= count < FAN_IN for count in counts):
@@ -395,33 +427,3 @@ def _difference(found: Any, expected: Any) -> str:
             if found.get(name) != expected.get(name):
                 return f"{name} was {found.get(name)!r} and is {expected.get(name)!r}"
     return f"{str(found)[:12]} against {str(expected)[:12]}"
-
-
-def _digest(summand: object) -> str:
-    """Return a hash of what is summed: the kind of sums and every number they depend on."""
-    digest = hashlib.sha256()
-    _feed(summand, digest.update)
-    return digest.hexdigest()
-
-
-def _feed(value: Any, update: Callable[[bytes], object]) -> None:
-    if isinstance(value, TwoLayerNetwork):
-        _feed((value.W, value.b, value.A, value.c, value.activation.name), update)
-    elif isinstance(value, np.ndarray):
-        update(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes())
-    elif is_dataclass(value) and not isinstance(value, type):
-        update(kind_of(type(value)).encode())
-        for item in fields(value):
-            _feed(getattr(value, item.name), update)
-    elif isinstance(value, partial):
-        _feed((value.func, value.args, sorted(value.keywords.items())), update)
-    elif isinstance(value, FunctionType):
-        update(f"{value.__module__}.{value.__qualname__}".encode())
-        _feed([cell.cell_contents for cell in value.__closure__ or ()], update)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _feed(item, update)
-    elif isinstance(value, dict):
-        _feed(sorted(value.items()), update)
-    else:
-        update(repr(value).encode())

@@ -5,7 +5,8 @@ first row, the shapes and every byte of inputs, outputs and weights. It is of th
 bytes: columns that are not read do not count, and a table written again with the same numbers is the same table. The first
 pass of a run hashes the rows it reads anyway, at about 500 MB of numbers a second; what is kept of an interrupted first
 pass carries the identity of the rows up to there. A resumed run hashes all rows before it uses anything that was kept. On a
-cluster the hashes are a pass of their own, which the workers compute.
+cluster the hashes are a pass of their own, which the workers compute. Both happen when the first sum is asked for, so that
+the time budget of the run holds for them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from planted.rows import (
     root_of,
 )
 from planted.rows._passes import LocalEngine
-from planted.rows._views import Mapped, Weighted, has_weights
+from planted.rows._sources import Mapped, Weighted, has_weights
 
-__all__ = ["HashingEngine", "RowIdentity"]
+__all__ = ["HashingEngine", "RowIdentity", "views_above"]
 
 S = TypeVar("S", bound=Sums)
 
@@ -180,6 +181,14 @@ def _digest(first_row: int, X: Array, Y: Array, w: Array | None) -> bytes:
     for array in (X, Y) if w is None else (X, Y, w):
         digest.update(np.ascontiguousarray(array, dtype="<f8").data)
     return digest.digest()
+
+
+def views_above(source: RowSource, given: RowSource) -> list[object]:
+    """Return what makes the rows that are summed out of the given ones: functions and weights, the last one first."""
+    if source is given or not isinstance(source, Mapped | Weighted):
+        return []
+    own = source.w if isinstance(source, Weighted) else (source.transform, source.may_miss)
+    return [own, *views_above(source.inner, given)]
 
 
 def _replaced(source: RowSource, given: RowSource, new: RowSource) -> RowSource | None:

@@ -1,29 +1,41 @@
-"""Sums of rows in files, to be merged on another machine: what `planted sums` writes and `planted recover --sums` reads."""
+"""Sums of rows in files, to be merged on another machine: what `planted sums` writes and `planted recover --sums` reads.
+
+A file knows the names of its columns, where they were given, so that a network that is recovered from sums knows them too.
+Files whose names differ are not merged.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from planted._version import __version__
 from planted.io._memory import Budget, current_budget
+from planted.io.networks._columns import check_names
 from planted.io.state._archive import DAMAGES, read_archive, write_archive
 from planted.io.state._atomic import atomic_write
+from planted.io.tables._source import reason_of
 from planted.moments import RowSummary
-from planted.outcomes import BadInputError, FileFormatError
+from planted.outcomes import BadInputError, FileFormatError, shown
 from planted.rows import kind_of, pack_sums, unpack_sums
 
-__all__ = ["read_sums", "write_sums"]
+__all__ = ["read_sums", "read_sums_with_names", "write_sums"]
 
 FORMAT, SCHEMA = "planted.sums", 1
 
 
-def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
-    """Write a summary of rows, whole or not at all.
+def write_sums(
+    path: str | os.PathLike[str],
+    summary: RowSummary,
+    *,
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+) -> None:
+    """Write a summary of rows, whole or not at all, with the names of its inputs and outputs where they are given.
 
     Examples
     --------
@@ -35,7 +47,10 @@ def write_sums(path: str | os.PathLike[str], summary: RowSummary) -> None:
     >>> read_sums([path, path]).count
     6
     """
-    head = {"format": FORMAT, "schema": SCHEMA, "planted": __version__}
+    names = {"features": features, "targets": targets}
+    given = {role: list(each) for role, each in names.items() if each is not None}
+    _check_names(given, summary)
+    head = {"format": FORMAT, "schema": SCHEMA, "planted": __version__, **given}
 
     def write(partial: Path) -> None:
         with partial.open("wb") as file:
@@ -50,13 +65,34 @@ def read_sums(paths: Sequence[str | os.PathLike[str]], *, memory: int | str | No
     `memory`: how much the numbers of one file may take, in bytes or as ``"4GB"``; half of what is free if omitted. A file
     that claims more is refused before any memory is taken. Returns the summary of all rows.
     """
+    return read_sums_with_names(paths, memory=memory)[0]
+
+
+def read_sums_with_names(
+    paths: Sequence[str | os.PathLike[str]], *, memory: int | str | None = None
+) -> tuple[RowSummary, dict[str, tuple[str, ...]]]:
+    """Read summaries and merge them; return also the names of their columns, as ``features`` and ``targets``.
+
+    Where a file has no names there are none; files of different names are refused.
+    """
     if not paths:
         raise BadInputError("no file of sums was given, expected at least one.")
     budget = current_budget(memory)
-    return reduce(RowSummary.merge, [_read(Path(path), budget) for path in paths])
+    total, known = _read(Path(paths[0]), budget)
+    for path in paths[1:]:
+        found, names = _read(Path(path), budget)
+        for role in set(known) & set(names):
+            if known[role] != names[role]:
+                raise BadInputError(
+                    f"{shown(path)} has the {role} {shown(', '.join(names[role][:10]))}; {shown(paths[0])} has "
+                    f"{shown(', '.join(known[role][:10]))}. Sums of different columns are not merged."
+                )
+        known = {role: names[role] for role in known if role in names}
+        total = total.merge(found)
+    return total, known
 
 
-def _read(path: Path, budget: Budget) -> RowSummary:
+def _read(path: Path, budget: Budget) -> tuple[RowSummary, dict[str, tuple[str, ...]]]:
     if not path.exists():
         raise BadInputError(f"there is no file {path}. Check the path; it is relative to {Path.cwd()}.")
     if not path.is_file():
@@ -71,11 +107,19 @@ def _read(path: Path, budget: Budget) -> RowSummary:
         found = unpack_sums(kind_of(RowSummary), arrays)
         assert isinstance(found, RowSummary)
         _check_summary(found)
+        names: dict[str, Any] = {role: head[role] for role in ("features", "targets") if role in head}
+        _check_names(names, found)
     except DAMAGES as error:
         raise FileFormatError(
-            f"{path} is not a file of sums ({error}); write it again with: planted sums"
+            f"{path} is not a file of sums ({reason_of(error)}); write it again with: planted sums"
         ) from error
-    return found
+    return found, {role: tuple(each) for role, each in names.items()}
+
+
+def _check_names(names: Mapping[str, list[str]], summary: RowSummary) -> None:
+    """Refuse names that are not one for each column."""
+    for role, each in names.items():
+        check_names(role, each, (summary.X if role == "features" else summary.Y).shape[1])
 
 
 def _check_summary(summary: RowSummary) -> None:

@@ -21,11 +21,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from planted._frames import refuse_kind
+from planted._conversion import refuse_kind
 from planted._typing import Array
 from planted.io._memory import WORKING_BYTES, Budget, show_bytes
-from planted.io.tables._source import Source, damaged, refuse_width, shown
-from planted.outcomes import BadInputError, FileFormatError
+from planted.io.tables._source import Source, damaged, refuse_width
+from planted.outcomes import BadInputError, FileFormatError, shown
 
 __all__ = ["open_npy", "open_npz"]
 

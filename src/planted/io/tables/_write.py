@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planted.io.state._atomic import atomic_write
-from planted.io.tables._arrow import require_arrow
+from planted.io.tables._source import require_arrow
 from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["write_table"]

@@ -1,7 +1,11 @@
-"""Every figure of every paper in its small version: it runs, its columns are there, its files are written."""
+"""Every figure of every paper, smaller still than with `--quick`: it runs, its columns are there, its files are written.
+
+What the studies say is stored and shown in docs/papers.md (benchmarks/papers.py); here only that they can be made.
+"""
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,30 @@ from planted.reproduce import find_study, studies
 FIGURES = [(paper, figure) for paper, figures in studies().items() for figure in figures]
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer steps, trials, epochs and units: whatever a study's numbers are, its steps are the same."""
+    from planted.reproduce import _images, landscape, rectified, symmetric_inputs
+
+    stage, plan = landscape.Stage, landscape._Plan
+    monkeypatch.setattr(landscape, "Stage", lambda steps, *rates: stage(max(steps // 10, 20), *rates))
+    monkeypatch.setattr(landscape, "_Plan", lambda *given: replace(plan(*given), runs=2, size=5))
+    monkeypatch.setattr(_images, "QUICK_EPOCHS", 8)
+    for module in (rectified, symmetric_inputs):
+        monkeypatch.setattr(module, "QUICK_TRIALS", 1)
+    world, answer = symmetric_inputs.dataset, symmetric_inputs.recover
+    sizes = ("n_features", "n_hidden", "n_outputs")
+
+    def few(n, *network, **given):
+        return world(min(n, 1500), *network, **given | {name: 4 for name in sizes if name in given})
+
+    monkeypatch.setattr(symmetric_inputs, "dataset", few)
+    monkeypatch.setattr(
+        symmetric_inputs, "recover", lambda X, Y, k, **given: answer(X, Y, min(k, Y.shape[1]), **given)
+    )
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("paper", "figure"), FIGURES)
 def test_a_figure_is_made(paper: str, figure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
@@ -21,7 +49,7 @@ def test_a_figure_is_made(paper: str, figure: str, tmp_path: Path, monkeypatch: 
         "planted.reproduce.find_study", lambda *names: lambda options: made.append(study(options)) or made[0]
     )
     result = CliRunner().invoke(
-        app, ["reproduce", paper, "--figure", figure, "--quick", "--out", str(tmp_path)]
+        app, ["reproduce", paper, "--figure", figure, "--quick", "--rows", "400", "--out", str(tmp_path)]
     )
     assert result.exit_code == 0, result.output
     files = {path.suffix: path for path in tmp_path.iterdir() if path.name.startswith(made[0].name)}

@@ -12,10 +12,10 @@ import numpy as np
 
 from planted._typing import Array
 from planted.diagnostics import classify_point, landscape_slice
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.methods.landscape._descent import descend
 from planted.methods.landscape.objectives import Objective, population_objective
-from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.reproduce._study import Agreement, Axes, Claim, Study, StudyOptions
 
 __all__ = ["appendix_study"]
 
@@ -75,4 +75,5 @@ def _claim(name: str, objective: Objective, a: Array) -> Claim:
         f"{name}: {point.kind}, value {point.value:.4g}, gradient {point.gradient_norm:.1e}, smallest eigenvalue "
         f"{point.smallest_eigenvalue:.2g}; descending from beside it ends at {end.value:.4g}, the floor is "
         f"{point.floor:.4g}",
+        Agreement.of((end.value > point.floor + 1e-3) == (name == "P'")),
     )

@@ -1,20 +1,22 @@
 """What a reproduction of a paper's figure consists of.
 
 A study is a function of `StudyOptions` that returns a `Study`: rows of numbers, the axes in which the paper draws
-them, and a table *paper's claim | ours*. Drawing, CSV and the command line are shared and know nothing of the paper.
+them, and a table *the paper says | we measured | verdict*. The verdict is computed from the numbers. Drawing, CSV and
+the command line are shared and know nothing of the paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
 from planted._typing import Progress
 from planted.outcomes import BadInputError
 
-__all__ = ["Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
+__all__ = ["Agreement", "Axes", "Claim", "Study", "StudyOptions", "find_study", "studies"]
 
 # paper name -> module with FIGURES: dict[str, Callable[[StudyOptions], Study]]
 _MODULES: dict[str, str] = {
@@ -26,6 +28,21 @@ _MODULES: dict[str, str] = {
 }
 
 
+class Agreement(Enum):
+    """Whether what was measured is what the paper says."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    UNFINISHED = "not run to the end"
+
+    @classmethod
+    def of(cls, holds: bool, *, finished: bool = True) -> Agreement:
+        """Return the verdict on a statement; one that does not hold yet may hold after a longer run."""
+        if holds:
+            return cls.AGREES
+        return cls.DISAGREES if finished else cls.UNFINISHED
+
+
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
     """How to run a study."""
@@ -35,6 +52,10 @@ class StudyOptions:
     progress: Progress = lambda what, fraction: None  # callback progress(message, fraction)
     # Options of a single study, such as a data folder; ``out`` is where unfinished runs may be kept.
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def verdict(self, holds: bool) -> Agreement:
+        """Return the verdict on a statement; one that does not hold in a small version was not run to the end."""
+        return Agreement.of(holds, finished=not self.quick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +77,7 @@ class Claim:
 
     paper: str  # what the paper says
     ours: str  # what was measured here
+    verdict: Agreement  # whether the two agree
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,17 @@ from planted.methods.landscape._read import read_outputs
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.methods.landscape.objectives import Objective, population_objective, theorem_weights
 from planted.networks import glm_error
+from planted.outcomes import BadInputError, shown
 from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study
-from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.reproduce._study import Agreement, Axes, Claim, Study, StudyOptions
 
 __all__ = ["FIGURES"]
 
 FOUND = 0.1  # honest error below which a run has found the truth; unfinished ones are near 1
+FOUND_4_1 = 0.01  # the same in the paper's metric, in which its statement is made
+PAPER_SIZE = 50  # d of its figures
+PAPER_STEPS = 80_000  # the axis of the paper's Figures 3 and 4
 START_SEED, SAMPLE_SEED = 3_000_000, 4_000_000  # added to the seed of the study
 Row = dict[str, Any]
 
@@ -87,7 +92,7 @@ def _figure_3(options: StudyOptions) -> Study:
 
 
 def _figure_4(options: StudyOptions) -> Study:
-    """G converges once y is free of its parts of degree two; with y as it is the gradient is noise for long."""
+    """G converges: with y as it is by small steps, and faster once y is free of its parts of degree two."""
     quick = options.quick
     size, batch = (10, 32_768) if quick else (50, 262_144)
     fast = (
@@ -95,10 +100,10 @@ def _figure_4(options: StudyOptions) -> Study:
         if quick
         else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
     )
-    slow = (Stage(200, 0.01, 0.0),) if quick else (Stage(150, 3e-4, 0.0),)
+    slow = (Stage(1000, 0.02, 0.0), Stage(200, 0.004, 0.0)) if quick else (Stage(150, 3e-4, 0.0),)
     plans = [
-        _Plan("y as it is", "G", "relu", 0, batch, slow, 10, 1, size),
-        _Plan("degree two removed", "G", "relu", 2, batch, fast, 10, 2 if quick else 3, size),
+        _Plan("y as it is", "G", "relu", 0, batch, slow, 20, 1, size),
+        _Plan("degree two removed", "G", "relu", 2, batch, fast, 10, 1 if quick else 3, size),
     ]
     rows = _run_plans(options, "4", plans)
     return _study("4", f"G with batches of {batch:,}, d = {size}", rows, plans, "converges to the truth")
@@ -170,9 +175,9 @@ class _Kept:
         self.runs: dict[str, Any] = {}
         self.calls = 0
         if self.path is not None and self.path.exists():
-            stored = json.loads(self.path.read_text(encoding="utf-8"))
-            if stored["settings"] == self.settings:
-                self.runs = stored["runs"]
+            settings, runs = _read_runs(self.path)
+            if settings == self.settings:
+                self.runs = runs
 
     def save(self, *, force: bool = False) -> None:
         """Write every tenth time, or now."""
@@ -180,8 +185,30 @@ class _Kept:
         if self.path is None or not (force or self.calls % 10 == 0):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"settings": self.settings, "runs": self.runs})
+        text = json.dumps(_signed(self.settings, self.runs))
         atomic_write(self.path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _signed(settings: Any, runs: Any) -> dict[str, Any]:
+    """Return what is kept, with the hash by which it is known again."""
+    digest = sha256(json.dumps([settings, runs]).encode()).hexdigest()
+    return {"settings": settings, "runs": runs, "sha256": digest}
+
+
+def _read_runs(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return settings and runs of a file that planted wrote and nobody changed."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored == _signed(stored["settings"], stored["runs"]):
+            return stored["settings"], stored["runs"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = type(error).__name__
+    else:
+        reason = "another hash"
+    raise BadInputError(
+        f"{shown(path)} holds no runs that planted kept there, or was changed ({reason}). Delete it, or choose another "
+        "folder."
+    )
 
 
 def _truth(plan: _Plan) -> FreshSamples:
@@ -274,14 +301,18 @@ def _study(figure: str, title: str, rows: list[Row], plans: Sequence[_Plan], cla
         Axes("error (4.1)", "iteration", "error_4_1", "series"),
         Axes("honest error", "iteration", "matched_error", "series"),
     )
-    claims = [Claim(f"({plan.variant}) {claim}", _sentence(rows, plan)) for plan in plans]
+    claims = [
+        Claim(f"({plan.variant}) {claim}", _sentence(rows, plan), _verdict(rows, plan)) for plan in plans
+    ]
     lasts = _last_rows(rows)
+    is_large = plans[0].size >= PAPER_SIZE
     if lasts[0]["end_kind"]:
         stuck = sum(row["end_kind"] == "spurious minimum" for row in lasts)
         claims.append(
             Claim(
                 "runs are stuck at bad minima",
                 f"{stuck} of {len(lasts)} lead to a certified spurious minimum",
+                Agreement.of(stuck == len(lasts), finished=is_large),
             )
         )
         claims += [
@@ -289,6 +320,7 @@ def _study(figure: str, title: str, rows: list[Row], plans: Sequence[_Plan], cla
                 f"run {row['run'] + 1}: the point that descending the exact risk from its end leads to",
                 f"{row['end_kind']}: risk {row['end_risk']:.3g}, gradient {row['end_gradient']:.1e}, smallest eigenvalue "
                 f"{row['end_smallest_eigenvalue']:.2e}, honest error {row['end_matched_error']:.2g}",
+                Agreement.of(row["end_kind"] == "spurious minimum", finished=is_large),
             )
             for row in lasts
         ]
@@ -298,6 +330,15 @@ def _study(figure: str, title: str, rows: list[Row], plans: Sequence[_Plan], cla
 def _last_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the last line of every run."""
     return list({row["series"]: row for row in rows}.values())
+
+
+def _verdict(rows: Sequence[Row], plan: _Plan) -> Agreement:
+    """Return whether runs end where the paper's do; those of f' and G may be longer than `PAPER_STEPS` at d = 50."""
+    lasts = [row for row in _last_rows(rows) if row["variant"] == plan.variant]
+    if plan.objective == "l2":
+        return Agreement.of(not any(row["matched_error"] <= FOUND for row in lasts))
+    found = all(row["error_4_1"] <= FOUND_4_1 for row in lasts)
+    return Agreement.of(found, finished=sum(stage.steps for stage in plan.schedule) >= PAPER_STEPS)
 
 
 def _sentence(rows: Sequence[Row], plan: _Plan) -> str:

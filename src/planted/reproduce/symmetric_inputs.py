@@ -2,7 +2,13 @@
 
 The error is the paper's: squared distance of matched rows of W and columns of A, both of unit norm, and the mean squared
 error on fresh samples of the same law (noise included, where there is some). Every method is told k, as in the paper.
-The paper's variants run Algorithm 2 on noiseless and Algorithm 3 on noisy data.
+The paper's variants run Algorithm 2 on noiseless and Algorithm 3 on noisy data. ``practical`` is the pipeline of the paper's
+own experiments, and the verdicts are about it, or about ``paper`` where the text speaks of the original formulation.
+
+Claims are told in medians over the trials. The error of Algorithm 2 has a heavy tail: it is about the inverse square of
+the smallest gap between quotients of a random pair, and gaps below ε have a probability proportional to ε. On one data set
+2,000 pairs had a median of 0.05, a mean of 0.18, and a quarter of them more than four times the median. Alternating least
+squares fails in a trial when all ten runs end in a swamp.
 """
 
 from __future__ import annotations
@@ -12,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from planted._typing import Array
 from planted.diagnostics import augmented_matrix
-from planted.networks import TwoLayerNetwork, gklw_error
+from planted.networks import TwoLayerNetwork, gklw_error, parameter_error
 from planted.recovery import recover
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 from planted.simulate import (
@@ -33,38 +40,54 @@ VARIANTS = ("paper", "practical", "efficient")
 TRIALS, QUICK_TRIALS = 5, 2
 TEST_ROWS = 5000
 SOLVER_SEED, TEST_SEED = 1_000_000, 2_000_000  # added to the seed of the data
+SMALL = 0.25  # squared distance for each unit that is called small: unit vectors 30 degrees apart
+LOW = 0.05  # mean squared error that is called low: the outputs have variance one half
+CLOSE, NOTHING = 0.1, 10.0  # error of a recovered network, and what counts for no network
+NEAR = 2.0  # factor within which a number is "about" another
+STEADY = 2.0  # factor within which a number that "stays as it is" may move
 Row = dict[str, Any]
 
 
 def _figure_2(options: StudyOptions) -> Study:
     """Error against the number of samples and against the dimension."""
     quick = options.quick
-    small = (500, 2000, 10_000) if quick else (250, 500, 1000, 2500, 5000, 10_000)
+    small = (500, 10_000) if quick else (250, 500, 1000, 2500, 5000, 10_000)
     large = (2500,) if quick else (2500, 5000, 10_000)
-    sizes = (10, 14) if quick else (10, 16, 22, 32)
+    sizes = (10, 12) if quick else (10, 16, 22, 32)
     cases = [
         *(("10 x 10", {"size": 10, "n": n}) for n in small),
-        *((("20 x 20", {"size": 20, "n": n}) if quick else ("32 x 32", {"size": 32, "n": n})) for n in large),
+        *((("12 x 12", {"size": 12, "n": n}) if quick else ("32 x 32", {"size": 32, "n": n})) for n in large),
         *(("dimension", {"size": size, "n": 10_000}) for size in sizes),
     ]
     rows = _run_cases(options, cases)
     for row in rows:
         row["root_per_dimension"] = float(np.sqrt(row["error"]) / row["size"])
-    centre = "20 x 20" if quick else "32 x 32"
+    centre, side = ("12 x 12", 12) if quick else ("32 x 32", 32)
     panels = (
         _panel("10 x 10", "n", log_x=True),
         _panel(centre, "n", log_x=True),
         _panel("dimension", "size", y="root_per_dimension"),
     )
+    roots = {variant: _roots(rows, variant, sizes) for variant in VARIANTS}
+    is_small = _median(rows, "10 x 10", "n", 10_000, "practical", "A") < SMALL * 10
+    large_too = _median(rows, centre, "n", large[-1], "practical", "A") < SMALL * side
     claims = [
         Claim(
             "A few samples for every parameter are enough for a small error (10 x 10)",
             _sentence(rows, "10 x 10", "n", 10_000, "A"),
+            options.verdict(is_small),
         ),
-        Claim(f"The same at 32 x 32 (here {centre})", _sentence(rows, centre, "n", large[-1], "A")),
         Claim(
-            "The root of the error divided by the dimension stays as it is from 10 to 32",
-            "; ".join(_trend(rows, variant, sizes) for variant in VARIANTS),
+            f"The same at 32 x 32 (here {centre})",
+            _sentence(rows, centre, "n", large[-1], "A"),
+            options.verdict(large_too),
+        ),
+        Claim(
+            f"The root of the error divided by the dimension stays as it is from 10 to 32 (here {sizes[-1]})",
+            "; ".join(
+                f"{name} " + ", ".join(f"{root:.2g}" for root in found) for name, found in roots.items()
+            ),
+            options.verdict(max(roots["practical"]) < STEADY * min(roots["practical"])),
         ),
     ]
     title = "Random orthonormal weights, normal inputs, no noise"
@@ -88,16 +111,15 @@ def _figure_3(options: StudyOptions) -> Study:
             "mean squared error over noise variance: "
             + "; ".join(
                 f"{variant} "
-                + ", ".join(f"{_mean(rows, law, 'noise', s, variant, 'MSE') / s**2:.3g}" for s in levels)
+                + ", ".join(f"{_median(rows, law, 'noise', s, variant, 'MSE') / s**2:.3g}" for s in levels)
                 for variant in VARIANTS
+            )
+            + f"; {_sentence(rows, law, 'noise', levels[-1], 'A')}",
+            options.verdict(
+                all(_median(rows, law, "noise", s, "practical", "MSE") < STEADY * s**2 for s in levels)
             ),
         )
         for law in ("gaussian", "mixture")
-    ]
-    claims += [
-        Claim(f"Error of A, {law} inputs, noise {level:g}", _sentence(rows, law, "noise", level, "A"))
-        for law in ("gaussian", "mixture")
-        for level in (0.1, 1.0)
     ]
     title = f"Label noise, 10 x 10, n = {n}"
     return Study("symmetric-inputs-figure-3", title, rows, panels, claims)
@@ -118,12 +140,14 @@ def _figure_4(options: StudyOptions) -> Study:
         Claim(
             f"Steady while {layer} is well conditioned, fluctuating later; condition 50",
             _sentence(rows, layer, "condition", 50.0, layer),
+            options.verdict(_median(rows, layer, "condition", 1.0, "practical", layer) < SMALL * 10),
         )
         for layer in ("W", "A")
     ] + [
         Claim(
             f"The mean squared error stays low; condition of {layer} 50",
             _sentence(rows, layer, "condition", 50.0, "MSE"),
+            options.verdict(_median(rows, layer, "condition", 50.0, "practical", "MSE") < LOW),
         )
         for layer in ("W", "A")
     ]
@@ -136,17 +160,25 @@ def _text(options: StudyOptions) -> Study:
     trials = 3 if options.quick else 10
     rows = _run_cases(options, [("plain", {"size": 10, "n": 10_000})], trials=trials)
     panels = (_panel("plain", "trial"),)
+    found = {
+        quantity: _values(rows, "plain", "n", 10_000, "paper", quantity) for quantity in ("A", "W", "MSE")
+    }
+    near = [np.median(found[layer]) / NEAR < 0.15 < NEAR * found[layer].mean() for layer in "AW"]
     claims = [
         Claim(
-            "original formulation: error about 0.15 in A and in W on average, test error close to zero",
+            "original formulation: error about 0.15 in A and in W on average",
             "; ".join(
-                f"{quantity} {_mean(rows, 'plain', 'n', 10_000, 'paper', quantity):.3g}"
-                for quantity in ("A", "W", "MSE")
+                f"{layer}: median {np.median(found[layer]):.3g}, mean {found[layer].mean():.3g}, largest "
+                f"{found[layer].max():.3g}"
+                for layer in "AW"
             ),
+            options.verdict(all(near)),
         ),
-        *(
-            Claim(f"(the {variant} variant on the same data)", _sentence(rows, "plain", "n", 10_000, "A"))
-            for variant in ("efficient",)
+        Claim(
+            "original formulation: test error close to zero",
+            f"median {np.median(found['MSE']):.3g}, largest {found['MSE'].max():.3g}; Section 4 on the same data "
+            f"{_median(rows, 'plain', 'n', 10_000, 'practical', 'MSE'):.2g}",
+            options.verdict(bool(np.median(found["MSE"]) < LOW)),
         ),
     ]
     title = f"10 x 10, n = 10,000, no noise, {trials} trials"
@@ -154,7 +186,7 @@ def _text(options: StudyOptions) -> Study:
 
 
 def _smoothed(options: StudyOptions) -> Study:
-    """The smallest singular value of M before and after perturbing W (Theorem 9) or the input law (Theorem 10)."""
+    """Perturbed networks recovered (Theorem 3), and σ_min(M) after perturbing W (Theorem 9) or the law (Theorem 10)."""
     scales = (0.0, 0.01, 0.03, 0.1, 0.3)
     trials = QUICK_TRIALS if options.quick else TRIALS
     rows: list[Row] = []
@@ -169,18 +201,43 @@ def _smoothed(options: StudyOptions) -> Study:
         Q = np.random.default_rng([TEST_SEED, seed]).standard_normal((21, 21))
         for scale in scales:
             rows.append(_smoothed_row("(Q, lambda)", scale, trial, plain, Smoothed(law, lam=scale, matrix=Q)))
-    panels = tuple(Axes(part, "perturbation", "sigma_min", "part", where={"part": part}) for part in _PARTS)
+        rows += [_perturbed_row(scale, seed) for scale in scales]
+        options.progress(f"trial {trial + 1}", (trial + 1) / trials)
+    panels = (
+        *(Axes(part, "perturbation", "sigma_min", "part", where={"part": part}) for part in _PARTS),
+        Axes(_END_TO_END, "perturbation", "error", "part", where={"part": _END_TO_END}),
+    )
     claims = [
         Claim(
             f"{_PARTS[part]}: σ_min(M) is bounded away from zero after perturbation",
             ", ".join(f"{_smoothed_mean(rows, part, s):.2g} at {s:g}" for s in scales),
+            options.verdict(
+                _smoothed_mean(rows, part, 0.0)
+                < 1e-9
+                < min(_smoothed_mean(rows, part, s) for s in scales[1:])
+            ),
         )
         for part in _PARTS
     ]
-    title = "Smallest singular value of the augmented distinguishing matrix"
+    errors = {
+        scale: max(row["error"] for row in rows if (row["part"], row["perturbation"]) == (_END_TO_END, scale))
+        for scale in scales
+    }
+    claims.append(
+        Claim(
+            "Theorem 3, A and W perturbed by ρ, two rows of each equal before: the network is recovered",
+            "largest error of an entry, spectral answer of the efficient variant, n = 20,000: "
+            + ", ".join(f"{error:.2g} at {scale:g}" for scale, error in errors.items()),
+            options.verdict(errors[scales[-1]] < CLOSE < errors[0.0]),
+        )
+    )
+    title = (
+        "Smallest singular value of the augmented distinguishing matrix, and recovery after a perturbation"
+    )
     return Study("symmetric-inputs-smoothed", title, rows, panels, claims)
 
 
+_END_TO_END = "A + rho E, W + rho E"
 _PARTS = {
     "W + rho E": "Theorem 9, normal inputs, d = 15, two rows of W a millionth of a degree apart",
     "(Q, lambda)": "Theorem 10, d = 21, inputs on one line",
@@ -245,7 +302,7 @@ def _world(case: Row, seed: int) -> tuple[Dataset, Dataset]:
 
 
 def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwork | None:
-    return recover(
+    answer = recover(
         data.X,
         data.Y,
         case["size"],
@@ -253,7 +310,9 @@ def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwor
         variant=variant,
         noise="present" if case.get("noise") else ("auto" if variant == "efficient" else "none"),
         random_state=SOLVER_SEED + seed,
-    ).network
+    )
+    network: TwoLayerNetwork | None = answer.network
+    return network
 
 
 def _measured(
@@ -283,30 +342,61 @@ def _panel(name: str, x: str, *, y: str = "error", log_x: bool = False) -> Axes:
     return Axes(name, x, y, "series", log_x=log_x, where={"panel": name})
 
 
-def _mean(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> float:
-    chosen = [
-        row["error"]
-        for row in rows
-        if (row["panel"], row[x], row["variant"], row["quantity"]) == (panel, at, variant, quantity)
-    ]
-    return float(np.mean(chosen))
+def _values(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> Array:
+    return np.array(
+        [
+            row["error"]
+            for row in rows
+            if (row["panel"], row[x], row["variant"], row["quantity"]) == (panel, at, variant, quantity)
+        ]
+    )
+
+
+def _median(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> float:
+    return float(np.median(_values(rows, panel, x, at, variant, quantity)))
 
 
 def _sentence(rows: Sequence[Row], panel: str, x: str, at: float, quantity: str) -> str:
-    parts = [f"{name} {_mean(rows, panel, x, at, name, quantity):.2g}" for name in VARIANTS]
+    parts = []
+    for name in VARIANTS:
+        found = _values(rows, panel, x, at, name, quantity)
+        parts.append(f"{name} {np.median(found):.2g} (largest {found.max():.2g})")
     label = "mean squared error" if quantity == "MSE" else f"error of {quantity}"
-    return f"{label} at {x} = {at:g}: " + ", ".join(parts)
+    return f"median {label} at {x} = {at:g}: " + ", ".join(parts)
 
 
-def _trend(rows: Sequence[Row], variant: str, sizes: Sequence[int]) -> str:
-    roots = [np.sqrt(_mean(rows, "dimension", "size", size, variant, "A")) / size for size in sizes]
-    return f"{variant} " + ", ".join(f"{root:.2g}" for root in roots)
+def _roots(rows: Sequence[Row], variant: str, sizes: Sequence[int]) -> list[float]:
+    return [float(np.sqrt(_median(rows, "dimension", "size", size, variant, "A"))) / size for size in sizes]
+
+
+def _perturbed_row(scale: float, seed: int) -> Row:
+    """Perturb both layers of a degenerate network and recover it from samples, without refinement."""
+    plain = teacher(8, 3, 3, hidden="orthonormal", outputs="orthonormal", random_state=seed)
+    rng = np.random.default_rng([TEST_SEED, seed, 3])
+    W, A = plain.W.copy(), plain.A.copy()
+    W[1], A[:, 1] = W[0], A[:, 0]
+    moved = TwoLayerNetwork(
+        W + scale * rng.standard_normal(W.shape), None, A + scale * rng.standard_normal(A.shape)
+    )
+    data = dataset(20_000, moved, random_state=seed)
+    answer = recover(
+        data.X, data.Y, 3, method="symmetric-inputs", refined=False, random_state=SOLVER_SEED + seed
+    ).network
+    error = float("inf") if answer is None else float(parameter_error(answer, moved))
+    return {
+        "part": _END_TO_END,
+        "perturbation": scale,
+        "trial": seed,
+        "sigma_min": float("nan"),
+        "error": min(error, NOTHING),
+    }
 
 
 def _smoothed_row(part: str, scale: float, trial: int, W: Any, law: InputLaw) -> Row:
     M = augmented_matrix(W, law, n_samples=20_000, random_state=TEST_SEED + trial)
     smallest = float(np.linalg.svd(M, compute_uv=False)[-1])
-    return {"part": part, "perturbation": scale, "trial": trial, "sigma_min": smallest}
+    nothing = {"error": float("nan")}
+    return {"part": part, "perturbation": scale, "trial": trial, "sigma_min": smallest} | nothing
 
 
 def _smoothed_mean(rows: Sequence[Row], part: str, scale: float) -> float:

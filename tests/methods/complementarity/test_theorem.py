@@ -11,7 +11,7 @@ import pytest
 from scipy import linalg
 
 import planted
-from planted.fitting._standard_errors import information
+from planted.fitting._jacobian import information
 from planted.fitting.units._null_units import complementarity_null_space, units_from_null_space
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork, match_units

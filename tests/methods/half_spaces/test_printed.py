@@ -11,6 +11,7 @@ from planted.methods.half_spaces.printed import (
     _grid_rows,
     algorithm_8,
     half_spaces_of_labels,
+    predict_guesses,
 )
 
 # Four samples on the axes; y = 3 f(x_1) is positive on the first alone.
@@ -82,3 +83,16 @@ def test_the_best_set_explains_most_together():
     assert _best_set(X, Y, directions, 1) == [0]
     assert _best_set(X, Y, directions, 2) == [0, 2]
     assert _best_set(X, np.maximum(-X[:, :1], 0.0), directions, 1) == [3]
+
+
+def test_the_number_of_guesses_by_hand():
+    """k · 100 k entries of the sketch, each with (k κ / ε)⁸ + 1 values; ε is 1/(k + 1) and κ one unless given."""
+    assert predict_guesses(2, epsilon=0.5, kappa=3.0) == pytest.approx(400 * np.log10(12.0**8 + 1), rel=1e-12)
+    assert predict_guesses(3) == pytest.approx(900 * np.log10(12.0**8 + 1), rel=1e-12)
+
+
+def test_the_residual_is_a_root_mean_square():
+    Y = np.array([[3.0, 0.1], [0.0, 0.0], [0.2, -0.5], [-0.1, 0.4]])
+    network, residual = algorithm_8(X, Y, 1, grid=GuessGrid(1, 1), rng=Constant(0.0))
+    assert residual == pytest.approx(np.sqrt(((Y - network(X)) ** 2).mean()), rel=1e-12)
+    assert residual > 0.1

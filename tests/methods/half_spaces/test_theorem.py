@@ -11,6 +11,7 @@ from planted.methods.half_spaces.printed import (
     half_spaces_of_labels,
     predict_guesses,
 )
+from planted.outcomes import BadInputError
 from planted.simulate import CauchyNoise, GaussianNoise, StudentTNoise
 from planted.simulate import HeteroscedasticNoise as GrowingNoise
 
@@ -172,3 +173,14 @@ def test_the_half_space_of_labels_maximises_the_sum():
 def test_the_number_of_guesses_grows_like_the_square_of_k():
     assert GuessGrid(2, 3).count(2) == 6**4
     assert predict_guesses(2) / predict_guesses(1) > 4  # k² entries, and more values of each
+
+
+def test_the_grid_is_an_option():
+    data = problem(0.1, 3, n=400, d=3, k=1, m=2)
+    answer = planted.recover(
+        data.X, data.Y, 1, method="half-spaces", variant="paper", n_levels=2, sketch_rows=3, random_state=1
+    )
+    assert answer.stats["guesses"] == 4**3
+    for bad in ({"n_levels": 0}, {"sketch_rows": 0}, {"sketch_rows": 1.5}):
+        with pytest.raises(BadInputError, match=next(iter(bad))):
+            planted.recover(data.X, data.Y, 1, method="half-spaces", variant="paper", **bad)

@@ -6,6 +6,7 @@ Each test goes red when a line of its box is broken: an order that is not looked
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,19 @@ import pytest
 
 import planted
 from planted import TwoLayerNetwork, simulate
-from planted.fitting._problem import prepare_problem
+from planted.fitting._run import prepare_problem
+from planted.linalg import roots_of_powers
 from planted.methods.hermite import printed
 from planted.methods.hermite._whitening import whiten_problem
 from planted.methods.hermite.printed import Thresholds, Units
-from planted.moments import Contractions, Draws, HermiteTensors, SampleHermite
+from planted.moments import (
+    Contractions,
+    Draws,
+    HermiteTensors,
+    SampleHermite,
+    hermite_values,
+    relu_coefficients,
+)
 from planted.moments.population_hermite import PopulationHermite
 from planted.rows import RowBlocks
 
@@ -156,7 +165,7 @@ def test_the_rank_is_that_above_the_limit(limit: float, largest: int, rank: int)
 
 
 def test_no_squares_give_no_rows() -> None:
-    assert printed.rows_of_terms(np.zeros((6, 0)), 2).shape == (0, 3)
+    assert roots_of_powers(np.zeros((0, 6)), 2).shape == (0, 3)
 
 
 # Algorithm 1 ---------------------------------------------------------------------------------------------------------
@@ -174,7 +183,9 @@ def test_algorithm_1_finds_more_units_than_inputs() -> None:
     truth = _network(
         np.random.default_rng(2).standard_normal((5, 3)), np.linspace(-1, 1, 5), np.linspace(1, 2, 5)
     )
-    assert _mismatch(printed.algorithm_1(PopulationHermite(truth), 2, rng=_rng()), truth) < 1e-8
+    units = printed.algorithm_1(PopulationHermite(truth), 2, rng=_rng())
+    assert _mismatch(units, truth) < 1e-8
+    assert units.values[4] > 1e-6 * units.values[0] > units.values[5]  # five units stand out
 
 
 def test_exact_coefficients_tell_units_apart_that_algorithm_4_merges() -> None:
@@ -264,11 +275,11 @@ def test_the_truncated_loss_leaves_out_long_features() -> None:
 
 
 def test_coefficients_end_on_the_ball() -> None:
-    """Outputs a thousand times too large for the radius of step 4: the coefficients stop at its length."""
+    """Outputs a thousand times too large for the radius of step 4: the coefficients of the units stop at its length."""
     units = Units(np.ones((1, 1)), np.zeros(1), np.array([[1.0]]), np.zeros(1), 0.0)
     X = np.linspace(-2, 2, 50)[:, None]
     found = printed.regress_on_both_signs(units, RowBlocks.from_arrays(X, 1000 * np.maximum(X, 0)))
-    assert np.linalg.norm(found.coefficients) == pytest.approx(np.sqrt(8) + 2)
+    assert np.linalg.norm(found.coefficients[:, :2]) == pytest.approx(np.sqrt(8) + 2)
 
 
 def test_features_are_both_signs_the_inputs_and_one() -> None:
@@ -312,7 +323,104 @@ def test_algorithm_6_without_a_visible_unit() -> None:
 
 
 def test_flipped_units_turn_rows_and_biases() -> None:
-    units = Units(np.eye(2), np.array([0.5, -0.25]), np.array([[1.0, 2.0]]), np.zeros(1), 0.0)
+    units = Units(np.eye(2), np.array([0.5, -0.25]), np.array([[1.0, 2.0]]), np.array([7.0]), 0.125)
     turned = printed.flip_units(units, np.array([1.0, -1.0]))
     assert turned.W.tolist() == [[1.0, 0.0], [0.0, -1.0]] and turned.b.tolist() == [0.5, 0.25]
     assert turned.A.tolist() == [[1.0, 2.0]]
+    assert turned.values.tolist() == [7.0] and turned.noise == 0.125
+
+
+@pytest.mark.parametrize("k", range(8))
+def test_lemma_4_3_is_false_as_printed_and_true_two_degrees_higher(k: int) -> None:
+    """max(|He_k|, |He_{k+1}|) falls below √(k!/2) for k = 1 to 7; of the degrees k+1 and k+2 it does not, for k ≥ 1."""
+    values = np.abs(hermite_values(np.linspace(-12, 12, 240_001), k + 2))
+    bound = np.sqrt(factorial(k) / 2)
+    printed_least = np.maximum(values[k], values[k + 1]).min()
+    least = np.maximum(values[k + 1], values[k + 2]).min()
+    assert printed_least > 0.6, "no common root, which is all that the algorithms need"
+    if k >= 1:
+        assert printed_least < bound <= least
+    else:
+        assert least == pytest.approx((np.sqrt(5) - 1) / 2, abs=1e-4)
+        assert least < bound <= printed_least
+
+
+@pytest.mark.parametrize(("d", "k", "order"), [(3, 10, 3), (4, 19, 3), (3, 14, 4), (2, 3, 3)])
+def test_algorithm_1_finds_as_many_units_as_there_are_products(d: int, k: int, order: int) -> None:
+    """Up to C(d+l-1, l) of them; with the squares of order 2 in their place eight units of seven were once returned."""
+    truth = simulate.teacher(d, k, bias=(-1, 1), outputs="magnitudes", random_state=k)
+    units = printed.algorithm_1(PopulationHermite(truth), order, rng=_rng())
+    assert units.W.shape == (k, d)
+    assert _mismatch(units, truth) < 1e-6  # conditioning: 1e-9 at most in twenty draws
+
+
+def test_algorithm_4_of_order_three_finds_units_that_order_two_merges() -> None:
+    """Seven units of three inputs: their squares are dependent, and order 2 cannot show seven."""
+    truth = simulate.teacher(3, 7, bias=(-1, 1), outputs="magnitudes", random_state=3)
+    moments = PopulationHermite(truth)
+    assert _mismatch(printed.algorithm_4(moments, 3, rng=_rng()), truth) < 1e-8
+    lower = printed.algorithm_4(moments, 2, rng=_rng())
+    assert len(lower.W) != 7 or _mismatch(lower, truth) > 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_proposition_b_1_the_risk_is_the_distance_of_the_coefficients(seed: int) -> None:
+    """E|f - g|² = Σ_j |T_j(f) - T_j(g)|²/j!; the series to order 80 against 400,000 samples, four standard errors."""
+    f, g = (
+        simulate.teacher(3, k, bias=(-1, 1), outputs="magnitudes", random_state=10 * seed + k) for k in (2, 4)
+    )
+    W, b, a = np.vstack([f.W, g.W]), np.concatenate([f.b, g.b]), np.concatenate([f.A[0], -g.A[0]])
+    weights = a * relu_coefficients(b, 80) / np.sqrt([float(factorial(j)) for j in range(81)])[:, None]
+    cosines = W @ W.T
+    terms = [w @ cosines**j @ w for j, w in enumerate(weights)]
+    X = simulate.inputs(400_000, 3, random_state=900 + seed)
+    squares = (f(X) - g(X))[:, 0] ** 2
+    assert (np.array(terms) >= -1e-12).all()
+    rest = 80 ** (5 / 2) * max(terms[-2:]) / 1.5 / 80**1.5  # the terms fall like j^(-5/2)
+    assert abs(sum(terms) - squares.mean()) < 4 * squares.std() / np.sqrt(len(X)) + rest
+    assert abs(sum(terms[1:]) - squares.mean()) > 4 * squares.std() / np.sqrt(len(X)), "every order counts"
+
+
+def test_the_edge_of_noise_by_hand() -> None:
+    assert [printed.noise_edge(count) for count in (1, 4, 9)] == [1.0, 1.5, 2.0]
+
+
+def test_rows_at_the_distance_itself_count_as_one_and_none_stay_none() -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]])
+    distance = float(np.linalg.norm(rows[0] - rows[1]))
+    assert len(printed.merge_duplicates(rows, distance)) == 1
+    assert len(printed.merge_duplicates(rows, 0.99 * distance)) == 2
+    assert printed.merge_duplicates(rows[:0], 0.1).shape == (0, 2)
+
+
+def test_a_known_number_bounds_the_rank_and_the_boxes_pass_on_what_they_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Algorithms 5 and 6 are Algorithm 4 first: the number of units and the η must reach it."""
+    truth = _network([[1, 0, 0], [0.3, 1, 0], [0, 0.2, 1]], [0.2, -0.3, 0.4], [1.0, 2.0, 0.05])
+    moments, ranks = PopulationHermite(truth), list[int]()
+    plain = printed._rank_one_rows
+    monkeypatch.setattr(printed, "_rank_one_rows", lambda *given: ranks.append(given[3]) or plain(*given))
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    rows = RowBlocks.from_arrays(X, truth(X))
+    coarse = Thresholds(angle=1.5)  # all directions count as one
+    for box in (
+        lambda **given: printed.algorithm_4(moments, 1, rng=_rng(), **given),
+        lambda **given: printed.algorithm_5(moments, rows, 1, rng=_rng(), **given).units,
+        lambda **given: printed.algorithm_6(moments, rng=_rng(), **given)[0],
+    ):
+        ranks.clear()
+        assert len(box(n_hidden=2).W) == 2 and ranks == [2, 2]
+        assert len(box(thresholds=coarse).W) == 1 and ranks[2:] == [3, 3]
+        assert box().noise == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e5])
+def test_the_floor_of_exact_coefficients_is_relative(scale: float) -> None:
+    """Units that show in even orders alone, with outputs of any size."""
+    truth = _network(
+        [[1, 0, 0], [0.3, 1, 0], [0, 0.2, 1]], [0.0, 0.0, 0.0], scale * np.array([1.0, 2.0, 1.5])
+    )
+    units = printed.algorithm_1(PopulationHermite(truth), 1, rng=_rng())
+    assert units.W.shape == (3, 3)
+    assert np.abs(np.abs(units.A).sum() / truth.A.sum() - 1) < 1e-9

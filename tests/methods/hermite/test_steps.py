@@ -10,7 +10,13 @@ from scipy import stats
 
 import planted
 from planted import TwoLayerNetwork, simulate
-from planted.linalg import decompose_shared_terms, khatri_rao_values, svec
+from planted.linalg import (
+    decompose_shared_terms,
+    khatri_rao_values,
+    roots_of_powers,
+    symmetric_powers,
+    unit_rows,
+)
 from planted.methods import hermite
 from planted.methods.hermite._bound import bound_error, unseen_error
 from planted.methods.hermite._matching import _normal_equations, match_moments, misfit
@@ -21,9 +27,11 @@ from planted.methods.hermite._theory import (
     normality_evidence,
     sign_alternatives,
 )
-from planted.methods.hermite.printed import Units, merge_duplicates, rows_of_terms, solve_in_ball
-from planted.moments import whitening_map
-from planted.moments.population_hermite import relu_tensors
+from planted.methods.hermite.printed import Units, merge_duplicates, solve_in_ball
+from planted.moments import Draws, SampleHermite, whitening_map
+from planted.moments._hermite import Residual
+from planted.moments._hermite_products import contract_products
+from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -68,12 +76,64 @@ def test_a_perturbation_makes_squares_independent() -> None:
     assert before.measured < 1e-12 < 1e-3 < after.measured
 
 
-def test_rows_of_terms_read_directions() -> None:
-    W = simulate.teacher(4, 3, random_state=4).W
-    squares = svec(W[:, :, None] * W[:, None, :]).T
-    for order, Z in ((1, 3.0 * W.T), (2, -2.0 * squares)):
-        rows = rows_of_terms(Z, order)
-        assert np.allclose(np.abs((rows * W).sum(axis=1)), 1.0)
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_powers_keep_inner_products_and_have_their_rows_as_roots(order: int) -> None:
+    rng = np.random.default_rng(order)
+    U, V = rng.standard_normal((2, 5, 3))
+    powers = symmetric_powers(U, order)
+    np.testing.assert_allclose(
+        powers @ symmetric_powers(V, order).T, (U @ V.T) ** order, rtol=1e-11, atol=1e-11
+    )
+    rows = roots_of_powers(powers * rng.choice([-2.0, 3.0], (5, 1)), order)
+    assert np.allclose(np.abs((rows * unit_rows(U)[0]).sum(axis=1)), 1.0)
+
+
+@pytest.mark.parametrize(("order", "m"), [(1, 1), (2, 1), (2, 3)])
+def test_sums_of_products_are_those_of_gram_matrices(order: int, m: int) -> None:
+    """Two ways to the same contractions and to the same sampling error; from order 3 on only one of them is there."""
+    rng = np.random.default_rng([order, m])
+    W, b, A = _units(3, 4, m, seed=order)
+    X = rng.standard_normal((501, 3))
+    rows = RowBlocks.from_arrays(X, TwoLayerNetwork(W, b, A)(X), block_rows=101)
+    draws = Draws.random(2, 3, m, rng=rng)
+    known = SampleHermite(rows, (3, m)).contract(order, draws)
+    found = contract_products(rows, Residual(None), 3, order, draws)
+    for ours, theirs in zip(found, (known.base, known.odd, known.even, known.noise), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_sums_of_order_three_come_near_the_coefficients() -> None:
+    W, b, A = _units(2, 3, 1, seed=5)
+    network = TwoLayerNetwork(W, b, A)
+    X = np.random.default_rng(6).standard_normal((40_000, 2))
+    draws = Draws.random(2, 2, 1, rng=np.random.default_rng(7))
+    found = SampleHermite(RowBlocks.from_arrays(X, network(X)), (2, 1)).contract(3, draws)
+    exact = PopulationHermite(network).contract(3, draws)
+    for ours, truth, error in zip(
+        (found.base, found.odd, found.even), (exact.base, exact.odd, exact.even), found.noise, strict=True
+    ):
+        assert 0 < np.linalg.norm(ours - truth, 2, axis=(1, 2)).max() < 4 * error
+
+
+def test_too_many_products_are_refused() -> None:
+    draws = Draws.random(2, 20, 1, rng=np.random.default_rng(0))
+    rows = RowBlocks.from_arrays(np.zeros((4, 20)), np.zeros((4, 1)))
+    with pytest.raises(BadInputError, match="lower order"):
+        SampleHermite(rows, (20, 1)).contract(3, draws)
+
+
+@pytest.mark.parametrize("variant", ["paper", "efficient"])
+def test_order_three_is_an_option(variant: str) -> None:
+    """From few samples it sees little; the refined answer is judged by its certificate all the same."""
+    data = simulate.dataset(3000, n_features=2, n_hidden=3, bias=(-0.5, 0.5), random_state=8)
+    answer = planted.recover(
+        data.X, data.Y, 3, method="hermite", variant=variant, order=3, refined=True, random_state=1
+    )
+    assert answer.outcome is planted.Outcome.RECOVERED
+    assert planted.parameter_error(answer.network, data.network) < 1e-9
+    for bad in (0, True, 2.5):
+        with pytest.raises(BadInputError, match="order"):
+            planted.recover(data.X, data.Y, 3, method="hermite", order=bad)
 
 
 def test_duplicates_up_to_sign_are_merged() -> None:
@@ -146,12 +206,30 @@ def test_consolidation_without_a_linear_rest_adds_no_units() -> None:
 
 def test_coefficients_stay_in_the_ball() -> None:
     gram, right = np.diag([1.0, 0.01, 0.0]), np.array([[1.0], [1.0], [0.0]])
-    free = solve_in_ball(gram, right, 1e6)[:, 0]
+    free = solve_in_ball(gram, right, 1e6, n_bounded=3)[:, 0]
     assert np.allclose(free, [1.0, 100.0, 0.0])
-    held = solve_in_ball(gram, right, 10.0)[:, 0]
+    held = solve_in_ball(gram, right, 10.0, n_bounded=3)[:, 0]
     assert np.linalg.norm(held) == pytest.approx(10.0)
     multiplier = 1 / held[0] - 1  # stationarity: (G + λ) β = r
     assert held[1] == pytest.approx(1 / (0.01 + multiplier))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ball_leaves_the_last_coefficients_free(seed: int) -> None:
+    """Stationary in all coefficients, with a multiplier for the bounded ones alone; a wide ball is plain least squares."""
+    rng = np.random.default_rng(seed)
+    G, y = rng.standard_normal((40, 5)), 100 * rng.standard_normal((40, 2))
+    gram, right = G.T @ G, G.T @ y
+    np.testing.assert_allclose(
+        solve_in_ball(gram, right, 1e9, n_bounded=2), np.linalg.solve(gram, right), rtol=1e-8
+    )
+    held = solve_in_ball(gram, right, 0.1, n_bounded=2)
+    np.testing.assert_allclose(np.linalg.norm(held[:2], axis=0), 0.1, rtol=1e-9)
+    slope = right - gram @ held
+    np.testing.assert_allclose(slope[2:], 0.0, atol=1e-7)
+    multipliers = slope[:2] / held[:2]
+    np.testing.assert_allclose(multipliers[0], multipliers[1], rtol=1e-6)
+    assert (multipliers > 0).all()
 
 
 def test_regression_recovers_turned_units_and_bounds_its_error() -> None:
@@ -260,7 +338,7 @@ def test_alternatives_take_the_constant_into_the_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("variant", "practical"), ("order", 3), ("reduction", "cubic")]
+    ("option", "value"), [("variant", "practical"), ("order", 0), ("reduction", "cubic")]
 )
 def test_unknown_options_are_refused(option: str, value: Any) -> None:
     X = simulate.inputs(50, 3, random_state=19)

@@ -96,3 +96,14 @@ def test_more_rows_are_worse():
             X, Q = data.X[:n_rows], column_space(data.Y[:n_rows])[0]
             found[n_rows] += len(steps_4_to_8(X, Q, X @ rough.T, RELU))
     assert found[24] > 25 > 5 > found[3000], found
+
+
+def test_a_score_that_is_never_low_does_not_end_the_search():
+    scores = np.hstack([H + 1.0, H])
+    assert len(steps_4_to_8(X, np.linalg.qr(H)[0], scores, RELU)) == 2
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_the_threshold_is_a_part_of_the_spread_of_a_score(scale):
+    rough = H + 0.5 * TAU * (H == 0)
+    assert len(steps_4_to_8(X, np.linalg.qr(H)[0], scale * rough, RELU)) == 2

@@ -63,12 +63,25 @@ def test_units_that_are_not_orthonormal_are_found_with_the_help_of_pursuit():
     assert condition.measured == pytest.approx(np.linalg.cond(rows), rel=1e-6)
 
 
-def test_the_printed_threshold_refuses_rather_than_errs():
+def test_the_printed_threshold_on_all_rows_refuses_rather_than_errs():
     data = world()
-    recovery = recover(data.X, data.Y, variant="paper", random_state=0)
+    recovery = recover(data.X, data.Y, variant="paper", ell=10**6, random_state=0)
     assert recovery.outcome is Outcome.STOPPED_EARLY
     assert recovery.network is None
     assert recovery.trace == ({"search": "components", "starts": 4, "units": recovery.trace[0]["units"]},)
+
+
+def test_blocks_of_rows_show_more_units_than_the_first_block_or_all_rows():
+    found = {"first": 0, "all": 0, "blocks": 0}
+    options = {"first": {}, "all": {"ell": 10**6}, "blocks": {"variant": "blocks"}}
+    for seed in range(4):
+        data = world(3000, seed=50 + seed)
+        for name, given in options.items():
+            answer = recover(data.X, data.Y, random_state=seed, **({"variant": "paper"} | given))
+            found[name] += answer.trace[0]["units"]
+            if answer.outcome is Outcome.RECOVERED:
+                assert planted.parameter_error(answer.network, data.network) < EXACT
+    assert found["blocks"] > max(found["first"], found["all"])
 
 
 def test_the_order_of_rows_and_the_scale_of_outputs_do_not_matter():
@@ -110,5 +123,5 @@ def test_noise_is_never_called_recovered():
 
 def test_unknown_options_are_refused():
     data = world(50)
-    with pytest.raises(BadInputError, match="variant='robust'; expected one of 'trimmed', 'paper'"):
+    with pytest.raises(BadInputError, match="variant='robust'; expected one of 'trimmed', 'paper', 'blocks'"):
         recover(data.X, data.Y, variant="robust")

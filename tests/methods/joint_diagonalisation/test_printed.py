@@ -12,6 +12,7 @@ from planted.methods.joint_diagonalisation.printed import (
     algorithm_4,
     algorithm_5,
     algorithm_6,
+    appendix_9_1,
 )
 from planted.networks import parse_activation
 
@@ -47,6 +48,21 @@ def test_algorithm_4_sees_what_order_three_sees_and_nothing_else():
 
 
 # --- Algorithm 5
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.02])
+def test_algorithm_5_is_about_the_first_rows(noise):
+    """Rough directions, ℓ = 24 rows against ℓ = 3,000: the error must be far below 1/poly(ℓ), or wrong rows count as off."""
+    few = many = 0
+    for seed in range(6):
+        data = simulate.dataset(3000, n_features=6, n_hidden=4, n_outputs=4, random_state=60 + seed)
+        V = data.network.W + noise * np.random.default_rng([seed, 7]).standard_normal((4, 6))
+        basis = column_space(data.Y)[0][:, :4]
+        scores = both(data.X @ V.T)
+        found = algorithm_5(data.X[:24], basis[:24], scores[:24], activation=RELU)
+        few, many = few + len(found), many + len(algorithm_5(data.X, basis, scores, activation=RELU))
+        assert np.abs((found @ data.network.W.T).max(axis=1, initial=0.0) - 1.0).max(initial=0.0) < 1e-9
+    assert few >= (22 if noise < 0.01 else 15) and many <= 8
 
 
 @pytest.mark.parametrize("signs", [(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)])
@@ -122,3 +138,53 @@ def test_algorithm_6_and_one_regression_decide_alike(seed, name):
     signs = signs_of_preactivations(data.X @ V.T, Y, activation=f)
     np.testing.assert_array_equal(W, V * signs[:, None])
     assert ((W * data.network.W).sum(axis=1) > 0).all(), "and the signs are right"
+
+
+# --- Lemma 5
+
+
+def test_lemma_5_lacks_a_square_root():
+    """|Σ - Σ_N| is of order √(d/N); a bound c d/N, as printed, is passed by any c once N is large."""
+    rng = np.random.default_rng(8)
+    printed, corrected = [], []
+    for n in (100, 1000, 10_000):
+        rows = rng.standard_normal((20, n, 4))
+        error = np.median([np.linalg.norm(part.T @ part / n - np.eye(4), 2) for part in rows])
+        printed.append(error / (4 / n))
+        corrected.append(error / np.sqrt(4 / n))
+    assert printed[2] > 5 * printed[0] and max(corrected) < 1.5 * min(corrected)
+
+
+MONOTONE = {
+    "power 1.5": (lambda t: t**1.5, lambda y: y ** (2 / 3)),
+    "exponential": (np.expm1, np.log1p),
+    "logarithm": (np.log1p, np.expm1),
+    "not multiplicative": (lambda t: t + t * t, lambda y: (np.sqrt(1 + 4 * y) - 1) / 2),
+}
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+@pytest.mark.parametrize("seed", range(2))
+def test_appendix_9_1_for_any_monotone_function_with_its_inverse(name, seed):
+    phi, inverse = MONOTONE[name]
+    truth = simulate.teacher(5, 3, 4, random_state=seed)
+    X = np.random.default_rng([seed, 3]).standard_normal((6000, 5))
+    T = X @ truth.W.T
+    Y = np.where(T > 0, phi(np.maximum(T, 0.0)), 0.0) @ truth.A.T
+    W, A = appendix_9_1(X, Y, 3, phi=phi, inverse=inverse, rng=np.random.default_rng(seed))
+    assert W.shape == (3, 5)
+    order = (W @ truth.W.T).argmax(axis=0)
+    np.testing.assert_allclose(W[order], truth.W, atol=1e-9)
+    np.testing.assert_allclose(A[:, order], truth.A, atol=1e-9)
+
+
+def test_appendix_9_1_with_the_wrong_function_returns_no_unit():
+    truth = simulate.teacher(5, 3, 4, random_state=0)
+    X = np.random.default_rng(4).standard_normal((4000, 5))
+    Y = np.maximum(X @ truth.W.T, 0.0) ** 1.5 @ truth.A.T
+    W, A = appendix_9_1(X, Y, 3, phi=np.expm1, inverse=np.log1p, rng=np.random.default_rng(0))
+    assert W.shape == (0, 5) and A.shape == (4, 0)
+
+
+def test_algorithm_5_goes_on_after_a_score_that_is_never_low():
+    assert len(algorithm_5(X, Q, np.hstack([H + 1.0, X]), activation=RELU)) == 2

@@ -225,8 +225,43 @@ def test_unknown_options_are_refused():
         recover(data.X, data.Y, activation="absolute")
 
 
-def test_the_printed_threshold_refuses_rather_than_errs():
+def test_the_printed_threshold_on_all_rows_refuses_rather_than_errs():
     data = world(3000)
-    recovery = recover(data.X, data.Y, rule="threshold", random_state=0)
+    recovery = recover(data.X, data.Y, rule="threshold", ell=3000, random_state=0)
     assert recovery.outcome is Outcome.STOPPED_EARLY
     assert "units were found; the others were not" in recovery.detail
+
+
+def test_algorithm_5_needs_few_rows_and_blocks_of_them_find_every_unit():
+    """The first ℓ rows lead to most units, all rows to none; one block after another leads to all."""
+    found = {"first": 0, "all": 0, "blocks": 0}
+    options = {
+        "first": {"rule": "threshold"},
+        "all": {"rule": "threshold", "ell": 10**6},
+        "blocks": {"rule": "blocks"},
+    }
+    for seed in range(4):
+        data = world(1000, d=6, m=4, seed=30 + seed)
+        for name, given in options.items():
+            answer = recover(data.X, data.Y, random_state=seed, **given)
+            found[name] += answer.trace[0]["units"]
+            if answer.outcome is Outcome.RECOVERED:
+                assert planted.parameter_error(answer.network, data.network) < EXACT
+    assert found["blocks"] == 16 and found["first"] >= 8 and found["all"] <= 4
+
+
+def test_tau_reaches_the_box():
+    """A threshold of ten spreads calls every row off, and nothing is left that could be a unit."""
+    data = world(1000, d=6, m=4, seed=30)
+    found = [
+        recover(data.X, data.Y, rule="blocks", tau=tau, random_state=0).trace[0]["units"]
+        for tau in (1e-3, 10.0)
+    ]
+    assert found == [4, 0]
+
+
+def test_ell_is_checked():
+    data = world(100)
+    for wrong in (0, 2.5, "many"):
+        with pytest.raises(BadInputError, match="ell="):
+            recover(data.X, data.Y, rule="threshold", ell=wrong)

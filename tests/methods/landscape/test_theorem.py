@@ -7,6 +7,7 @@ import pytest
 
 import planted
 from planted import TwoLayerNetwork, simulate
+from planted.checks import Check
 from planted.diagnostics import classify_point
 from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import invert_rows, read_outputs
@@ -93,7 +94,7 @@ def test_samples_give_the_network_exactly_after_refinement(objective: str) -> No
 
 def test_trust_region_and_width_from_the_data() -> None:
     data = simulate.dataset(8000, n_features=5, n_hidden=3, hidden="orthonormal", random_state=6, **POSITIVE)
-    answer = recovered(data, "auto", optimiser="trust-region")
+    answer = recovered(data, "auto", optimiser="newton")
     assert answer.outcome is Outcome.RECOVERED
     assert planted.parameter_error(answer.network, data.network) < EXACT
 
@@ -241,3 +242,47 @@ def test_plain_risk_has_a_certified_bad_minimum_where_f_prime_has_none() -> None
     point = classify_point((end.W, end.a), risk, truth=(np.eye(d), np.ones(d)))
     assert point.kind == "spurious minimum" and point.value > 0.01
     assert planted.networks.glm_error(descend(designed, start, np.ones(d)).W, np.eye(d)) < 1e-9
+
+
+@pytest.mark.parametrize("objective", ["f'", "G"])
+def test_the_objective_leads_to_the_units_and_random_rows_do_not(objective: str) -> None:
+    """Without refinement nothing but the objective can have found them; the control descends nothing."""
+    for seed, optimisers in ((0, ("lbfgs", "sgd", "none")), (1, ("lbfgs", "newton", "none"))):
+        rng = np.random.default_rng([seed, 90])
+        truth = TwoLayerNetwork(np.linalg.qr(rng.standard_normal((6, 6)))[0], None, np.ones((1, 6)))
+        data = simulate.dataset(16_000, truth, random_state=300 + seed)
+        angles = []
+        for optimiser in optimisers:
+            options = {"objective": objective, "optimiser": optimiser, "refined": False}
+            answer = recovered(data, 6, **options)
+            assert answer.network is not None
+            rows = answer.network.W / np.linalg.norm(answer.network.W, axis=1, keepdims=True)
+            cosines = np.abs(truth.W @ rows.T).max(axis=1)
+            angles.append(np.degrees(np.arccos(np.clip(cosines, 0, 1))).max())
+        assert max(angles[:2]) < 12 < 30 < angles[2]
+
+
+def test_with_noise_refinement_from_random_rows_fails_where_the_objective_succeeds() -> None:
+    """Same signs, noise of half an output weight, one start each: f' ends at the truth every time, random rows do not."""
+    found = {"lbfgs": 0, "none": 0}
+    for seed in range(4):
+        rng = np.random.default_rng([seed, 91])
+        truth = TwoLayerNetwork(np.linalg.qr(rng.standard_normal((10, 10)))[0], None, np.ones((1, 10)))
+        data = simulate.dataset(5000, truth, noise=0.5, random_state=310 + seed)
+        for optimiser in found:
+            answer = recovered(data, 10, optimiser=optimiser, n_restarts=1)
+            found[optimiser] += planted.parameter_error(answer.network, truth) < 0.2
+    assert found["lbfgs"] == 4 > found["none"]
+
+
+def test_what_refinement_moved_is_told() -> None:
+    """From the minimum of f' refinement only polishes; from random rows it turns units far."""
+    truth = TwoLayerNetwork(np.eye(6), None, np.ones((1, 6)))
+    data = simulate.dataset(20_000, truth, random_state=400)
+    moved = {}
+    for optimiser in ("lbfgs", "none"):
+        answer = planted.recover(data.X, data.Y, 6, method="landscape", optimiser=optimiser, random_state=1)
+        assert answer.outcome is Outcome.RECOVERED
+        (line,) = answer.find(Check.REFINED_ANGLE)
+        moved[optimiser] = line.measured
+    assert moved["lbfgs"] < 10 < 30 < moved["none"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.methods.lone_units.printed import algorithm_7
+from planted.methods.lone_units.printed import algorithm_7, parallel_groups
 from planted.networks import parse_activation
 
 RELU = parse_activation("relu")
@@ -24,6 +24,7 @@ def test_the_units_the_directions_and_the_sizes(name):
     np.testing.assert_allclose(found.W, [[0.0, 1.0], [1.0, 0.0]], atol=1e-14)  # largest group first
     np.testing.assert_allclose(found.directions, [[5 / 13, -12 / 13], [0.6, 0.8]], atol=1e-14)
     assert (found.sizes.tolist(), found.small.tolist()) == ([4, 3], [])
+    assert found.small.dtype == np.intp == units(X[8:]).sizes.dtype  # also where there is none
     assert (found.misfit_size, found.misfit) == (0, 0.0)
 
 
@@ -72,3 +73,13 @@ def test_the_largest_group_that_does_not_fit_is_reported():
     Y[3] *= 2
     found = algorithm_7(X, Y, activation=RELU, rng=np.random.default_rng(0))
     assert (len(found.W), found.misfit_size) == (0, 4)
+
+
+def test_no_samples_make_no_groups_and_neither_does_one():
+    for rows in (
+        np.zeros((0, 2)),
+        np.zeros((3, 2)),
+        np.array([[1.0, 2.0]]),
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+    ):
+        assert parallel_groups(rows, np.random.default_rng(0)) == []

@@ -44,6 +44,8 @@ def test_sample_needs_are_within_twice_the_expected_ones(k, n, hidden, m):
         if recovery.outcome is Outcome.RECOVERED:
             recovered += 1
             assert planted.parameter_error(recovery.network, data.network) < EXACT
+            expected = planted.Guarantee.EXACT if m >= k else planted.Guarantee.HEURISTIC
+            assert recovery.guarantee is expected, "no other explanation is looked for when m < k"
         else:
             assert recovery.outcome is Outcome.TOO_FEW_SAMPLES
     assert recovered >= (4 if hidden == "orthonormal" else 3)

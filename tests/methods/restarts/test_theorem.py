@@ -122,7 +122,7 @@ def test_the_error_falls_like_one_over_root_n():
 
 def test_errors_agree_with_the_cramer_rao_bound():
     """Sum of squared errors over its bound is a mean of some hundred chi-squares: within 4 standard errors of one."""
-    from planted.fitting._standard_errors import information
+    from planted.fitting._jacobian import information
     from planted.networks import match_units
 
     ratios = []

@@ -129,3 +129,34 @@ def test_patterns_that_repeat_add_no_unit_and_are_counted():
     units = algorithm_2(X, H, np.array([ON, ON, ~ON]))
     np.testing.assert_allclose(units.W, [[1.0, 0.0]], atol=1e-15)
     assert (units.candidates, units.undetermined) == (2, 0)
+
+
+def test_the_caller_is_told_how_many_patterns_were_examined():
+    told = []
+    algorithm_2(X, H, np.array([ON, ~ON, ON]), progress=lambda text, share: told.append((text, share)))
+    assert told == [("3 of 3 patterns, 1 units", 1.0)]
+
+
+@pytest.mark.parametrize("error", [3e-10, 3e-9])
+def test_equations_that_hold_to_eight_digits_hold(error):
+    """Labels of single-precision accuracy after averaging: the span is off by a little more than rounding."""
+    rng = np.random.default_rng(1)
+    span = H + error * rng.standard_normal(H.shape) * (H > 0)
+    w, is_unique = algorithm_1(X, span, ON)
+    assert is_unique
+    np.testing.assert_allclose(w, [1.0, 0.0], atol=1e-7)
+
+
+def test_labels_that_are_off_by_little_where_a_unit_is_off_are_zero():
+    """A second column of the span that is 1e-7 on the samples off the pattern; the first, which is one there, is none."""
+    span = np.column_stack([[0.3, -0.2, 0.5, 1.0, 1.0], H[:, 0] + 1e-7 * (H[:, 0] == 0)])
+    w, is_unique = algorithm_1(X, span, ON)
+    assert is_unique
+    np.testing.assert_allclose(w, [1.0, 0.0], atol=1e-5)
+
+
+def test_every_pattern_that_leaves_weights_open_is_counted():
+    rows = np.array([[1.0, 1.0], [-1.0, -2.0], [-3.0, -1.0]])
+    on = np.array([True, False, False])
+    units = algorithm_2(rows, np.array([[1.0], [0.0], [0.0]]), np.array([on, on]))
+    assert (units.candidates, units.undetermined) == (2, 2)

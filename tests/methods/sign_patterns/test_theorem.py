@@ -180,7 +180,7 @@ def test_outputs_that_are_all_zero_are_refused():
     data = world()
     with pytest.warns(DataWarning, match="constant column"):
         recovery = recover(data.X, np.zeros((60, 3)), random_state=0)
-    assert "rank of the outputs: 0; the method needs >= 1" in recovery.detail
+    assert "outputs that vary: 0; the method needs >= 1" in recovery.detail
 
 
 def test_a_unit_that_is_never_off_is_not_identifiable():

@@ -9,8 +9,8 @@ import pytest
 
 import planted
 from planted import TwoLayerNetwork, diagnostics, simulate
+from planted.fitting._jacobian import information
 from planted.fitting._refine import refine
-from planted.fitting._standard_errors import information
 from planted.linalg import decompose_symmetric, diagonalise_by_congruence, svec, svec_outer
 from planted.methods.symmetric_inputs._few_rows import bootstrap_exactly, kernel_slope
 from planted.methods.symmetric_inputs._moments import null_matrices

@@ -9,7 +9,8 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
-from planted.fitting._standard_errors import information
+from planted.checks import Check
+from planted.fitting._jacobian import information
 from planted.methods.symmetric_inputs._variants import VARIANTS, recover_from_moments
 from planted.moments import SampleMoments, accumulate_normal
 from planted.moments.population import GaussianMoments
@@ -324,7 +325,7 @@ def test_lemma_14_bounds_the_gap() -> None:
     """The k(k-1)/2-th singular value of T is at least σ_min(M) σ_min(A)², and evidence carries both sides."""
     for seed in range(3):
         answer = _recover(_world(4000, (6, 4, 4), 30 + seed))
-        line = next(item for item in answer.evidence if item.equation == "Lemma 14")
+        (line,) = answer.find(Check.DETECTOR_BOUND)
         assert line.passed
         assert line.required > 0
 

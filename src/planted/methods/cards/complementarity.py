@@ -18,4 +18,5 @@ REQUIRES = Requirements(
     reference="planted",
     samples_needed=lambda d, k, m, is_noisy: 20.0 * d if is_noisy else 3.0 * (d + k),
     order=10,
+    is_quick=True,
 )

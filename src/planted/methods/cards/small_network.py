@@ -18,4 +18,5 @@ REQUIRES = Requirements(
     reference="planted",
     samples_needed=lambda d, k, m, is_noisy: 2.0,
     order=120,
+    is_quick=True,
 )

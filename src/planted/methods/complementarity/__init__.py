@@ -32,14 +32,12 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.certificates._exact import certify_noiseless
+from planted._validation import check_choice
+from planted.certificates._exact import certify_noiseless, count_rivals, pursuit_rows
 from planted.certificates._parts import UNDETERMINED
-from planted.certificates._rivals import count_rivals, pursuit_rows
-from planted.certificates.searches._noisy import recover_from_noise
 from planted.checks import Check
-from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.units._null_units import (
     complementarity_null_space,
     uniqueness_evidence,
@@ -58,6 +56,7 @@ NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
 MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
 COMPLETIONS = 3  # random fillings of missing units, tried when most are known
 COMPLETION_STEPS = 30
+STARTS = {"quick": 1, "normal": 8, "thorough": 24}  # random ones, on noisy data
 LINEAR_TOL = 1e-8  # sine of the angle below which a vector of the column space is an affine function of x
 
 
@@ -79,7 +78,8 @@ def recover(
     *,
     offset: bool | str = "auto",
     noise: str = "auto",
-    n_restarts: int = 8,
+    n_restarts: int | None = None,
+    effort: str = "normal",
     max_starts: int = 4000,
 ) -> Recovery:
     """Recover a network with at least as many outputs as units.
@@ -94,8 +94,10 @@ def recover(
         Whether the outputs may have an unknown constant; "auto" tries without first.
     noise : {"auto", "none", "present"}
         Which route to take; "auto" tries the noiseless one first.
-    n_restarts : int
-        Random starts beside the instrumental one on noisy data.
+    n_restarts : int, optional
+        Random starts beside the instrumental one on noisy data; by the effort if omitted.
+    effort : {"quick", "normal", "thorough"}
+        1, 8 or 24 random starts.
     max_starts : int
         Largest number of pursuit starts on noiseless data.
 
@@ -104,6 +106,8 @@ def recover(
     Recovery
         The network with its evidence.
     """
+    check_choice("effort", effort, tuple(STARTS))
+    n_restarts = STARTS[effort] if n_restarts is None else n_restarts
     problem = run.problem
     if problem.n_samples > 1:
         vary = int(np.ptp(problem.Y, axis=0).any())
@@ -118,6 +122,8 @@ def recover(
         rank = exact.outputs.n_hidden
     if rank < problem.n_outputs:  # exact rank deficiency: there is no noise, only a fit can be offered
         n_hidden, n_restarts = (rank or 1) if n_hidden == "auto" else n_hidden, min(n_restarts, 1)
+    from planted.certificates.searches._noisy import recover_from_noise  # only noisy data need it
+
     return recover_from_noise(run, n_hidden, offset, n_restarts)
 
 

@@ -14,14 +14,16 @@ Guarantee   Theorem 14 and Corollary 8 of [BJW18]_ for pursuit (`printed`): exac
             fraction of errors. Here the answer is certified by itself: more than half of the entries of every output of
             *all* rows are reproduced to rounding, the clean entries alone outnumber the unknowns, their Jacobian has full
             rank, and the places of the errors are independent of x and of one another. What is wrong on one side of a
-            hyperplane, or in all outputs of a few samples, is a unit and not an error. Kind: exact.
+            hyperplane, or in all outputs of a few samples at the rim of x, may be a unit and not an error. A sample among
+            the others cannot (`no_unit_explains`), and a sample at the rim only if there are more units than were asked
+            for (`needs_a_unit_each`): with a given k it is an error. Kind: exact.
             Not promised: m = k (every matrix has that rank), a unit that only one output sees (its errors cannot be told
             from it), errors in half of the entries or more, noise on top.
 Notation    paper: A (ours Y'), U (A), V (W), E (Y' - L').
 Departures  Alternating projections are the default; ``decomposition="pursuit-printed"`` has the weight λ of the theorem,
             ``"pursuit"`` two and a half times that. The theorem's rank bound k ≤ m / (μ̄ log² n) is below one at m = 50,
-            n = 2,000, and the split at the printed λ is wrong in some entries at 5 % of errors. It still gives the hidden
-            layer; step 3 repairs the rest.
+            n = 2,000, and the split at the printed λ is wrong in some entries at 5 % of errors. So pursuit's L is
+            polished at one rank after the other, like the projections'; step 3 repairs the rest.
 Cost        About a second for 2,000 rows of 50 outputs, then one pass, O(n m k), memory one block.
 References  [BJW18]_, [CLMW11]_, [NNSAJ14]_
 """
@@ -37,15 +39,20 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array, BoolArray
 from planted._validation import check_choice
-from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
-from planted.certificates._exact import RESIDUAL_TOL
+from planted.certificates._error_places import (
+    errors_ignore_each_other,
+    errors_ignore_inputs,
+    unit_among_outliers,
+)
+from planted.certificates._exact import RESIDUAL_TOL, output_limits
 from planted.checks import Check
+from planted.fitting._jacobian import degrees_of_freedom
 from planted.fitting._masked_labels import fill_unlisted, label_counts, masked_conditioning
 from planted.fitting._outlier_table import OutlierTable, find_outliers
-from planted.fitting._problem import Problem
 from planted.fitting._refine import refine
-from planted.fitting._run import MethodRun
-from planted.fitting._standard_errors import degrees_of_freedom
+from planted.fitting._run import MethodRun, Problem
+from planted.linalg import unit_rows
+from planted.linalg._highs import LinearProgram, ProgramStatus, solve_program
 from planted.linalg.low_rank_sparse import (
     LowRankSparse,
     alternating_projections,
@@ -57,18 +64,22 @@ from planted.linalg.low_rank_sparse import (
 from planted.methods.gross_errors.printed import corollary_8, theorem_14
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import Guarantee, Outcome
+from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Recovery, Verdict
 from planted.rows import RowBlocks
 
-__all__ = ["recover"]
+__all__ = ["needs_a_unit_each", "no_unit_explains", "recover"]
 
 DECOMPOSITIONS = ("alternating", "pursuit", "pursuit-printed")
 SPLIT_ROWS = 2000
 MAJORITY = 0.5
 CONDITIONING_TOL = 1e-6
-ZERO_VALUE = 1e-4  # relative singular value that pursuit, which is solved to 1e-7, leaves of a zero
+ROUGHLY = 0.5  # robust sizes by which pursuit may miss a right label: far from its theorem it is not exact
 NEARLY = 1e-6  # residual of a right label before the last polish, in output standard deviations
+WHOLLY_WRONG = 200  # samples wrong in all outputs that are looked at one by one
+INDEPENDENT = (
+    1e-3  # smallest singular value of unit residuals; units that share a direction leave rounding error
+)
 COHERENT = 1 - 1e-6  # leverage of an output that alone sees a direction
 
 
@@ -77,6 +88,7 @@ def recover(
     n_hidden: int | str = "auto",
     *,
     decomposition: str = "alternating",
+    weight: float | None = None,
     offset: bool | str = "auto",
     max_rank: int = 20,
 ) -> Recovery:
@@ -90,6 +102,8 @@ def recover(
         Number of units; the rank of the true labels if "auto".
     decomposition : {"alternating", "pursuit", "pursuit-printed"}
         Alternating projections, or principal component pursuit with the tuned or the printed weight.
+    weight : float, optional
+        λ of the tuned pursuit; 2.5/√max(n, m) if omitted.
     offset : bool or "auto"
         Whether the outputs may have an unknown constant.
     max_rank : int
@@ -102,7 +116,9 @@ def recover(
         of them, and their mask.
     """
     check_choice("decomposition", decomposition, DECOMPOSITIONS)
-    search = _Search(run, decomposition, offset, max_rank)
+    if weight is not None and not (decomposition == "pursuit" and 0 < weight < np.inf):
+        raise BadInputError(f"weight={weight!r}; expected a positive number, with decomposition='pursuit'")
+    search = _Search(run, decomposition, weight, offset, max_rank)
     _require(search)
     best, doubtful = 0.0, None
     for split in _splits(search):  # step 1
@@ -122,6 +138,7 @@ class _Search:
 
     run: MethodRun
     decomposition: str
+    weight: float | None  # λ of pursuit
     offset: bool | str
     max_rank: int
 
@@ -183,16 +200,10 @@ def _no_majority(run: MethodRun, best: float) -> NoReturn:
 
 
 def _splits(search: _Search) -> Iterator[LowRankSparse]:
-    """Yield splits of increasing rank below the number of outputs; pursuit finds the rank itself."""
+    """Yield splits of increasing rank below the number of outputs."""
     asked, m = search.run.n_hidden, search.problem.n_outputs
     known, Y = np.isfinite(search.Y), np.nan_to_num(search.Y)
-    if search.decomposition != "alternating":
-        search.problem.progress("principal component pursuit", float("nan"))
-        L = _pursue(Y, known) if search.decomposition == "pursuit" else theorem_14(Y, known=known)
-        rank = _rank(L)
-        if rank < m:
-            yield polish_low_rank(Y, L, rank, known=known)
-        return
+    L = _pursue(search, Y, known)
     extra = 0 if search.offset is False else 1
     ranks = range(asked, asked + extra + 1) if isinstance(asked, int) else range(1, search.max_rank + 1)
     for rank in ranks:
@@ -200,19 +211,21 @@ def _splits(search: _Search) -> Iterator[LowRankSparse]:
             return
         check_time()
         search.problem.progress(f"splitting the labels at rank {rank}", float("nan"))
-        yield alternating_projections(Y, rank, known=known)
+        if L is None:
+            yield alternating_projections(Y, rank, known=known)
+        else:
+            yield polish_low_rank(Y, L, rank, known=known, threshold=ROUGHLY)
 
 
-def _pursue(Y: Array, known: BoolArray) -> Array:
-    """Return the low-rank part of labels by principal component pursuit with the tuned weight."""
-    weight = tuned_weight(Y.shape, as_printed=False)
+def _pursue(search: _Search, Y: Array, known: BoolArray) -> Array | None:
+    """Return the low-rank part of labels by principal component pursuit, if that was asked for."""
+    if search.decomposition == "alternating":
+        return None
+    search.problem.progress("principal component pursuit", float("nan"))
+    if search.decomposition == "pursuit-printed":
+        return theorem_14(Y, known=known)
+    weight = tuned_weight(Y.shape) if search.weight is None else search.weight
     return principal_component_pursuit(Y, weight=weight, known=known)[0]
-
-
-def _rank(L: Array) -> int:
-    """Return the rank of what pursuit found, at least one."""
-    values = np.linalg.svd(L, compute_uv=False)
-    return int((values > ZERO_VALUE * values[0]).sum()) if values[0] > 0 else 1
 
 
 def _recover_from(search: _Search, split: LowRankSparse) -> Recovery:
@@ -264,40 +277,117 @@ def _pass_on(search: _Search, inner: Recovery, coherence: Evidence) -> Recovery:
 def _decide(search: _Search, inner: Recovery, network: TwoLayerNetwork, coherence: Evidence) -> Recovery:
     """Judge the network on all entries of all rows."""
     problem, (n, _, m) = search.problem, search.problem.shape
-    table = find_outliers(problem.blocks, network, limits=np.full(m, RESIDUAL_TOL))
-    lines = (coherence, *_checks(search, table, network))
+    table = find_outliers(problem.blocks, network, limits=output_limits(problem.Y))
+    sure, note = _errors_for_sure(search, network)
+    lines = (coherence, *_checks(search, table, network, ~sure))
     failed = [line for line in lines if not line.passed]
     outcome, guarantee = inner.outcome, inner.guarantee
     detail = (
         f"{table.n_entries:,} of {n * m:,} labels ({table.n_entries / (n * m):.1%}), in "
         f"{table.n_rows:,} samples, are wrong; all others are reproduced to {RESIDUAL_TOL:.0e} output standard deviations."
+        f"{note}"
     )
     if failed:
         outcome, guarantee = Outcome.NOT_IDENTIFIABLE, Guarantee.NONE
-        detail = "; ".join(line.shortfall for line in failed)
+        detail = "; ".join(line.shortfall for line in failed) + note
     verdict = Verdict(outcome, guarantee, (*lines, *inner.evidence), detail, inner.uncertainty)
     outliers = table.to_dict(unit=problem.scaling.y_scale)
     answer = search.run.finish(network, verdict, rows_split=len(search.X), outliers=outliers)
     return replace(answer, trace=inner.trace)
 
 
-def _checks(search: _Search, table: OutlierTable, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
-    """Return the conditions on the labels that are right."""
+def no_unit_explains(X: Array, is_wrong: BoolArray) -> BoolArray:
+    """Return which samples are wrong in all outputs although no unit can be on there and off on the samples that are not.
+
+    A unit that was taken for errors makes every sample wrong on which it is on, in all outputs that see it. If x is a convex
+    combination of samples that are not wrong in all outputs, no half-space has x on one side and all of these on the other.
+    Shapes: X (n, d), is_wrong (n, m), result (n,).
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 1.0], [0.0, -1.0], [3.0, 0.0]])
+    >>> no_unit_explains(X, np.array([[True], [False], [False], [False], [True]])).tolist()
+    [True, False, False, False, False]
+    """
+    wholly = is_wrong.all(axis=1)
+    others = X[~wholly]
+    found = np.zeros(len(X), dtype=np.bool_)
+    size = len(others)
+    for row in np.flatnonzero(wholly)[:WHOLLY_WRONG]:
+        check_time()
+        program = LinearProgram(
+            c=np.zeros(size),
+            G=np.zeros((0, size)),
+            g=np.zeros(0),
+            E=np.vstack([others.T, np.ones(size)]),
+            e=np.append(X[row], 1.0),
+            lower=np.zeros(size),
+            upper=np.full(size, np.inf),
+        )
+        found[row] = solve_program(program).status is ProgramStatus.OPTIMAL
+    return found
+
+
+def needs_a_unit_each(residual: Array) -> bool:
+    """Tell whether samples that are wrong in all outputs have independent residuals.
+
+    A unit leaves multiples of its output weights wherever it is on. Where no sample's residual is a combination of the
+    others', units could explain r samples only if there were r of them beyond those asked for, each on in one sample.
+    Shapes: residual (r, m).
+
+    Examples
+    --------
+    >>> needs_a_unit_each(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]))
+    True
+    >>> needs_a_unit_each(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]))
+    False
+    """
+    if not 0 < len(residual) < residual.shape[1]:
+        return False
+    return bool(np.linalg.svd(unit_rows(residual)[0], compute_uv=False)[-1] > INDEPENDENT)
+
+
+def _errors_for_sure(search: _Search, network: TwoLayerNetwork) -> tuple[BoolArray, str]:
+    """Return which samples are wrong in all outputs and no unit of the network sought, and a note where its size decides."""
+    X, k = search.problem.X, network.n_hidden
+    residual = search.problem.Y - network(X)
+    is_wrong = np.abs(residual) > output_limits(search.problem.Y)
+    sure = no_unit_explains(X, is_wrong)
+    at_rim = is_wrong.all(axis=1) & ~sure
+    if not needs_a_unit_each(residual[at_rim]):
+        return sure, ""
+    places = ", ".join(map(str, np.flatnonzero(at_rim)))
+    text = f" Wrong in all outputs at the rim of x, sample(s) {places}: "
+    if isinstance(search.run.n_hidden, int):
+        return sure | at_rim, f"{text}errors, because there are {k} units; otherwise each might be a unit."
+    return (
+        sure,
+        f"{text}errors, or a unit each that is on there alone. If there are {k} units, give n_hidden={k}.",
+    )
+
+
+def _checks(
+    search: _Search, table: OutlierTable, network: TwoLayerNetwork, kept: BoolArray
+) -> tuple[Evidence, ...]:
+    """Return the conditions on the labels that are right; the tests of places are made on the samples kept."""
     n = table.shape[0]
     offset = bool(network.c.any())
     missing = label_counts(search.problem.blocks)[2]
     wrong = table.by_output + missing
     worst = int(np.argmax(wrong))
-    counts = np.abs(search.Y - network(search.X)) <= RESIDUAL_TOL
+    limits = output_limits(search.problem.Y)
+    counts = np.abs(search.Y - network(search.X)) <= limits
     unknowns = degrees_of_freedom(network, offset=offset)
     conditioning = masked_conditioning(search.X, counts, network, offset=offset)
-    is_wrong = np.abs(search.problem.Y - network(search.problem.X)) > RESIDUAL_TOL
+    X, residual = search.problem.X, search.problem.Y - network(search.problem.X)
+    is_wrong = np.abs(residual) > limits
     share, n_right, n_missing = 1 - float(wrong[worst]) / n, int(counts.sum()), int(missing.sum())
     of_output, of_rows = f"share of right labels of output {worst}", "right labels among the rows split"
     twice, of_jacobian = "twice the unknowns", "smallest relative singular value of the Jacobian on them"
     return (
-        errors_ignore_inputs(search.problem.X, is_wrong, network),
-        errors_ignore_each_other(is_wrong),
+        errors_ignore_inputs(X[kept], is_wrong[kept], network),
+        errors_ignore_each_other(is_wrong[kept]),
+        unit_among_outliers(X[kept], np.where(is_wrong, residual, 0.0)[kept], limits),
         Evidence("wrong labels", table.n_entries, key=Check.WRONG_LABELS),
         Evidence("samples with a wrong label", table.n_rows, key=Check.WRONG_SAMPLES),
         Evidence("missing labels", n_missing, key=Check.MISSING_LABELS),

@@ -40,15 +40,14 @@ from planted.certificates.searches._noisy import MIN_ROWS
 from planted.checks import Check
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
 from planted.fitting._outlier_table import find_outliers
-from planted.fitting._problem import Problem
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.multistart._candidates import best_candidate
 from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._instruments import FirstStage, first_stage, rank_of_signal
 from planted.methods.half_spaces.printed import LARGEST_COUNT, GuessGrid, algorithm_8, predict_guesses
 from planted.networks import TwoLayerNetwork, parse_activation
-from planted.outcomes import Guarantee, Outcome
+from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
 
 __all__ = ["recover"]
@@ -67,6 +66,7 @@ def recover(
     covariance: str = "auto",
     n_restarts: int = 8,
     n_levels: int = 3,
+    sketch_rows: int | str = "auto",
 ) -> Recovery:
     """Recover a network under noise of any law.
 
@@ -88,6 +88,8 @@ def recover(
         Random starts beside the others.
     n_levels : int
         Sizes on the grid of guesses of the printed algorithm.
+    sketch_rows : int or "auto"
+        Rows of its sketch of the outputs; as many as units if "auto".
 
     Returns
     -------
@@ -105,7 +107,7 @@ def recover(
     _require(run, k, is_printed=variant == "paper")
     run.note(Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK))
     if variant == "paper":
-        return _recover_as_printed(run, k, n_levels)
+        return _recover_as_printed(run, k, _grid(k, n_levels, sketch_rows))
     return _Search(run, clipped, stage, loss, offset, covariance, n_restarts).recover(k)
 
 
@@ -203,16 +205,25 @@ def _record(run: MethodRun, network: TwoLayerNetwork, verdict: Verdict, robust: 
     )
 
 
-def _recover_as_printed(run: MethodRun, k: int, n_levels: int) -> Recovery:
+def _grid(k: int, n_levels: int, sketch_rows: int | str) -> GuessGrid:
+    """Return the grid of Algorithm 8, both of whose numbers are positive."""
+    rows = k if sketch_rows == "auto" else sketch_rows
+    for name, value in (("n_levels", n_levels), ("sketch_rows", rows)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise BadInputError(f"{name}={value!r}; expected a positive whole number")
+    return GuessGrid(sketch_rows=int(rows), n_levels=n_levels)
+
+
+def _recover_as_printed(run: MethodRun, k: int, grid: GuessGrid) -> Recovery:
     """Run Algorithm 8 on a grid that can be enumerated; its answer is called a fit."""
-    grid, problem = GuessGrid(sketch_rows=k, n_levels=n_levels), run.problem
+    problem = run.problem
     count, equation = grid.count(k), "(2 levels)^(k · sketch rows)"
     run.note(
         Evidence("log10 of the guesses on the printed grid", predict_guesses(k), key=Check.PRINTED_GUESSES)
     )
     run.require(
         Evidence("guesses on the grid used", count, LARGEST_COUNT, "<=", equation, key=Check.GUESSES),
-        detail=f"{count:.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels.",
+        detail=f"{count:.3g} guesses; at most {LARGEST_COUNT:.0g} are tried. Lower n_levels or sketch_rows.",
     )
     network, residual = algorithm_8(problem.X, problem.Y, k, grid=grid, rng=problem.rng)
     name = "root mean square residual, in output standard deviations"

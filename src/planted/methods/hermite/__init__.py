@@ -10,9 +10,10 @@ Idea        For x ~ N(0, I) the Hermite coefficients of the outputs are symmetri
             with known functions η_j, so that directions come from tensor decompositions, biases from ratios of orders,
             and signs from T_1.
             1. Whiten x, and test that it is normal.
-            2. Find units from (1), of order l = 1 where the rows are independent (k ≤ d) and l = 2 where their squares
-               are (k up to about d(d+1)/2): the paper's boxes (`printed`), or ours, which take the variance out of the
-               moments by regressions (`_start`), solve one eigenproblem and match moments (`_matching`).
+            2. Find units from (1), of order l = 1 where the rows are independent (k ≤ d), l = 2 where their squares are
+               (k up to about d(d+1)/2), any l where their l-th powers are (k up to about C(d+l-1, l)): the paper's
+               boxes (`printed`), or ours, which take the variance out of the moments by regressions (`_start`), solve
+               one eigenproblem and match moments (`_matching`).
             3. Signs: Algorithm 3 for k ≤ d. For k > d moments do not determine them; Algorithm 5 regresses on both
                signs and a linear part, which also absorbs units whose |b| is too large to be seen (`_regression`).
             4. The units found are the start of the search of `restarts`: polished, completed where some are missing,
@@ -38,7 +39,7 @@ Departures  Those of the boxes are listed in `printed`, those of the efficient v
             largest are the regressions that take the variance out of the moments (a factor of about 50 in samples) and
             the certificate. `variant="paper"` has neither.
 Cost        efficient, k ≤ d: a pass of n C(k+4, 4)², two if not refined; l = 2: one of n C(d+4, 4)² and one of 19 n D²,
-            D = d(d+1)/2; then the refinement's. Memory O(38 D²).
+            D = d(d+1)/2; l ≥ 3: one of n C(d+2l+1, 2l+2); then the refinement's. Memory O(38 D²).
 References  [ATV21]_
 """
 
@@ -61,6 +62,7 @@ from planted.methods.hermite._bound import bound_error
 from planted.methods.hermite._regression import Approximation, approximate_function
 from planted.methods.hermite._start import REDUCTIONS, Start, start_as_printed, start_efficiently
 from planted.methods.hermite._theory import (
+    distinct_values_evidence,
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
@@ -68,6 +70,7 @@ from planted.methods.hermite._theory import (
 )
 from planted.methods.hermite._units import EFFICIENT_DRAWS
 from planted.methods.hermite._whitening import White, whiten_problem
+from planted.methods.hermite.printed import Thresholds
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
@@ -78,6 +81,7 @@ __all__ = ["recover"]
 VARIANTS = ("efficient", "paper")
 SWEEPS = 1  # of an answer that is not refined; it lowers the error several times without noise
 MEMORY_LIMIT = 4e9  # bytes of the contracted sums of order 2
+WORST_ERROR = 1.0  # output variances on fresh rows; an answer that is worse than a constant is refused
 
 
 def recover(
@@ -90,6 +94,9 @@ def recover(
     refined: bool | None = None,
     offset: bool | str = "auto",
     n_restarts: int = 10,
+    eta_1: float = 1.1,
+    eta_2: float = 1.0,
+    eta_3: float = 0.1,
 ) -> Recovery:
     """Recover a network with biases from normal inputs.
 
@@ -101,8 +108,9 @@ def recover(
         Number of units; what the moments show, or else the search of `restarts`, if "auto".
     variant : {"efficient", "paper"}
         Our pipeline, or the paper's algorithm boxes on plain averages.
-    order : {1, 2, "auto"}
-        The paper's l: 1 needs k ≤ d, 2 allows more units than inputs. By the number of units if "auto".
+    order : int or "auto"
+        The paper's l: 1 needs k ≤ d, 2 allows about d(d+1)/2 units and l about C(d+l-1, l), for more samples. If "auto",
+        1 or 2, by the number of units.
     reduction : {"auto", "none", "linear", "quadratic", "joint"}
         Degrees regressed out before moments are taken: none, 1, 2 or all up to 4. "auto" is "joint" for the efficient
         variant and "none" for the paper's.
@@ -112,6 +120,12 @@ def recover(
         Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
     n_restarts : int
         Attempts of the search when the start from moments does not end at a certificate.
+    eta_1 : float
+        The paper's threshold of singular values, as a multiple of the measured sampling error; of its variant.
+    eta_2 : float
+        The same for the terms of the decomposition.
+    eta_3 : float
+        Distance of unit rows, up to sign, that count as one unit in the paper's variant.
 
     Returns
     -------
@@ -120,17 +134,32 @@ def recover(
         ``stats["seen"]`` the hyperplanes that the moments alone show, up to sign.
     """
     check_choice("variant", variant, VARIANTS)
-    check_choice("order", order, (1, 2, "auto"))
+    if order != "auto" and (isinstance(order, bool) or not isinstance(order, int) or order < 1):
+        raise BadInputError(f"order={order!r}; expected 1, 2, ... or 'auto'")
     check_choice("reduction", reduction, ("auto", *REDUCTIONS))
+    thresholds = _thresholds(eta_1, eta_2, eta_3)
     is_refined = variant == "efficient" if refined is None else refined
     _require_rows(run)
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
     white = whiten_problem(run.problem)  # step 1
     normal = normality_evidence(white.sample.blocks, *run.problem.shape[:2])
+    spread = distinct_values_evidence(run.problem.X)
+    normal = normal if spread.passed else spread  # a few values are not normal, also where no test can tell
     if not (is_refined or normal.passed):
         _refuse_law(run, normal)
     sweeps = 0 if is_refined else SWEEPS  # steps 2 and 3
-    start = _find_units(run, white, variant=variant, order=order, reduction=reduction, sweeps=sweeps)
+    try:
+        if variant == "paper":
+            start = _find_units_as_printed(
+                run, white, order=order, reduction=reduction, thresholds=thresholds
+            )
+        else:
+            start = _find_units(run, white, order=order, reduction=reduction, sweeps=sweeps)
+    except np.linalg.LinAlgError:  # such as inputs ±1, whose squares are constant
+        _refuse_law(run, normal)
+    if variant == "paper":
+        name = "distance of unit rows below which two units are taken for one"
+        run.note(Evidence(name, eta_3, equation="η₃ of Algorithm 4", key=Check.HIDDEN_ANGLE))
     report = _Report(run, white, normal, start, variant == "paper", offset)
     run.on_stop = partial(_interrupted, report)
     return _refine_and_certify(report, n_restarts) if is_refined else _unrefined(report)  # steps 4 and 5
@@ -201,26 +230,48 @@ def _require_rows(run: MethodRun) -> None:
     )
 
 
-def _find_units(
-    run: MethodRun, white: White, *, variant: str, order: int | str, reduction: str, sweeps: int
-) -> Start:
-    """Find units from moments, in the way of the variant (steps 2 and 3)."""
-    sample, d, rng = white.sample, white.sample.shape[0], run.problem.rng
+def _thresholds(eta_1: float, eta_2: float, eta_3: float) -> Thresholds:
+    """Return the η of Algorithm 4, which are positive numbers."""
+    for name, value in (("eta_1", eta_1), ("eta_2", eta_2), ("eta_3", eta_3)):
+        if not 0 < value < np.inf:
+            raise BadInputError(f"{name}={value!r}; expected a positive number")
+    return Thresholds(rank=eta_1, weight=eta_2, angle=eta_3)
+
+
+def _find_units(run: MethodRun, white: White, *, order: int | str, reduction: str, sweeps: int) -> Start:
+    """Find units from moments with the variance taken out (steps 2 and 3)."""
+    sample, d = white.sample, white.sample.shape[0]
     k = run.n_hidden if isinstance(run.n_hidden, int) else None
-    if order == "auto" and k is None and _bytes_of_order_two(d) > MEMORY_LIMIT:
-        order = 1
-    elif order == 2 or (order == "auto" and k is not None and k > d):
-        _check_memory(d)
-    if variant == "efficient":
-        reduction = "joint" if reduction == "auto" else reduction
-        known = None if order == "auto" else int(order)
-        return start_efficiently(sample, k, order=known, reduction=reduction, sweeps=sweeps, rng=rng)
+    order = _affordable_order(order, d, k)
+    reduction = "joint" if reduction == "auto" else reduction
+    known = None if order == "auto" else int(order)
+    return start_efficiently(sample, k, order=known, reduction=reduction, sweeps=sweeps, rng=run.problem.rng)
+
+
+def _find_units_as_printed(
+    run: MethodRun, white: White, *, order: int | str, reduction: str, thresholds: Thresholds
+) -> Start:
+    """Find units by the paper's boxes, on plain averages (steps 2 and 3)."""
+    sample, d = white.sample, white.sample.shape[0]
+    k = run.n_hidden if isinstance(run.n_hidden, int) else None
+    order = _affordable_order(order, d, k)
     order = (2 if k is not None and k > d else 1) if order == "auto" else order
-    if order == 2:  # Algorithm 5 takes the moments from one half of the rows and regresses on the other
+    if int(order) > 1:  # Algorithm 5 takes the moments from one half of the rows and regresses on the other
         rows = (sample.n_samples + 2) // 4 + (sample.n_samples + 3) // 4
         sample = replace(sample, blocks=white.part(0, 1), n_samples=rows)
     reduction = "none" if reduction == "auto" else reduction
-    return start_as_printed(sample, k, order=int(order), reduction=reduction, rng=rng)
+    return start_as_printed(
+        sample, k, order=int(order), reduction=reduction, rng=run.problem.rng, thresholds=thresholds
+    )
+
+
+def _affordable_order(order: int | str, d: int, k: int | None) -> int | str:
+    """Return the order, 1 where the sums of order 2 would not fit and nobody asked for them; refuse it otherwise."""
+    if order == "auto" and k is None and _bytes_of_order_two(d) > MEMORY_LIMIT:
+        return 1
+    if order == 2 or (order == "auto" and k is not None and k > d):
+        _check_memory(d)
+    return order
 
 
 def _bytes_of_order_two(d: int) -> float:
@@ -302,6 +353,14 @@ def _unrefined(report: _Report) -> Recovery:
             "do not tell (Algorithm 5): close to the function, not its parameters"
         )
     doubt = Unavailable("Standard errors belong to the refined answer.")
+    worst = next(line for line in judged if line.key is Check.HELD_OUT_ERROR)
+    if not worst.measured <= WORST_ERROR:
+        run.note(*judged)
+        text = (
+            f"The moments' own answer errs by {worst.measured:.2g} output variances on rows that it was not fitted to; a "
+            f"constant errs by one. The moments of {run.problem.n_samples} samples are too rough."
+        )
+        run.refuse(Outcome.TOO_FEW_SAMPLES, text)
     text += "; it was not refined, so nothing was certified."
     verdict = Verdict(Outcome.FITTED, Guarantee.ASYMPTOTIC, judged, text, doubt)
     return offer_alternatives(
@@ -319,6 +378,10 @@ def _signed_network(report: _Report) -> TwoLayerNetwork:
 
 
 def _refuse_law(run: MethodRun, normal: Evidence, *lines: Evidence) -> NoReturn:
-    """Refuse inputs of another law."""
-    text = f"{normal.shortfall}. Hermite tensors mean nothing for other laws, and no refined network was certified."
+    """Refuse inputs of another law: the test of normality says so, or a regression on their Hermite products is singular."""
+    dependent = (
+        "The Hermite products of the inputs are linearly dependent on these rows, as never for normal inputs"
+    )
+    text = f"{dependent if normal.passed else normal.shortfall}. "
+    text += "Hermite tensors mean nothing for other laws, and no refined network was certified."
     run.refuse(Outcome.ASSUMPTION_FAILED, text, normal, *lines)

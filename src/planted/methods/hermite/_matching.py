@@ -33,7 +33,7 @@ import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.fitting._damping import Damping
+from planted.fitting._refine import Damping
 from planted.linalg import smat, svec_outer, unit_rows
 from planted.moments import HermiteTensors, relu_coefficients
 from planted.moments.population_hermite import relu_tensors

@@ -27,6 +27,7 @@ from planted.methods.hermite._matching import MatchedUnits, match_moments, solve
 from planted.methods.hermite._units import recover_units
 from planted.methods.hermite.printed import (
     EXACT_FLOOR,
+    Thresholds,
     Units,
     algorithm_2,
     algorithm_3,
@@ -93,15 +94,21 @@ class Start:
 
 
 def start_as_printed(
-    sample: Sample, n_hidden: int | None, *, order: int, reduction: str, rng: np.random.Generator
+    sample: Sample,
+    n_hidden: int | None,
+    *,
+    order: int,
+    reduction: str,
+    rng: np.random.Generator,
+    thresholds: Thresholds | None = None,
 ) -> Start:
-    """Run Algorithm 6 for l = 1, whose signs are known, or Algorithm 4 for l = 2."""
+    """Run Algorithm 6 for l = 1, whose signs are known, or Algorithm 4 for l ≥ 2."""
     sample.progress("averaging Hermite tensors", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, _fit(sample, reduction))
     if order > 1:
-        units = algorithm_4(moments, order, rng=rng, n_hidden=n_hidden)
+        units = algorithm_4(moments, order, rng=rng, n_hidden=n_hidden, thresholds=thresholds)
         return Start(units, order, False, len(units.W), units.noise)
-    units, margin = algorithm_6(moments, rng=rng, n_hidden=n_hidden)
+    units, margin = algorithm_6(moments, rng=rng, n_hidden=n_hidden, thresholds=thresholds)
     return Start(units, order, len(units.W) > 0, len(units.W), units.noise, margin)
 
 
@@ -125,8 +132,8 @@ def start_efficiently(
     visible = int((leading_span(second, d)[1] > VISIBLE * edge).sum())
     if order is None:
         order = 1 if (n_hidden or visible) <= d and (n_hidden is not None or visible < d) else 2
-    if order == 2:
-        return _start_overcomplete(sample, n_hidden, reduction, rng, noise=edge)
+    if order > 1:
+        return _start_overcomplete(sample, n_hidden, order, reduction, rng, noise=edge)
     k = min(n_hidden or visible, visible, d)
     if k == 0:
         nothing = Units(np.zeros((0, d)), np.zeros(0), np.zeros((sample.shape[1], 0)), np.zeros(0), edge)
@@ -239,19 +246,25 @@ def _has_linear_part(tensors: HermiteTensors, units: _Parts) -> bool:
 
 
 def _start_overcomplete(
-    sample: Sample, n_hidden: int | None, reduction: str, rng: np.random.Generator, *, noise: float
+    sample: Sample,
+    n_hidden: int | None,
+    order: int,
+    reduction: str,
+    rng: np.random.Generator,
+    *,
+    noise: float,
 ) -> Start:
-    """Diagonalise orders 4, 5 and 6 together."""
+    """Diagonalise orders 2l, 2l + 1 and 2l + 2 together."""
     fit = _fit(sample, reduction)
-    sample.progress("contracting orders 4, 5 and 6", float("nan"))
+    sample.progress(f"contracting orders {2 * order} to {2 * order + 2}", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, fit)
-    units = recover_units(moments, 2, rng=rng, n_hidden=n_hidden, together=True)
+    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden, together=True)
     n_visible = len(units.W)
     if fit is not None and fit.degree == 4 and n_hidden == n_visible:
         start = (units.W, np.clip(units.b, -START_BIAS, START_BIAS), units.A)
         found = match_moments(fit.tensors(), start, lowest=2)
         units = replace(units, W=found.W, b=found.b, A=found.A)
-    return Start(units, 2, False, n_visible, noise)
+    return Start(units, order, False, n_visible, noise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from planted.results import Evidence, Recovery, Uncertainty
 from planted.rows import RowBlocks
 
 __all__ = [
+    "distinct_values_evidence",
     "identifiability_evidence",
     "largest_visible_bias",
     "normality_evidence",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 NORMALITY_LEVEL = 1e-6  # p-value below which inputs are called not normal
+FEWEST_VALUES = 11  # distinct values of an input below which it is not called normal
 TAIL_ROWS = 25  # rows for one degree of freedom in the denominator
 PERTURBATION = 0.1  # τ of the smoothed analysis
 MAX_ALTERNATIVES = 16
@@ -80,6 +82,23 @@ def normality_evidence(blocks: RowBlocks, n_samples: int, d: int) -> Evidence:
         text,
         key=Check.NORMAL_INPUTS,
     )
+
+
+def distinct_values_evidence(X: Array) -> Evidence:
+    """Count the values of the input that has fewest, constant ones aside: normal inputs have as many as samples.
+
+    Shapes: X (n, d).
+
+    Examples
+    --------
+    >>> bits = np.array([[0.0, 0.1], [1.0, 0.2], [1.0, 0.3]])
+    >>> distinct_values_evidence(bits).measured, distinct_values_evidence(bits[:, 1:]).passed
+    (2.0, True)
+    """
+    counts = [len(np.unique(column)) for column in X.T]
+    fewest = min((count for count in counts if count > 1), default=len(X))
+    name, needed = "distinct values of the input with fewest", min(len(X), FEWEST_VALUES)
+    return Evidence(name, float(fewest), needed, ">=", "continuous inputs", key=Check.CONTINUOUS_INPUTS)
 
 
 def largest_visible_bias(noise: float) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.linalg import decompose_shared_terms
+from planted.linalg import decompose_shared_terms, roots_of_powers
 from planted.methods.hermite.printed import (
     EXACT_FLOOR,
     Thresholds,
@@ -21,7 +21,6 @@ from planted.methods.hermite.printed import (
     algorithm_4,
     flip_units,
     noise_edge,
-    rows_of_terms,
 )
 from planted.methods.hermite.printed import algorithm_2 as recover_scalars
 from planted.methods.hermite.printed import algorithm_3 as fix_signs
@@ -63,4 +62,4 @@ def _decompose_together(
     threshold = Thresholds().rank * noise_edge(len(weighed))
     largest = weighed.shape[1] if n_hidden is None else n_hidden
     terms = decompose_shared_terms(weighed, rng, threshold=threshold, largest_rank=largest)
-    return rows_of_terms(terms.Z, order), terms.values / np.sqrt(len(weighed))
+    return roots_of_powers(terms.Z.T, order), terms.values / np.sqrt(len(weighed))

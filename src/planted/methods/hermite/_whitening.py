@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array
-from planted.fitting._problem import Problem
+from planted.fitting._run import Problem
 from planted.methods.hermite._start import Sample
 from planted.moments import joint_moments, whitening_map
 from planted.networks import TwoLayerNetwork

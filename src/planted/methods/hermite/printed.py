@@ -2,7 +2,8 @@ r"""The boxes of [ATV21]_, one function each: Algorithms 1 to 6.
 
 Problem     y = Σ_i a_i σ(w_i'x + b_i) + ξ with x ~ N(0, I), rows w_i of unit norm, |a_i| and |b_i| bounded, k possibly
             above d. Given the Hermite coefficients T_j = E[y He_j(x)], find the units. Order l = 1 asks for linearly
-            independent w_i (k ≤ d), order l = 2 for linearly independent w_i ⊗ w_i (k up to about d(d+1)/2).
+            independent w_i (k ≤ d), order l = 2 for linearly independent w_i ⊗ w_i (k up to about d(d+1)/2), and order l
+            in general for independent w_i^{⊗l} (k up to about C(d+l-1, l)).
 Idea        The coefficients are tensors of the rows (Lemma 3.5), with φ the normal density:
 
             .. math:: T_j = \sum_i (-1)^j a_i\, He_{j-2}(b_i)\, \varphi(b_i)\, w_i^{\otimes j} \quad (j \ge 2). \quad (1)
@@ -40,23 +41,25 @@ Notation    ================  ===========================================  =====
 Departures  The boxes of Algorithms 1, 2 and 3 are not in the scan, which holds the appendix only; they are put together
             from Claims 4.4 to 4.6, Lemmas 4.5 and D.9 to D.11 and the proof of Theorem 3.1. Everywhere: (a) Tensors are
             contracted along a few random directions, never formed; the rank is that of these contractions, which is the
-            rank of the flattening with probability one. (b) For l = 2 matrices act on symmetric products, of dimension
-            d(d+1)/2 instead of d². (c) Several outputs share directions, signs and biases: q and b in (2) by least
+            rank of the flattening with probability one. (b) Matrices act on symmetric products, of dimension
+            C(d+l-1, l) instead of d^l. (c) Several outputs share directions, signs and biases: q and b in (2) by least
             squares over outputs. (d) Of complex pairs of eigenvectors the real and the imaginary part are taken.
             Algorithm 4: η₁ and η₂ are multiples of the measured sampling error (the paper's are unspecified
             polynomials) and η₃ = 0.1; a known k bounds the number of units. Algorithm 5: the features are σ(±t_i)
             without the factor a_i, which spans the same functions, two for each unit instead of eight, as the end of
             the proof of Lemma D.12 allows; the convex problem of step 4 is solved to the end by the multiplier of the
-            ball instead of by projected gradient steps; B is measured on the units found.
+            ball instead of by projected gradient steps; B is measured on the units found; the ball bounds the coefficients
+            of the units alone, for the reason given next.
 
             Two statements of the paper do not hold as printed (checked numerically). Lemma 4.3 says max(|He_k|,
             |He_{k+1}|) ≥ √(k!/2). The least maximum is 0.618, 0.903, 1.43, 2.78 for k = 1, 2, 3, 4, against 0.707, 1,
             1.73, 3.46. The proof is about the degrees k + 1 and k + 2 and right for k ≥ 1; for k = 0, the case l = 1 of
             Algorithm 4, the least maximum is (√5 - 1)/2 = 0.618 and not 0.707. That no root is common, which is all
             that the algorithms need, holds. In step 4 of Algorithm 5 the ball of radius √(8|S|) + k(1 + B) does not
-            contain the constant k B² that Lemma D.13 allows, so that a unit with a large bias may be cut off.
-Cost        One pass for the contractions, one for the scalars, one for the regression; O(q³) algebra, q = d or
-            d(d+1)/2.
+            contain the constant k B² that Lemma D.13 allows: with one bias of 20 the printed ball left 105 output
+            variances, the ball without the linear part and the constant 2e-4.
+Cost        One pass for the contractions, one for the scalars, one for the regression; O(q³) algebra,
+            q = C(d+l-1, l). Contractions of l ≥ 3 are sums over all C(d+2l+1, 2l+2) products.
 References  [ATV21]_
 """
 
@@ -70,9 +73,9 @@ import numpy as np
 from scipy import linalg, optimize
 
 from planted._typing import Array
-from planted.linalg import smat, unit_rows
-from planted.moments import Draws, HermiteMoments, hermite_values
-from planted.rows import RowBlocks, Sums, accumulate
+from planted.linalg import roots_of_powers, unit_rows
+from planted.moments import Draws, HermiteMoments, RegressionSums, hermite_values
+from planted.rows import RowBlocks, accumulate
 
 __all__ = [
     "EXACT_FLOOR",
@@ -89,7 +92,6 @@ __all__ = [
     "merge_duplicates",
     "noise_edge",
     "regress_on_both_signs",
-    "rows_of_terms",
     "solve_in_ball",
 ]
 
@@ -255,8 +257,9 @@ def regress_on_both_signs(units: Units, rows: RowBlocks) -> Regression:
     """Minimise the truncated squared loss over the ball of coefficients (steps 3 and 4 of Algorithm 5)."""
     tau, radius = _paper_bounds(units)
     sums = accumulate(rows, _RegressionSummand(_Features(units.W, units.b), tau))  # 3
-    coefficients = solve_in_ball(sums.GG / sums.used, sums.GY / sums.used, radius)  # 4
-    return Regression(units, coefficients.T, float(1 - sums.used / sums.count))
+    used = float(sums.GG[-1, -1])  # the last feature is one
+    coefficients = solve_in_ball(sums.GG / used, sums.GY / used, radius, n_bounded=2 * len(units.W))  # 4
+    return Regression(units, coefficients.T, 1 - used / sums.count)
 
 
 def flip_units(units: Units, signs: Array) -> Units:
@@ -265,18 +268,6 @@ def flip_units(units: Units, signs: Array) -> Units:
     Shapes: signs (k,).
     """
     return Units(units.W * signs[:, None], units.b * signs, units.A, units.values, units.noise)
-
-
-def rows_of_terms(Z: Array, order: int) -> Array:
-    """Turn columns w^{⊗l} into unit rows w, up to sign (Claim 4.4).
-
-    `Z`: multiples of w itself for l = 1, of svec(ww') for l = 2. Shapes: Z (q, k), result (k, d).
-    """
-    if order == 1:
-        return unit_rows(Z.T)[0]
-    values, vectors = np.linalg.eigh(smat(Z.T))
-    largest = np.abs(values).argmax(axis=1)
-    return np.asarray(vectors[np.arange(len(vectors)), :, largest])
 
 
 def merge_duplicates(rows: Array, angle: float) -> Array:
@@ -296,11 +287,26 @@ def noise_edge(count: int) -> float:
     return float(1.0 + np.sqrt(count)) / 2
 
 
-def solve_in_ball(gram: Array, right: Array, radius: float) -> Array:
-    """Return the least-squares coefficients of every output, no longer than the radius (step 4 of Algorithm 5).
+def solve_in_ball(gram: Array, right: Array, radius: float, *, n_bounded: int) -> Array:
+    """Return least-squares coefficients of every output, the first no longer than the radius (step 4 of Algorithm 5).
 
-    With the multiplier μ of the ball they are (G + μ)⁻¹ r, μ = 0 if that is short enough. Shapes: gram (p, p), right (p, m).
+    The free coefficients are eliminated: G and r become Schur complements. With the multiplier μ of the ball the others are
+    (G + μ)⁻¹ r, μ = 0 if that is short enough. Shapes: gram (p, p), right (p, m), result (p, m).
     """
+    ball, free = slice(None, n_bounded), slice(n_bounded, None)
+    eliminated = _solve(gram[free, free], np.hstack([gram[free, ball], right[free]]))
+    bounded = _solve_bounded(
+        gram[ball, ball] - gram[ball, free] @ eliminated[:, ball],
+        right[ball] - gram[ball, free] @ eliminated[:, free],
+        radius,
+    )
+    return np.vstack([bounded, eliminated[:, free] - eliminated[:, ball] @ bounded])
+
+
+def _solve_bounded(gram: Array, right: Array, radius: float) -> Array:
+    """Return the coefficients of every output that fit best in the ball; dependent columns share theirs."""
+    if not len(gram):
+        return right
     values, vectors = linalg.eigh(gram, check_finite=False)
     kept = values > SINGULAR * values[-1]
     values, vectors = values[kept], vectors[:, kept]
@@ -324,6 +330,8 @@ def _rank_one_rows(
 ) -> tuple[Array, Array]:
     """Return the rows w of the rank-one terms shared by contractions of one order, and the singular values (steps 2, 3).
 
+    A row is the leading singular vector of its flattened term, up to sign (Claim 4.4).
+
     The rank is the number of singular values above the limit. Shapes: matrices (R, q, q), rows (k', d), values (q,).
     """
     flat = matrices.transpose(1, 0, 2).reshape(matrices.shape[1], -1)
@@ -331,7 +339,7 @@ def _rank_one_rows(
     rank = min(int((values > limit).sum()), largest)
     span = vectors[:, :rank]
     terms = span @ _jennrich(span.T @ matrices @ span, rng)
-    return rows_of_terms(terms, order), values
+    return roots_of_powers(terms.T, order), values
 
 
 def _jennrich(matrices: Array, rng: np.random.Generator) -> Array:
@@ -396,22 +404,12 @@ class _Features:
 
 
 @dataclass(frozen=True, slots=True)
-class _RegressionSums(Sums):
-    count: int
-    used: int
-    GG: Array
-    GY: Array
-
-
-@dataclass(frozen=True, slots=True)
 class _RegressionSummand:
     """Normal equations of the truncated loss: rows with |φ(x)| > τ are left out."""
 
     features: Callable[[Array], Array]
     tau: float
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _RegressionSums:
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
         G = self.features(X)
-        used = (G**2).sum(axis=1) <= self.tau**2
-        G = G[used]
-        return _RegressionSums(len(X), int(used.sum()), G.T @ G, G.T @ Y[used])
+        return RegressionSums.of(G, Y, weights=((G**2).sum(axis=1) <= self.tau**2).astype(np.float64))

@@ -14,15 +14,18 @@ Guarantee   Theorem 4 of [BJW18]_: exact with high probability, polynomially man
             For rows of W that are not orthonormal, or x that is not normal, step 2 is only a guess; the certificate
             decides.
 Notation    paper: A (ours Y'), U (A), V (W), T (sketch).
-Departures  ``variant="paper"`` takes the rows below a small threshold, as printed (`printed`); some of these are barely
-            on, and one of them is enough to spoil the null space. ``variant="trimmed"`` (default) takes the lowest 30 %
-            and iterates, then looks for the units that were not reached by random pursuit. The component analysis with a
-            provable rate that the paper cites is replaced by scikit-learn's FastICA (`_components`).
+Departures  ``variant="paper"`` is Algorithm 3 (`printed`): of the first ℓ rows it takes those below a small threshold.
+            ``variant="blocks"`` applies the same box to one block of ℓ rows after another. ``variant="trimmed"``
+            (default) takes the lowest 30 % of all rows and iterates, then looks for the units that were not reached by
+            random pursuit. The component analysis with a provable rate that the paper cites is replaced by
+            scikit-learn's FastICA (`_components`).
 Cost        O(n k²) for each step of the component analysis; the rest is small.
 References  [BJW18]_, [Hyvarinen1999]_
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from planted.certificates.searches._exact_units import (
     begin_search,
     complete_units,
     finish_search,
+    units_as_printed,
 )
 from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
@@ -40,12 +44,12 @@ from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.linalg import unit_rows
 from planted.methods.ica._components import IndependentComponents
-from planted.methods.ica.printed import algorithm_3, steps_1_to_3, steps_4_to_8
+from planted.methods.ica.printed import TAU, steps_1_to_3, steps_4_to_8
 from planted.results import Evidence, Recovery
 
 __all__ = ["recover"]
 
-VARIANTS = ("trimmed", "paper")
+VARIANTS = ("trimmed", "paper", "blocks")
 COMPONENT_ROWS = 20_000
 
 
@@ -54,6 +58,8 @@ def recover(
     n_hidden: int | str = "auto",
     *,
     variant: str = "trimmed",
+    ell: int | str = "auto",
+    tau: float = TAU,
     warm_start: WarmStart | None = None,
     max_starts: int = 2000,
     activation: str = "relu",
@@ -66,8 +72,12 @@ def recover(
         The run, with its problem.
     n_hidden : int or "auto"
         Number of units; the rank of the outputs if "auto".
-    variant : {"trimmed", "paper"}
-        Rows that are surely off, or the printed threshold.
+    variant : {"trimmed", "paper", "blocks"}
+        Rows that are surely off, the printed threshold on the first ℓ rows, or on one block of ℓ rows after another.
+    ell : int or "auto"
+        The paper's ℓ: rows of the exact step; four times the larger of d and k if "auto".
+    tau : float
+        The paper's τ: scores up to this part of their spread count as zero.
     warm_start : TwoLayerNetwork, Recovery or mapping, optional
         An approximate network, or ``{"W": W}`` or ``{"A": A}``, in place of the components.
     max_starts : int
@@ -82,8 +92,11 @@ def recover(
     """
     check_choice("variant", variant, VARIANTS)
     search = begin_search(run, activation)
-    if variant == "paper":
-        W = _units_as_printed(search, warm_start)
+    if variant != "trimmed":
+        scores = _scores(search, warm_start)  # steps 1 to 3 of the box
+        box = partial(steps_4_to_8, activation=search.activation, tau=tau)
+        W = units_as_printed(search, box, scores, ell=ell, in_blocks=variant == "blocks")  # 4 to 8
+        _trace(search, scores.shape[1], W)
     else:
         scores = _scores(search, warm_start)  # steps 1 and 2
         W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
@@ -91,21 +104,6 @@ def recover(
         W = complete_units(search, W, max_starts=max_starts)
     _note_condition(search, W)
     return finish_search(search, W)  # step 4
-
-
-def _units_as_printed(search: ExactSearch, warm_start: WarmStart | None) -> Array:
-    """Run Algorithm 3, or its steps 4 to 8 from an approximate answer (§4.3)."""
-    X, Q, problem = search.X, search.Q, search.problem
-    if warm_start is None:
-        Y = problem.Y[:COMPONENT_ROWS]
-        W, components = algorithm_3(X, Y, Q, activation=search.activation, rng=problem.rng)
-        _note_components(search, components)
-        n_starts = Q.shape[1]
-    else:
-        scores = scores_of_start(search, warm_start)
-        W, n_starts = steps_4_to_8(X, Q, scores, search.activation), scores.shape[1]
-    _trace(search, n_starts, W)
-    return W
 
 
 def _scores(search: ExactSearch, warm_start: WarmStart | None) -> Array:

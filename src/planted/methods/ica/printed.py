@@ -13,9 +13,10 @@ Departures  The paper's component analysis is replaced by `separate`. Steps 5 an
             with one coordinate fixed at one, and take the first that has a solution; the last singular vector of the rows
             off S_j is that solution up to scale, without a case distinction. Step 8 is solved where h > 0, which is S_j
             whenever step 4 was right. A unit is kept if f(X w) = h on all ℓ rows, which the paper proves and does not
-            test. ℓ and τ are polynomials without constants in the paper: ℓ is up to the caller, and matters. Every row
-            near the hyperplane of a unit may be put on its wrong side, so that more rows do harm: with rows of W
-            disturbed by normal noise of size 0.02 (d = 6, k = 4), 24 rows led to 32 of 40 units, 3,000 rows to none.
+            test. ℓ and τ are polynomials without constants in the paper, which asks for an error of the estimate far
+            below 1/poly(ℓ): ℓ is up to the caller, and matters. Every row near the hyperplane of a unit may be put on
+            its wrong side. With rows of W disturbed by normal noise of size 0.02 (d = 6, k = 4), ℓ = 24 led to 32 of 40
+            units, ℓ = 3,000 to none.
 Cost        O(n k²) for each step of the component analysis; one decomposition of ℓ × k for each unit.
 References  [BJW18]_
 """
@@ -40,8 +41,9 @@ def algorithm_3(
 ) -> tuple[Array, IndependentComponents]:
     """Return the units that Algorithm 3 finds, and the component analysis behind them.
 
-    X and Q, a basis of the column space of Y, hold the first ℓ rows. The last line of step 8, the linear system for the
-    output weights, is left to the caller. Shapes: X (ℓ, d), Y (n, m), Q (ℓ, k), result (found, d).
+    `recover` calls the two parts of this box one after the other, since the second also starts from an approximate answer
+    (§4.3). X and Q, a basis of the column space of Y, hold the first ℓ rows. The last line of step 8, the linear system for
+    the output weights, is left to the caller. Shapes: X (ℓ, d), Y (n, m), Q (ℓ, k), result (found, d).
     """
     scores, components = steps_1_to_3(Y, Q.shape[1], rng)
     return steps_4_to_8(X, Q, scores[: len(X)], activation), components
@@ -58,15 +60,16 @@ def steps_1_to_3(Y: Array, k: int, rng: np.random.Generator) -> tuple[Array, Ind
     return sketch @ components.unmixing.T, components
 
 
-def steps_4_to_8(X: Array, Q: Array, scores: Array, activation: Activation) -> Array:
+def steps_4_to_8(X: Array, Q: Array, scores: Array, activation: Activation, tau: float = TAU) -> Array:
     """Return the exact unit of every score whose small entries are where a unit is off.
 
+    `tau`: the threshold of step 4, as a part of the spread of a score.
     Shapes: X (ℓ, d), Q (ℓ, k), scores (ℓ, s), result (found, d).
     """
     found: list[Array] = []
     for score in scores.T:
         check_time()
-        off = score <= TAU * score.std()  # 4
+        off = score <= tau * score.std()  # 4
         if not off.any():
             continue
         # 5 to 8: the null vector of the rows off S_j, its sign, and w.

@@ -7,7 +7,7 @@ Idea        1. For whitened x and He_q the Hermite tensor of degree q, Stein's i
                .. math:: E[y_l\, He_q(x)] = \sum_i c_q\, A_{li}\, w_i^{\otimes q}, \qquad c_q = E[f^{(q)}(t)] .  \quad (1)
 
                For q = 2 these are m matrices W' diag(c_2 A_l) W. One congruence diagonalises them together, which gives
-               the w_i up to sign and scale (`linalg.joint_diagonalisation`). For q = 3 and 4 the tensors are contracted
+               the w_i up to sign and scale (`diagonalise_by_congruence`). For q = 3 and 4 the tensors are contracted
                with random vectors first.
             2. A direction, with the sign that fits the outputs better and else with both, ranks the samples. The null
                space of Y on the lowest of them is the unit, exactly, and exists for the right sign only (Algorithm 5).
@@ -19,14 +19,17 @@ Departures  ``variant="paper-third-order"`` is Algorithm 4 (`printed`). It canno
             of f is that of Dirac's function, and c_3 = E[δ'(t)] = 0 for t symmetric. The same holds for every t₊^p when
             q - p is even and at least two, in particular for q = 4 and t₊². Such orders are refused with this reason.
             ``variant="second-order"`` (default) reads the matrices of q = 2 from a regression of Y on 1, x and its
-            products, which removes the sampling error of the linear part. ``rule="threshold"`` is Algorithm 5's own way
-            to choose rows; the default takes the lowest 30 % and iterates. Units that no direction leads to are searched
-            for at random (not in the paper's variants).
+            products, which removes the sampling error of the linear part. ``rule="threshold"`` is Algorithm 5 on the first
+            ℓ rows, ``rule="blocks"`` the same box on one block of ℓ rows after another; the default takes the lowest 30 %
+            of all rows and iterates. Units that no direction leads to are searched for at random (not in the paper's
+            variants).
 Cost        A regression with 1 + d + d(d+1)/2 features, O(n d⁴); or 4k contractions of O(n d²) for each of five mixtures.
 References  [BJW18]_
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -37,6 +40,7 @@ from planted.certificates.searches._exact_units import (
     begin_search,
     complete_units,
     finish_search,
+    units_as_printed,
 )
 from planted.certificates.searches._warm_start import WarmStart, scores_of_start
 from planted.checks import Check
@@ -45,14 +49,14 @@ from planted.fitting.units._direction_signs import signs_of_preactivations
 from planted.fitting.units._hermite_directions import hermite_directions
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.linalg import column_space, numerical_rank
-from planted.methods.joint_diagonalisation.printed import MIXTURES, algorithm_4, algorithm_5
+from planted.methods.joint_diagonalisation.printed import MIXTURES, TAU, algorithm_4, algorithm_5
 from planted.networks import Activation
 from planted.results import Evidence, Recovery
 
 __all__ = ["recover", "vanishing_coefficient"]
 
 ORDERS = {"second-order": 2, "paper-third-order": 3, "fourth-order": 4}
-RULES = ("quantile", "threshold")
+RULES = ("quantile", "threshold", "blocks")
 
 
 def recover(
@@ -61,6 +65,8 @@ def recover(
     *,
     variant: str = "second-order",
     rule: str = "quantile",
+    ell: int | str = "auto",
+    tau: float = TAU,
     warm_start: WarmStart | None = None,
     max_starts: int = 2000,
     activation: str = "relu",
@@ -75,8 +81,12 @@ def recover(
         Number of units; the rank of the outputs if "auto".
     variant : {"second-order", "fourth-order", "paper-third-order"}
         Which moments; the third is the printed one.
-    rule : {"quantile", "threshold"}
-        Rows that are surely off, or the printed threshold.
+    rule : {"quantile", "threshold", "blocks"}
+        Rows that are surely off, the printed threshold on the first ℓ rows, or on one block of ℓ rows after another.
+    ell : int or "auto"
+        The paper's ℓ: rows of the exact step; four times the larger of d and k if "auto".
+    tau : float
+        The paper's τ: scores up to this part of their spread count as zero.
     warm_start : TwoLayerNetwork, Recovery or mapping, optional
         An approximate network, or ``{"W": W}`` or ``{"A": A}``, in place of the moments.
     max_starts : int
@@ -97,14 +107,15 @@ def recover(
         scores = _scores_of_moments(search, ORDERS[variant])  # step 1
     else:
         scores = scores_of_start(search, warm_start)  # §4.3
-    if rule == "threshold":
-        W = algorithm_5(search.X, search.Q, scores, activation=search.activation)  # step 2
+    if rule != "quantile":
+        box = partial(algorithm_5, activation=search.activation, tau=tau)
+        W = units_as_printed(search, box, scores, ell=ell, in_blocks=rule == "blocks")  # step 2
     elif variant == "paper-third-order" or warm_start is not None:
         W = units_from_scores(search.X, search.Q, scores, search.activation).W
     else:
         W = _units_of_likely_signs(search, scores)
     run.trace.append({"search": "moments", "starts": scores.shape[1], "units": len(W)})
-    if variant != "paper-third-order" and rule != "threshold":
+    if variant != "paper-third-order" and rule == "quantile":
         W = complete_units(search, W, max_starts=max_starts)
     return finish_search(search, W)  # step 3
 

@@ -7,7 +7,7 @@ Idea        1. Whiten: x = L z with z ~ N(0, I); a row w becomes L'w.
             3. Descend f′, G or F (`objectives`) from random rows.
             4. Read rows, signs and output weights off the minimum (`printed`, `_read`).
             5. Refine on the rows in memory. If they are not reproduced, start again, up to ``n_restarts`` times; the best
-               candidate is refined on all rows.
+               candidate is refined on all rows. The evidence says how far refinement moved it.
             6. Certify.
 Guarantee   Theorem 2.3 of [GLM18]_ (G, orthogonal rows, a > 0) and Theorem C.4 (F, full rank, a > 0): in the limit of many
             samples the landscape has no bad minimum. Nothing is proved for f′. What is claimed of an answer rests on its
@@ -43,7 +43,7 @@ def recover(
     objective: str = "f'",
     weights: tuple[float, float] | None = None,
     degree: int = 2,
-    optimiser: str = "l-bfgs",
+    optimiser: str = "lbfgs",
     n_restarts: int = 6,
     refined: bool = True,
     activation: str = "relu",
@@ -62,8 +62,9 @@ def recover(
         Weights of f₂ and f₄ in f′; the squared Hermite coefficients if omitted.
     degree : {0, 1, 2}
         Degree of the fit that is taken from y; 0 is the paper's choice, for comparison.
-    optimiser : {"l-bfgs", "trust-region"}
-        How the objective is descended.
+    optimiser : {"lbfgs", "newton", "sgd", "none"}
+        How the objective is descended: quasi-Newton, Newton with curvature, stochastic gradient steps on batches of the
+        samples, or not at all. The last is a control: refinement from random rows, without the objective.
     n_restarts : int
         Largest number of random starts.
     refined : bool

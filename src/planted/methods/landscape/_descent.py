@@ -2,17 +2,20 @@ r"""Descend an objective, and look at the point where the descent ends.
 
 Problem     From a start (W, a) find a local minimum of an `Objective`; tell minima from saddles.
 Idea        Rows on the unit sphere are written as V/|V|, which leaves an unconstrained problem. It is solved by L-BFGS, or
-            by a trust-region Newton–Krylov method whose Hessian-vector products are differences of closed-form gradients
-            and which leaves saddles along their negative curvature. The smallest eigenvalue of the Hessian at the end
-            comes from fourth-order differences of the gradient, without the directions along unit rows.
-Guarantee   L-BFGS: a stationary point. Trust region: a stationary point of second order, up to its tolerance. Differences
-            of the gradient have a relative error of about 1e-11.
+            by Newton's method in a trust region, whose Hessian-vector products are differences of closed-form gradients
+            and which leaves saddles along their negative curvature; by stochastic gradient steps on batches of the
+            samples, of a length that falls at `STAGES` and is told by the curvature at the start; or not at all ("none"),
+            which shows what the objective is worth. The smallest eigenvalue of the Hessian at the end comes from
+            fourth-order differences of the gradient, without the directions along unit rows.
+Guarantee   L-BFGS: a stationary point. Newton: a stationary point of second order, up to its tolerance. Stochastic steps:
+            near a minimum, at a distance of the root of their length (Corollary 2.4 of [GLM18]_ for G). Differences of the
+            gradient have a relative error of about 1e-11.
 Cost        A few hundred gradients; the Hessian 4(kd + k) gradients and O((kd + k)³).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
 from planted.linalg import unit_rows
+from planted.methods.landscape._targets import SampleTarget
 from planted.methods.landscape.objectives import Objective
 
 __all__ = [
@@ -34,7 +38,10 @@ __all__ = [
     "tangent_gradient",
 ]
 
-OPTIMISERS = ("l-bfgs", "trust-region")
+OPTIMISERS = ("lbfgs", "newton", "sgd", "none")
+BATCH = 2048  # samples of a stochastic step
+STAGES = ((2500, 1.5), (400, 0.3), (100, 0.05))  # stochastic steps, and their length in inverse curvatures
+POWER_STEPS = 8  # that find the largest curvature
 MEMORY = 30  # pairs kept by L-BFGS: the problems are ill-conditioned and a pair costs little
 HESSIAN_STEP = 1e-3  # fourth-order differences: error h⁴ ~ 1e-12 beside rounding eps/h ~ 1e-13
 PRODUCT_STEP = 1e-5
@@ -76,28 +83,62 @@ def descend(
     W: Array,
     a: Array,
     *,
-    optimiser: str = "l-bfgs",
+    optimiser: str = "lbfgs",
     max_iter: int = 2000,
     gradient_tol: float = 1e-9,
+    rng: np.random.Generator | None = None,
 ) -> Descent:
     """Descend from a point to a local minimum; output weights are kept where the objective does not train them.
 
-    `gradient_tol`: norm of the gradient at which to stop. Shapes: W (k, d), a (k,).
+    `gradient_tol`: norm of the gradient at which to stop. `rng`: of stochastic steps. Shapes: W (k, d), a (k,).
     """
     check_choice("optimiser", optimiser, OPTIMISERS)
     flat = _Flat(objective, W.shape, a)
+    if optimiser == "sgd":
+        return _descend_stochastically(flat, W, a, rng or np.random.default_rng(0))
     start = flat.join(W, a)
+    max_iter = 0 if optimiser == "none" else max_iter
     with np.errstate(over="ignore", invalid="ignore"):  # an objective without a lower bound: the end says so
         end = _minimise(flat, start, optimiser, max_iter, gradient_tol)
-    W_end, a_end = flat.split(end.x)
-    value, dW, da = tangent_gradient(objective, W_end, a_end)
+    return _ended(flat, *flat.split(end.x), int(end.nit), bool(end.success))
+
+
+def _ended(flat: _Flat, W: Array, a: Array, iterations: int, converged: bool) -> Descent:
+    value, dW, da = tangent_gradient(flat.objective, W, a)
     norm = float(np.sqrt((dW**2).sum() + (da**2).sum()))
-    return Descent(W_end, a_end, value, norm, int(end.nit), flat.evaluations, bool(end.success))
+    return Descent(W, a, value, norm, iterations, flat.evaluations, converged)
+
+
+def _descend_stochastically(flat: _Flat, W: Array, a: Array, rng: np.random.Generator) -> Descent:
+    """Take gradient steps, each on a batch of the samples; on exact tensors every batch is the whole."""
+    objective: Any = flat.objective  # all of them are records with a target, but for the squared risk
+    curvature, theta, steps = _largest_curvature(flat, flat.join(W, a), rng), flat.join(W, a), 0
+    target = getattr(objective, "target", None)
+    batches = target.batches(BATCH, rng) if isinstance(target, SampleTarget) else None
+    for count, length in STAGES:
+        for _ in range(count):
+            part = objective if batches is None else replace(objective, target=next(batches))
+            theta = theta - length / curvature * _Flat(part, flat.shape, flat.fixed)(theta)[1]
+            theta = flat.join(*flat.split(theta))  # rows back to the sphere
+            steps += 1
+    flat.evaluations += steps
+    return _ended(flat, *flat.split(theta), steps, True)
+
+
+def _largest_curvature(flat: _Flat, theta: Array, rng: np.random.Generator) -> float:
+    """Return the largest modulus of an eigenvalue of the Hessian, by the power method."""
+    direction, size = rng.standard_normal(theta.size), 1.0
+    for _ in range(POWER_STEPS):
+        direction = flat.hessian_product(theta, direction / np.linalg.norm(direction))
+        size = float(np.linalg.norm(direction))
+        if size == 0.0:
+            return 1.0
+    return size
 
 
 def _minimise(flat: _Flat, start: Array, optimiser: str, max_iter: int, gradient_tol: float) -> Any:
     """Run one of SciPy's optimisers."""
-    if optimiser == "l-bfgs":
+    if optimiser != "newton":
         limits: dict[str, Any] = {"maxiter": max_iter, "maxcor": MEMORY, "maxfun": 10 * max_iter, "ftol": 0.0}
         limits["gtol"] = gradient_tol / np.sqrt(start.size)
         return optimize.minimize(flat, start, jac=True, method="L-BFGS-B", options=limits)

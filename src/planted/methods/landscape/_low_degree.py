@@ -82,7 +82,9 @@ def _polynomial(theta: Array, d: int) -> LowDegree:
 
 
 def rows_in_memory(rows: RowBlocks) -> RowBlocks:
-    """Keep the rows in memory if they fit: an objective reads them hundreds of times."""
+    """Keep the rows in memory if they fit: an objective reads them hundreds of times. On a cluster they stay there."""
+    if getattr(rows.passes.engine, "is_elsewhere", False):
+        return rows
     kept: list[tuple[Array, Array]] = []
     for X, Y in rows:
         kept.append((X, Y))

@@ -28,7 +28,7 @@ from scipy.spatial.distance import cdist
 from planted._typing import Array
 from planted.linalg import unit_rows
 from planted.methods.landscape._coefficients import ScalarActivation, hermite_polynomials, quadrature_nodes
-from planted.rows import RowBlocks
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
 
@@ -70,7 +70,7 @@ class PopulationRisk:
 
 @dataclass(frozen=True, slots=True)
 class SampleRisk:
-    """The mean squared error over samples; the rows are read at every call."""
+    """The mean squared error over samples; every call is a pass over the rows."""
 
     rows: RowBlocks  # inputs and one output
     activation: ScalarActivation  # the activation
@@ -84,13 +84,33 @@ class SampleRisk:
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
-        f, slope = self.activation.function, self.activation.derivative
-        total, dW, da, count = 0.0, np.zeros_like(W), np.zeros_like(a), 0
-        for X, Y in self.rows:
-            T = X @ W.T
-            part = risk_sums(X, Y[:, 0], f(T), slope(T), a)
-            total, dW, da, count = total + float(part[0]), dW + part[1], da + part[2], count + len(X)
-        return total / count, dW / count, da / count
+        sums = accumulate(self.rows, _RiskSummand(self.activation, W, a))
+        return sums.squares / sums.count, sums.dW / sums.count, sums.da / sums.count
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSums(Sums):
+    """Squared errors and their gradients, summed over rows."""
+
+    count: int  # number of rows
+    squares: float  # sum of squared errors
+    dW: Array  # (k, d): its gradient in the hidden weights
+    da: Array  # (k,): its gradient in the output weights
+
+
+@dataclass(frozen=True, slots=True)
+class _RiskSummand:
+    """`risk_sums` of a block."""
+
+    activation: ScalarActivation
+    W: Array
+    a: Array
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> RiskSums:
+        T = X @ self.W.T
+        H, slopes = self.activation.function(T), self.activation.derivative(T)
+        squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, self.a)
+        return RiskSums(len(X), float(squares), dW, da)
 
 
 def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, Any]:

@@ -14,9 +14,9 @@ from planted._typing import Array
 from planted.certificates._exact import certify_noiseless
 from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
-from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
+from planted.linalg import unit_rows
 from planted.methods.landscape._coefficients import ScalarActivation, scalar_activation
 from planted.methods.landscape._descent import Descent, descend, random_rows
 from planted.methods.landscape._read import fit_second, invert_rows, read_outputs
@@ -65,6 +65,7 @@ class LandscapeSearch:
     objective: Objective | None = None  # what is descended
     n_hidden: int = 0  # number of units
     best: Refinement | None = None  # the best candidate
+    began: TwoLayerNetwork | None = None  # the network at the minimum from which it was refined
 
     @property
     def problem(self) -> Problem:
@@ -165,7 +166,7 @@ class LandscapeSearch:
             size = self._some_rows_count()
             self.run.trace[-1]["cost"] = fit.cost / size
             if self.best is None or fit.cost < self.best.cost:
-                self.best = fit
+                self.best, self.began = fit, network
             self.problem.progress(
                 f"start {number + 1}, best residual {np.sqrt(self.best.cost / size):.1e}",
                 (number + 1) / n_restarts,
@@ -183,7 +184,9 @@ class LandscapeSearch:
         if name == "f'" and linalg.eigvalsh(self._second, check_finite=False)[0] < -SIGNAL * self._error:
             a = a * rng.choice([-1.0, 1.0], k)
         tol = GRADIENT_TOL * scale
-        end = descend(self.objective, W, a, optimiser=self.optimiser, max_iter=MAX_STEPS, gradient_tol=tol)
+        end = descend(
+            self.objective, W, a, optimiser=self.optimiser, max_iter=MAX_STEPS, gradient_tol=tol, rng=rng
+        )
         self.run.trace.append({"start": name, "k": k, "value": end.value, "evaluations": end.evaluations})
         rows, a = self._read_off(end)
         return TwoLayerNetwork(rows @ self.frame.T, A=a[None], activation=self.activation_name)
@@ -256,6 +259,8 @@ class LandscapeSearch:
 
     def _record(self, verdict: Verdict) -> Recovery:
         trace = self.run.trace
+        if self.best is not None and self.began is not None:
+            self.run.note(_moved(self.began, self.best.network))
         return self.run.finish(
             None if self.best is None else self.best.network,
             verdict,
@@ -268,3 +273,11 @@ class LandscapeSearch:
         text = f"{reason} {len(self.run.trace)} start(s) had ended."
         doubt = Unavailable("The search was interrupted.")
         return self._record(Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (), text, doubt))
+
+
+def _moved(began: TwoLayerNetwork, refined: TwoLayerNetwork) -> Evidence:
+    """Tell how far refinement turned the units that the objective led to: near ninety degrees they owe it nothing."""
+    cosines = np.abs(unit_rows(refined.W)[0] @ unit_rows(began.W)[0].T).max(axis=1)
+    angle = float(np.degrees(np.arccos(np.clip(cosines, 0.0, 1.0))).max())
+    name = "largest angle between a refined unit and the nearest at the objective's minimum (degrees)"
+    return Evidence(name, angle, key=Check.REFINED_ANGLE)

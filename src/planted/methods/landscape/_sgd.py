@@ -113,8 +113,8 @@ def _import_torch() -> Any:
         import torch
     except ModuleNotFoundError as error:
         raise BadInputError(
-            "optimiser='sgd' needs PyTorch, which is not installed. Run: pip install 'planted[torch]', "
-            "or use optimiser='l-bfgs', which does not need it."
+            "Training on fresh samples needs PyTorch, which is not installed. Run: pip install 'planted[torch]', "
+            "or use method='landscape' with optimiser='sgd' on samples of your own, which does not need it."
         ) from error
     return torch
 

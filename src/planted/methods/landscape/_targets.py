@@ -26,7 +26,8 @@ References  [GLM18]_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +36,7 @@ from planted._typing import Array
 from planted.methods.landscape._coefficients import ScalarActivation
 from planted.methods.landscape._low_degree import fit_low_degree, rows_in_memory
 from planted.moments import Residual, accumulate_grams
-from planted.rows import RowBlocks
+from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = [
     "PopulationTarget",
@@ -109,7 +110,7 @@ class PopulationTarget:
 
 @dataclass(frozen=True, slots=True)
 class SampleTarget:
-    """The tensors estimated from samples; the rows are read at every call."""
+    """The tensors estimated from samples; every call is a pass over the rows."""
 
     rows: RowBlocks  # whitened inputs and the residual of the outputs
     second: Array  # (d, d): T₂ from either half of the samples
@@ -125,25 +126,52 @@ class SampleTarget:
         """Not known: zero."""
         return 0.0, 0.0
 
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[SampleTarget]:
+        """Yield estimates of T₄ from a few samples each, with T₂ from all, pass after pass without end."""
+        while True:
+            for X, residual in self.rows:
+                order = rng.permutation(len(X))
+                for chosen in np.array_split(order, max(1, round(len(order) / size))):
+                    Z, r = X[chosen], residual[chosen]
+                    weighted, mean = Z.T @ (r * Z) / len(r), float(r.mean())
+                    rows = RowBlocks.from_arrays(Z, r)
+                    yield replace(self, rows=rows, count=len(r), mean=mean, weighted=weighted)
+
     def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
         """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1); one pass.
 
         Shapes: W (k, d), u (k,).
         """
-        single, pairs, gradient = np.zeros(len(W)), 0.0, np.zeros_like(W)
-        for X, r in self.rows:
-            part = quartic_sums(X, r[:, 0], W, u, c)
-            single += part[0]
-            pairs += float(part[1])
-            gradient += part[2]
-        n = self.count
+        sums, n = accumulate(self.rows, _QuarticSummand(W, u, c)), self.count
         lower = hermite_correction(W, self.weighted, self.mean, u, c)
         scale = np.sqrt(24.0) * self.hermite[1]
         return (
-            (single / n + lower[0]) / scale,
-            float(pairs / n + lower[1]) / scale,
-            (gradient / n + lower[2]) / scale,
+            (sums.single / n + lower[0]) / scale,
+            float(sums.pairs / n + lower[1]) / scale,
+            (sums.gradient / n + lower[2]) / scale,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class QuarticSums(Sums):
+    """What T₄ needs of all rows; see `quartic_sums`."""
+
+    single: Array  # (k,): sums of r s_j⁴
+    pairs: float  # sum of r (Σ s_j²)²
+    gradient: Array  # (k, d): sum of the gradients
+
+
+@dataclass(frozen=True, slots=True)
+class _QuarticSummand:
+    """`quartic_sums` of a block."""
+
+    W: Array
+    u: Array
+    c: float
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> QuarticSums:
+        single, pairs, gradient = quartic_sums(X, Y[:, 0], self.W, self.u, self.c)
+        return QuarticSums(single, float(pairs), gradient)
 
 
 def hermite_correction(W: Any, M: Any, mean: Any, u: Any, c: Any) -> tuple[Any, Any, Any]:

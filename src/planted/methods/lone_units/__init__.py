@@ -10,8 +10,8 @@ Idea        Where unit i alone is active, y = f(w_i'x) a_i: a positive multiple 
             3. find A by least squares on all samples.
 Guarantee   Theorem 11 of [BJW18]_: for normal x and n > κ(W)^{O(k)} poly(d, k, m) samples, exact with high
             probability. Here: every group's linear system must be solved exactly, with at least one equation more
-            than unknowns, and the network must reproduce all samples. Kind: heuristic in the sense of the certificate,
-            since there is no search for other explanations when m < k.
+            than unknowns, and the network must reproduce all samples. Kind: exact for m ≥ k; heuristic for m < k, where
+            there is no search for other explanations.
 Notation    paper: A (ours Y'), U (A), V (W), S_i (group i), c_ij (|y_j|).
 Departures  The printed condition, no two columns *positive* multiples, is not enough: for columns u and -u a third of
             the samples parallel to u have both units active. Columns must not be parallel in either sign, which rules
@@ -23,6 +23,8 @@ References  [BJW18]_
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from planted._typing import Array, BoolArray
@@ -31,7 +33,7 @@ from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.linalg import unit_rows
 from planted.methods.lone_units.printed import LINEAR_TOL, PARALLEL_TOL, LoneUnits, algorithm_7
-from planted.outcomes import Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery
 
 __all__ = ["predict_lone_samples", "recover"]
@@ -72,8 +74,11 @@ def recover(
     _require_all_units(search, lone)
     search.n_hidden = len(lone.W)
     _note_samples(search, lone)
-    rivals = 0 if search.n_hidden <= search.Q.shape[1] else None
-    return finish_search(search, lone.W, rivals=rivals)  # step 3
+    if search.n_hidden <= search.Q.shape[1]:
+        return finish_search(search, lone.W)  # step 3
+    answer = finish_search(search, lone.W, rivals=None)
+    # The column space of Y does not hold the units: other explanations of the samples were not looked for.
+    return replace(answer, guarantee=Guarantee.HEURISTIC) if answer.outcome is Outcome.RECOVERED else answer
 
 
 def _require_columns_apart(run: MethodRun, lone: LoneUnits) -> None:

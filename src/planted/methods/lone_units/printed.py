@@ -104,7 +104,7 @@ def parallel_groups(Y: Array, rng: np.random.Generator) -> list[IntArray]:
     for projection in rng.standard_normal((2 * Y.shape[1], Y.shape[1])):
         check_time()
         pending = [part for group in pending for part in _split(group, directions @ projection)]
-    groups = [usable[np.sort(group)] for group in pending if len(group) > 1]
+    groups = [usable[np.sort(group)] for group in pending]
     return sorted(groups, key=lambda group: (-len(group), int(group[0])))
 
 

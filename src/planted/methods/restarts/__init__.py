@@ -46,16 +46,19 @@ __all__ = ["recover"]
 
 MIN_ROWS = 8
 STARTS = ("random", "landscape")
+ATTEMPTS = {"quick": 3, "normal": 10, "thorough": 30}
 
 
 def recover(
     run: MethodRun,
     n_hidden: int | str = "auto",
     *,
-    n_restarts: int = 10,
+    n_restarts: int | None = None,
+    effort: str = "normal",
     extra: int | str = "auto",
     start: str = "random",
     offset: bool | str = "auto",
+    affine: bool | str = "auto",
     loss: str = "squared",
     sample_weight: Any = None,
 ) -> Recovery:
@@ -67,8 +70,10 @@ def recover(
         The run, with its problem.
     n_hidden : int or "auto"
         Number of units; chosen by held-out error if "auto".
-    n_restarts : int
-        Largest number of attempts.
+    n_restarts : int, optional
+        Largest number of attempts; by the effort if omitted.
+    effort : {"quick", "normal", "thorough"}
+        3, 10 or 30 attempts.
     extra : int or "auto"
         Units beyond ``n_hidden`` in the expanded fit; half as many again, at least four, if "auto".
     start : {"random", "landscape"}
@@ -76,6 +81,8 @@ def recover(
         output and no more units than inputs. Same-sign networks are found from either, at about the same cost.
     offset : bool or "auto"
         Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
+    affine : bool or "auto"
+        Whether the network has a linear part B x; "auto" keeps it when no orientation of the units explains it.
     loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
         Loss of the fit; all but the first forgive outliers, "auto" chooses by the tails of the residual.
     sample_weight : array_like of shape (n,), optional
@@ -89,15 +96,18 @@ def recover(
     """
     check_loss(loss)
     check_choice("start", start, STARTS)
+    check_choice("effort", effort, tuple(ATTEMPTS))
+    check_choice("affine", affine, ("auto", True, False))
     blocks, weights = weigh_rows(run.data.blocks, sample_weight)
     if blocks is not run.data.blocks:
         run.data = run.data.of(blocks)
     run.problem, local = weights_in_memory(run.problem, weights)
     _require_samples(run, n_hidden)
     rows = split_rows(run.problem, loss=loss, omega=local)
-    search = KinkSearch(run, rows, n_hidden, offset, loss, weights)
+    search = KinkSearch(run, rows, n_hidden, offset, loss, affine, weights)
     if start == "landscape":
         search.start = partial(_attempt_from_landscape, run, rows)
+    n_restarts = ATTEMPTS[effort] if n_restarts is None else n_restarts
     return search_with_restarts(search, n_restarts=n_restarts, extra=extra)  # steps 1 to 4
 
 

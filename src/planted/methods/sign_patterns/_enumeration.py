@@ -29,9 +29,8 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, BoolArray, Progress
 from planted.linalg import unit_rows
-from planted.methods.sign_patterns.printed import algorithm_2 as units_of_patterns
 
-__all__ = ["count_patterns", "enumerate_patterns", "units_of_patterns"]
+__all__ = ["count_patterns", "enumerate_patterns"]
 
 SAME_LINE = 1e-9  # sine of the angle between hyperplanes that are one
 

@@ -47,13 +47,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._validation import check_choice
-from planted.certificates._exact import certify_noiseless
+from planted.certificates._exact import certify_noiseless, count_rivals, pursuit_rows, uniqueness_of
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._rivals import count_rivals, pursuit_rows, uniqueness_of
 from planted.checks import Check
-from planted.fitting._problem import Problem
 from planted.fitting._refine import Refinement, refine
-from planted.fitting._run import MethodRun
+from planted.fitting._run import MethodRun, Problem
 from planted.linalg import column_space, numerical_rank
 from planted.methods.symmetric_inputs._few_rows import (
     KERNEL_ROWS,

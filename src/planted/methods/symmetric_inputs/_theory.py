@@ -19,8 +19,8 @@ from scipy import linalg, stats
 
 from planted._typing import Array
 from planted.checks import Check
-from planted.fitting._problem import Problem
-from planted.linalg.products import triangle_weights
+from planted.fitting._run import Problem
+from planted.linalg.symmetric import triangle_weights
 from planted.methods.symmetric_inputs._slope import slope_of
 from planted.moments import (
     PairMaps,
@@ -118,7 +118,7 @@ def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) 
     lines = [Evidence(name, float(value), equation=source, key=key) for name, value, source, key in measured]
     if value is not None:
         name = "k(k-1)/2-th singular value of T, against σ_min(M) σ_min(A)²"
-        lines.append(Evidence(name, value, alpha * beta**2, ">=", "Lemma 14", key=Check.PREDICTED_SAMPLES))
+        lines.append(Evidence(name, value, alpha * beta**2, ">=", "Lemma 14", key=Check.DETECTOR_BOUND))
     return tuple(lines)
 
 

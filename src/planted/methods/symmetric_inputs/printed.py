@@ -59,7 +59,7 @@ from scipy import linalg
 
 from planted._typing import Array
 from planted.linalg import decompose_symmetric, smat, unit_rows
-from planted.linalg.products import triangle_weights
+from planted.linalg.symmetric import triangle_weights
 from planted.methods.symmetric_inputs._slope import learn_single_unit, regression
 from planted.methods.symmetric_inputs._spectral import positive_rows
 from planted.moments import PairedSums, PairMaps, PairMoments, second_moments

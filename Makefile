@@ -5,6 +5,7 @@
 #   make bench    short benchmarks                make clean   remove what the above made (not .venv)
 #   make test-oldest     the core with the oldest libraries that are allowed
 #   make coverage        every test once more, and the share of the lines that it runs (TESTS=tests/linalg for a part)
+#   make fuzz            mutated files of everything that is read, for a minute (SECONDS=600 SEED=7 for more)
 #   make house           the rules of the source tree, each with its number
 #   make release-check   could the tree be released? Nothing is tagged or uploaded
 
@@ -21,7 +22,7 @@ comma := ,
 DEMO_STAMP := $(if $(wildcard $(FULL)),$(FULL),$(DEMO))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint unit docs bench coverage house release-check clean distclean
+.PHONY: help demo test test-oldest lint unit docs bench coverage fuzz house release-check clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,6 +68,12 @@ TESTS :=
 coverage: $(FULL)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/tested_lines.py \
 	    --write --workers $(WORKERS) $(if $(TESTS),--tests $(TESTS))
+
+# The seed of the minute in CI and every file that once failed are stored in tests/pathology/fuzz_seeds.json.
+SECONDS := 60
+SEED :=
+fuzz: $(FULL)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/pathology/mutations.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 house: $(FULL)
 	$(BIN)/python benchmarks/house.py

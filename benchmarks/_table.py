@@ -92,13 +92,13 @@ def gather(*measures: Measure) -> Section:
     return section
 
 
-def run_sections(name: str, description: str, sections: dict[str, Section]) -> None:
+def run_sections(name: str, description: str, sections: dict[str, Section], **extra: dict[str, Any]) -> None:
     """Run the sections of a long benchmark, all or those named by --only; each is stored as soon as it is measured.
 
-    What is not run keeps the result that is stored, with the time at which it was made.
+    What is not run keeps the result that is stored, with the time at which it was made. `extra`: further options.
     """
     only = {"choices": sections, "nargs": "+", "help": "these sections; the others keep what is stored"}
-    options = parse_options(description, only=only)
+    options = parse_options(description, only=only, **extra)
     kept: dict[str, Any] = {}
     for section in options.only or sections:
         lines, rows = sections[section](options)

@@ -18,8 +18,8 @@ from _table import Line, parse_options, report
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.fitting._losses import fit_with_loss
-from planted.fitting._problem import prepare_problem
 from planted.fitting._refine import refine
+from planted.fitting._run import prepare_problem
 from planted.simulate import GaussianNoise, HeteroscedasticNoise, Noise, StudentTNoise
 
 N_ROWS, N_FITS = 2000, 400

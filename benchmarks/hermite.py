@@ -32,7 +32,7 @@ from numpy.polynomial.hermite_e import hermeval
 import planted
 from planted import Recovery, TwoLayerNetwork, simulate
 from planted.checks import Check
-from planted.fitting._standard_errors import information
+from planted.fitting._jacobian import information
 from planted.methods.hermite._matching import match_moments
 from planted.methods.hermite._start import best_of_draws
 from planted.methods.hermite._units import fix_signs, flip_units, recover_scalars, recover_units

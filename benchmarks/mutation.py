@@ -6,6 +6,10 @@ has imported everything, against those tests of these rooms alone that call the 
 some seconds. What only a slow test or one of a method would notice counts as surviving, and so does a mutant that changes
 nothing.
 
+With --printed the papers' boxes are mutated instead, the modules `printed.py`, against the tests of the boxes alone: a row
+for each box, a sample of --sample mutants each, stored apart. Breaking a line of a box must turn a test red: a box passes if
+every change that no test notices is known to change nothing.
+
 The score is killed / drawn, with its 95 % Wilson interval. Survivors are stored with their change; `REASONS` says of those
 that were read why no test can or should kill them. They count as survivors all the same.
 """
@@ -40,6 +44,8 @@ UNCHECKED = "NaN cannot be there: inputs are checked once, at the door."
 EQUALITY = "Differs only where two real numbers that were computed are equal to the last bit."
 LETTERS = "The same letters in capitals: the same sum."
 SINCE = "A test kills it since."
+LEADING = "The same leading vectors: whether others are returned, or NaN is looked for, does not matter."
+SIGNS = "Dividing by ±1 is multiplying by it."
 REASONS: tuple[tuple[str, str, str], ...] = (
     (r".", r"check_finite=(None|True)", UNCHECKED),
     (r"svdvals|khatri_rao_values", r"linalg\.svdvals\(rows, \)", UNCHECKED),
@@ -63,7 +69,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "Where the halves meet decides the cost, not the answer.",
     ),
     (r"x_smat", r"\+ 2\)", "The root is rounded down to the same whole number."),
-    (r"independent_components", r"unmixing / np\.where", "Dividing by -1 or 1 is multiplying by it."),
     (r"_GradientSummand", r"\(t >= 0\)", EQUALITY),
     (r"alternating_projections", r"< threshold", EQUALITY),
     (r"decompose_symmetric", r"residual <= least", EQUALITY),
@@ -84,6 +89,33 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"fit_units_exactly", r"n_units: int = 3", SINCE),
     (r"_off_diagonal_energy", r"total > 1", SINCE),
     (r"_common_factor", r"-2\.0, 1\.0", SINCE),
+    (r"printed", r"(lstsq|solve_triangular|cholesky)\(.*, \)", UNCHECKED),
+    (r"output_basis|least_singular_matrices", r"linalg\.svd\(", LEADING),
+    (r"flip_units|landscape\.printed", r"/ (_signs\(signed\)\[:, None\]|signs)", SIGNS),
+    (r"hermite\.printed\.x_algorithm_4", r"v_sizes\]\), \)", EQUALITY),
+    (r"ica\.printed", r"score < tau", EQUALITY),
+    (r"hermite\.printed\.x_algorithm_3", r"x <= 0", EQUALITY),
+    (
+        r"joint_diagonalisation\.printed",
+        r">= SAME_UNIT_COSINE|score < tau|sine <= EXACT|score < np\.quantile",
+        EQUALITY,
+    ),
+    (r"memorization\.printed", r"value_noise >= -constants", EQUALITY),
+    (r"x_appendix_9_1", r"full_matrices=False", "There are more rows than columns: the same vectors."),
+    (r"hermite\.printed\.x_algorithm_2", r"unit \+ 2\]", "Only the first value is read."),
+    (r"x_merge_duplicates", r"rows\[:1\]", "Without kept rows there are no rows."),
+    (r"memorization\.printed", r"norm\(gradient\) < constants", EQUALITY),
+    (r"hermite\.printed.x_flip_units", r"/ signs\[:, None\]", SIGNS),
+    (
+        r"memorization\.printed\.x_algorithm_1",
+        r"wait - 2\.0",
+        "Any time before -t_thres lets line 4 apply at once.",
+    ),
+    (
+        r"sign_patterns\.printed\.x_algorithm_2",
+        r"reshape\(len\(Q\), -2\)",
+        "NumPy takes any negative size.",
+    ),
 )
 PROJECT = """
 [tool.mutmut]
@@ -119,6 +151,7 @@ def main() -> None:
         __doc__ or "",
         sample={"type": int, "default": 60, "help": "mutants of each package"},
         only={"nargs": "+", "choices": PACKAGES, "default": PACKAGES, "help": "these packages"},
+        printed={"action": "store_true", "help": "mutate the papers' boxes, --sample of each box"},
         explain={"action": "store_true", "help": "run nothing; give the stored survivors their reasons"},
         folder={"type": Path, "metavar": "DIR", "help": "work here and keep it: a second run is shorter"},
     )
@@ -127,11 +160,15 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
-        prepare(folder)
+        modules = printed_modules() if options.printed else {}
+        paths = list(modules) or [f"src/planted/{name}/*" for name in PACKAGES]
+        prepare(folder, paths, list(modules.values()) or test_folders())
         run(folder, ["no-such-mutant"])  # makes the mutants and learns which test calls what
-        mutants = {
-            name: [key for key in statuses(folder) if f"planted.{name}." in key] for name in options.only
-        }
+        keys_made = list(statuses(folder))
+        mutants = {name: [key for key in keys_made if f"planted.{name}." in key] for name in options.only}
+        if options.printed:
+            boxes = sorted({box_of(key) for key in keys_made} - {""})
+            mutants = {box: [key for key in keys_made if box_of(key) == box] for box in boxes}
         rng = np.random.default_rng(options.seed)
         size = 5 if options.quick else options.sample
         chosen = {name: sorted(rng.permutation(keys)[:size].tolist()) for name, keys in mutants.items()}
@@ -139,10 +176,33 @@ def main() -> None:
         ended = statuses(folder)
         rows = [judge(folder, name, keys, ended) for name, keys in chosen.items()]
         rows = [row | {"total": len(mutants[row["package"]])} for row in rows]
-    report("mutation", [score_line(row) for row in rows], rows, options)
+    name = "mutation_printed" if options.printed else "mutation"
+    report(name, [score_line(row, is_printed=options.printed) for row in rows], rows, options)
 
 
-def prepare(folder: Path) -> None:
+def printed_modules() -> dict[str, str]:
+    """Return the modules of the papers' boxes, each with the file of its tests."""
+    sources = sorted((ROOT / "src" / "planted").rglob("printed.py"))
+    tests = [
+        ROOT / "tests" / path.relative_to(ROOT / "src" / "planted").with_name("test_printed.py")
+        for path in sources
+    ]
+    absent = [str(path) for path in tests if not path.is_file()]
+    if absent:
+        raise SystemExit(f"no tests: {', '.join(absent)}")
+    return {
+        str(source.relative_to(ROOT)): str(test.relative_to(ROOT))
+        for source, test in zip(sources, tests, strict=True)
+    }
+
+
+def box_of(key: str) -> str:
+    """Return method and function of a mutant of a public function in a module of boxes; empty for others."""
+    found = re.fullmatch(r"planted\.(?:methods\.)?(\w+)\.printed\.x_([a-z]\w*?)__mutmut_\d+", key)
+    return f"{found[1]}.{found[2]}" if found else ""
+
+
+def prepare(folder: Path, paths: list[str], tests: list[str]) -> None:
     """Copy what is mutated and its tests; what did not change is left as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("src", "tests"):
@@ -151,9 +211,8 @@ def prepare(folder: Path) -> None:
         )
     for name in FILES:
         shutil.copy2(ROOT / name, folder)
-    paths = [f"src/planted/{name}/*" for name in PACKAGES]
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").replace("--doctest-modules ", "")
-    table = PROJECT.format(paths=quoted(paths), tests=quoted(test_folders()), files=quoted(FILES))
+    table = PROJECT.format(paths=quoted(paths), tests=quoted(tests), files=quoted(FILES))
     (folder / "pyproject.toml").write_text(project + table, encoding="utf-8")
     (folder / "fastest_first.py").write_text(PLUGIN.format(limit=SECONDS), encoding="utf-8")
 
@@ -226,25 +285,32 @@ def reason(key: str, change: list[str]) -> str:
 
 def explain() -> None:
     """Write the reasons of this file beside the stored survivors."""
-    path = RESULTS / "mutation.json"
+    for path in sorted(RESULTS.glob("mutation*.json")):
+        _explain(path)
+
+
+def _explain(path: Path) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     for row in record["rows"]:
         for survivor in row["survivors"]:
             survivor["reason"] = reason(survivor["mutant"], survivor["change"])
             if not survivor["reason"]:
                 print(survivor["mutant"], *survivor["change"], sep="\n    ")
-    record["targets"] = [asdict(score_line(row)) for row in record["rows"]]
+    is_printed = path.stem.endswith("printed")
+    record["targets"] = [asdict(score_line(row, is_printed=is_printed)) for row in record["rows"]]
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def score_line(row: dict[str, Any]) -> Line:
-    """Return the score of a package with its interval."""
+def score_line(row: dict[str, Any], *, is_printed: bool) -> Line:
+    """Return the score of a package with its interval, or of a box, none of whose changes may pass unnoticed."""
     killed, drawn = row["killed"], len(row["drawn"])
     low, high = wilson(killed, drawn)
     explained = sum(bool(survivor["reason"]) for survivor in row["survivors"])
     text = f"{killed}/{drawn} killed ({killed / drawn:.0%}, 95 % interval {low:.0%} to {high:.0%}) of {row['total']}"
     if row["survivors"]:
         text += f"; {explained} of {len(row['survivors'])} survivors explained"
+    if is_printed:
+        return Line(f"{row['package']}: every broken line is noticed", text, killed + explained == drawn)
     return Line(f"{row['package']}: mutants killed >= {SCORE:.0%}", text, killed >= SCORE * drawn)
 
 

@@ -3,10 +3,11 @@
 The sums of `refine` are those of ReLU units, but its steps are not: the damped normal equations, the rule by which the
 damping moves and the rule that a step must lower the sum of squares (`Damping.descend`) know nothing of networks. Here they
 meet the StRD problems that fit on a page (public domain, https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml), of every
-level of difficulty. NIST gives two starts, one near the solution and one far away; `refine` promises something for the near
-one only. Digits are those in which the worst parameter agrees with the certified value, at most 11, as many as are
-certified. Derivatives are exact, by complex steps. SciPy's MINPACK solves the same problems beside it, and must reproduce
-the certified sum of squares to 9 digits: data with a misprint would not.
+level of difficulty. NIST gives two starts: from the near one the damping begins as in `refine`, from the far one as in the
+fits of `restarts`, which begin anywhere. Digits are those in which the worst parameter agrees with the certified value, at
+most 11, as many as are certified. Derivatives are
+exact, by complex steps. SciPy's MINPACK solves the same problems beside it, and must reproduce the certified sum of squares
+to 9 digits: data with a misprint would not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 from _table import Line, parse_options, report
 from scipy import optimize
 
-from planted.fitting._refine import INITIAL_DAMPING
+from planted.fitting._refine import INITIAL_DAMPING as NEAR
+from planted.fitting._refine import Damping
+from planted.fitting.multistart._absolute_form import INITIAL_DAMPING as FAR
 
 DIGITS = 6  # what libraries with exact derivatives reach on all of them
 CERTIFIED_DIGITS = 11
@@ -172,7 +175,10 @@ def main() -> None:
     for name in PROBLEMS:  # seconds in all: the short version is the full one
         problem = PROBLEMS[name]
         check_data(name, problem)
-        far, near = (digits(solve(problem, start), problem) for start in problem.starts)
+        far, near = (
+            digits(solve(problem, start, damping), problem)
+            for start, damping in zip(problem.starts, (FAR, NEAR), strict=True)
+        )
         peer = [digits(solve_scipy(problem, start), problem) for start in problem.starts]
         text = f"{near:.1f} digits; SciPy {peer[1]:.1f}"
         lines.append(Line(f"{name}, near start: >= {DIGITS} digits", text, near >= DIGITS))
@@ -191,9 +197,9 @@ class Point:
     cost: float
 
 
-def solve(problem: Problem, start: tuple[float, ...]) -> Vector:
-    """Descend as `refine` does, by its own search along the damping."""
-    here, damping = evaluate(problem, np.array(start, dtype=float)), INITIAL_DAMPING
+def solve(problem: Problem, start: tuple[float, ...], damping: Damping) -> Vector:
+    """Descend as `refine` and the searches do, by their own search along the damping."""
+    here = evaluate(problem, np.array(start, dtype=float))
 
     def try_step(step: Vector) -> Point:
         return evaluate(problem, here.b + step)

@@ -19,7 +19,7 @@ from _table import RESULTS, Line, at_least, parse_options, report
 import planted
 from planted import TwoLayerNetwork, simulate
 from planted._streams import data_streams
-from planted.fitting._standard_errors import information
+from planted.fitting._jacobian import information
 from planted.moments import accumulate_normal
 from planted.networks import match_units
 from planted.reporting import draw_panels

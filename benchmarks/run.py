@@ -22,7 +22,7 @@ from targets import RESULTS, Results, Row, changes, collect, load_results, row_c
 
 HERE = Path(__file__).parent
 # Not benchmarks: what they share, and this program.
-SHARED = {"run", "targets"}
+SHARED = {"run", "targets", "families_exact", "families_noisy"}
 # The cheap ones, which the short version runs; the others take minutes even with a tenth of the seeds.
 SHORT = ("start", "nist", "limits", "queries", "moments", "recovery")
 # These need files that are not part of the repository.

@@ -19,8 +19,8 @@ from scipy import optimize
 
 import planted
 from planted import TwoLayerNetwork, simulate
+from planted.fitting._jacobian import information
 from planted.fitting._refine import refine
-from planted.fitting._standard_errors import information
 from planted.moments import accumulate_normal
 from planted.networks import match_units
 from planted.rows import RowBlocks

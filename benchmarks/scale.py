@@ -35,7 +35,7 @@ from _table import RESULTS, Line, parse_options, report
 
 import planted
 from planted.moments import accumulate_normal, joint_moments
-from planted.moments._normal import NormalSummand
+from planted.moments._gram import NormalSummand
 from planted.recovery import predict_cost
 from planted.rows import RowBlocks, accumulate, pack_sums
 

@@ -16,7 +16,7 @@ from _table import Line, at_least, parse_options, report
 
 import planted
 from planted import Outcome, Recovery, TwoLayerNetwork, simulate
-from planted.fitting._standard_errors import information
+from planted.fitting._jacobian import information
 from planted.moments import accumulate_normal
 from planted.networks import match_units
 from planted.rows import RowBlocks

@@ -35,7 +35,9 @@ def direction_error(n, options):
             n, n_features=d, n_hidden=k, bias=(-1, 1), outputs="magnitudes", random_state=seed
         )
         answer = planted.recover(data.X, data.Y, k, method="hermite", random_state=100, **options)
-        rows = answer.network.W if answer.outcome is planted.Outcome.RECOVERED else answer.stats["seen"]["W"]
+        # An answer that predicts worse than a constant is refused: nothing was seen.
+        seen = answer.stats.get("seen", {"W": []})["W"]
+        rows = answer.network.W if answer.outcome is planted.Outcome.RECOVERED else seen
         cosines = np.abs(np.reshape(rows, (-1, d)) @ data.network.W.T).max(axis=0, initial=0.0)
         distances += list(np.sqrt(np.maximum(2 - 2 * cosines, 0.0)))
     return np.mean(distances)

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from planted._frames import frame_to_array, series_to_array
+from planted._conversion import frame_to_array, series_to_array
 from planted.outcomes import BadInputTypeError
 
 NUMBERS: dict[str, tuple[Any, list[float]]] = {

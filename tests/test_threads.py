@@ -82,7 +82,19 @@ def test_entries_in_several_threads_share_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["recover", "diagnose", "identify", "compare", "standard_errors", "outliers"]
+    "name",
+    [
+        "recover",
+        "recover_from_sums",
+        "diagnose",
+        "identify",
+        "compare",
+        "standard_errors",
+        "outliers",
+        "kinks",
+        "bounds",
+        "slopes",
+    ],
 )
 def test_entries_keep_their_signatures(name: str) -> None:
     entry = getattr(planted, name)
@@ -116,3 +128,17 @@ def test_estimators_limit_their_threads() -> None:
         Spy(random_state=0).fit(DATA.X, DATA.Y)
         assert blas_threads() != {1}
     assert seen and all(item == {1} for item in seen)
+
+
+def test_planted_worlds_have_the_same_bits_for_any_number_of_threads() -> None:
+    """Large enough for BLAS to use its threads."""
+    worlds = []
+    for limit in (1, 2, None):
+        with threadpool_limits(limits=limit, user_api="blas"):
+            worlds.append(
+                planted.simulate.dataset(
+                    5300, n_features=20, n_hidden=20, activity=(0.3, 0.7), random_state=3
+                )
+            )
+    for world in worlds[1:]:
+        assert world.X.tobytes() == worlds[0].X.tobytes() and world.Y.tobytes() == worlds[0].Y.tobytes()

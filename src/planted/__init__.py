@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from planted.memorization._memorize import memorize
     from planted.memorization._result import Memory
     from planted.networks import (
+        DeepNetwork,
         ThreeLayerNetwork,
         TwoLayerNetwork,
         UnitMatching,
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from planted.outcomes import Guarantee, Outcome
     from planted.recovery import (
         Diagnosis,
+        KinkTable,
         diagnose,
+        kinks,
         methods,
         outliers,
         recover,
@@ -49,19 +52,24 @@ if TYPE_CHECKING:
     )
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
     from planted.rows import RowBlocks
+    from planted.verification import OutputBounds, SlopeBounds, bounds, slopes
 
 __all__ = [
     "Check",
+    "DeepNetwork",
     "Diagnosis",
     "Evidence",
     "Guarantee",
+    "KinkTable",
     "MemorizingClassifier",
     "MemorizingRegressor",
     "Memory",
     "Outcome",
+    "OutputBounds",
     "Recovery",
     "Requirements",
     "RowBlocks",
+    "SlopeBounds",
     "StopRequested",
     "ThreeLayerNetwork",
     "TwoLayerNetwork",
@@ -70,6 +78,7 @@ __all__ = [
     "Uncertainty",
     "UnitMatching",
     "__version__",
+    "bounds",
     "checkpointed",
     "compare",
     "diagnose",
@@ -77,6 +86,7 @@ __all__ = [
     "export_network",
     "identify",
     "import_network",
+    "kinks",
     "load_network",
     "match_units",
     "memorize",
@@ -88,6 +98,7 @@ __all__ = [
     "recover",
     "recover_from_sums",
     "simulate",
+    "slopes",
     "standard_errors",
     "to_sklearn",
     "to_torch",
@@ -95,12 +106,15 @@ __all__ = [
 
 _HOMES = {
     "Check": "planted.checks",
+    "DeepNetwork": "planted.networks",
     "StopRequested": "planted._clock",
     "checkpointed": "planted.io",
     "on_cluster": "planted.distributed",
     "open_blocks": "planted.io",
     "recover_from_sums": "planted.recovery",
     "Diagnosis": "planted.recovery",
+    "KinkTable": "planted.recovery",
+    "kinks": "planted.recovery",
     "diagnose": "planted.recovery",
     "Evidence": "planted.results",
     "Guarantee": "planted.outcomes",
@@ -117,6 +131,10 @@ _HOMES = {
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",
     "UnitMatching": "planted.networks",
+    "OutputBounds": "planted.verification",
+    "SlopeBounds": "planted.verification",
+    "bounds": "planted.verification",
+    "slopes": "planted.verification",
     "compare": "planted.identification",
     "export_network": "planted.io",
     "identify": "planted.identification",
@@ -127,7 +145,7 @@ _HOMES = {
     "methods": "planted.recovery",
     "outliers": "planted.recovery",
     "parameter_error": "planted.networks",
-    "recover": "planted.recovery",
+    "recover": "planted.recovery._recover",
     "standard_errors": "planted.recovery",
     "to_sklearn": "planted.io",
     "to_torch": "planted.io",

@@ -14,7 +14,7 @@ from time import monotonic
 
 from planted.outcomes import BadInputError
 
-__all__ = ["StopRequested", "check_time", "seconds_left", "time_budget", "without_deadline"]
+__all__ = ["StopRequested", "check_time", "seconds_left", "time_budget"]
 
 _DEADLINE: ContextVar[float] = ContextVar("planted_deadline", default=float("inf"))
 
@@ -58,16 +58,6 @@ def time_budget(seconds: float | None) -> Iterator[None]:
         raise BadInputError(f"budget_seconds={seconds}; expected a number of seconds, zero or more, or None")
     deadline = float("inf") if seconds is None else monotonic() + seconds
     token = _DEADLINE.set(min(deadline, _DEADLINE.get()))
-    try:
-        yield
-    finally:
-        _DEADLINE.reset(token)
-
-
-@contextmanager
-def without_deadline() -> Iterator[None]:
-    """Lift the deadline for the little work that makes an answer of what there is."""
-    token = _DEADLINE.set(float("inf"))
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ exceptions and the command line print these texts; nothing else in the package w
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 __all__ = [
@@ -19,7 +20,11 @@ __all__ = [
     "PlantedError",
     "RecoveryError",
     "RecoveryWarning",
+    "shown",
 ]
+
+# What a terminal obeys instead of showing it: control characters, halves of characters, and marks for the direction of text.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class Outcome(Enum):
@@ -116,3 +121,21 @@ class RecoveryWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data have a property the user should know about, such as a constant column."""
+
+
+def shown(text: object, *, keep: str = "", longest: int | None = None) -> str:
+    r"""Write a name or a message so that every terminal and file can take it: what cannot be shown is escaped.
+
+    `keep`: characters that stay as they are, such as the newline of a text of several lines; `longest`: characters after
+    which the text is cut.
+
+    Examples
+    --------
+    >>> print(shown("a\udcff\x1b.csv"), shown("x" * 9, longest=3))
+    a\udcff\x1b.csv xxx …
+    """
+    words = str(text)
+    words = words if longest is None or len(words) <= longest else f"{words[:longest]} …"
+    return _HIDDEN.sub(
+        lambda found: found[0] if found[0] in keep else found[0].encode("unicode_escape").decode(), words
+    )

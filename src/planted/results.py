@@ -20,7 +20,7 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
@@ -112,7 +112,9 @@ class Uncertainty:
     noise_std : float
         Estimated standard deviation of the noise of one output.
     kind : str
-        ``"model"`` for the Gaussian information matrix, ``"sandwich"`` when robust to heteroscedastic noise.
+        ``"model"`` for the Gaussian information matrix, ``"generalised"`` with outputs weighed by the covariance of
+        their noise, ``"sandwich"`` for noise of unequal variance, ``"newey-west"`` for rows whose noise is correlated,
+        ``"bootstrap"`` from refits.
     """
 
     standard_errors: Mapping[str, Array]
@@ -137,7 +139,7 @@ class Verdict:
 
     def record(
         self,
-        network: TwoLayerNetwork | None,
+        network: TwoLayerNetwork | DeepNetwork | None,
         stats: Mapping[str, Any],
         provenance: Provenance,
         *,
@@ -195,6 +197,8 @@ class Requirements:
         How its data are prepared: ``"centred"``, ``"uncentred"`` or ``"clipped"``.
     takes_weights : bool
         Whether it can weigh rows.
+    is_quick : bool
+        Whether ``effort="quick"`` tries it.
     """
 
     method: str
@@ -212,6 +216,7 @@ class Requirements:
     order: int = 100
     form: str = "centred"
     takes_weights: bool = False
+    is_quick: bool = False
 
     def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:
         """Predict how many samples the method needs.
@@ -291,7 +296,7 @@ class Recovery:
 
     Parameters
     ----------
-    network : TwoLayerNetwork or None
+    network : TwoLayerNetwork, DeepNetwork or None
         The network in canonical form, or None if there is none to show.
     outcome : Outcome
         How it ended; ``RECOVERED`` alone claims that this is the planted network.
@@ -313,7 +318,8 @@ class Recovery:
         Mean squared error on rows that the fit did not see, where the method has measured one; in the outputs' own units.
     """
 
-    network: TwoLayerNetwork | None
+    # TwoLayerNetwork | None from every method; `planted.identify` may give a DeepNetwork, which only its callers know.
+    network: Any
     outcome: Outcome
     guarantee: Guarantee
     evidence: tuple[Evidence, ...]
@@ -344,20 +350,21 @@ class Recovery:
         """The lines of evidence that do not hold."""
         return tuple(item for item in self.evidence if not item.passed)
 
-    def fails_only(self, key: Check) -> bool:
-        """Return whether every line of evidence holds but one.
+    def fails_only(self, *keys: Check) -> bool:
+        """Return whether every line of evidence holds but one, or one about each of several things.
 
         Parameters
         ----------
-        key : Check
-            What that line is about.
+        *keys : Check
+            What these lines are about.
 
         Returns
         -------
         bool
-            Whether it is the only line that does not hold.
+            Whether at least one line does not hold, and no other than one about each.
         """
-        return [item.key for item in self.failed] == [key]
+        found = [item.key for item in self.failed]
+        return bool(found) and len(found) == len(set(found)) and set(found) <= set(keys)
 
     def __str__(self) -> str:
         lines = [f"{self.outcome.name}  ({self.provenance.algorithm}; guarantee {self.guarantee.value})"]
@@ -370,8 +377,17 @@ class Recovery:
             lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
         if len(self.evidence) > 8:
             lines.append(f"   … and {len(self.evidence) - 8} more lines of evidence")
+        lines.extend([self._scope] if self._scope else [])
         lines.append(f"-> {self.outcome.advice}")
         return "\n".join(lines)
+
+    @property
+    def _scope(self) -> str:
+        """The networks that a claim is about; empty without a claim."""
+        if self.outcome is not Outcome.RECOVERED or not isinstance(self.network, TwoLayerNetwork):
+            return ""
+        kind = f"{self.network.n_hidden} {self.network.activation.name} unit(s)"
+        return f"The claim is about networks of {kind}; a finite sample cannot exclude wider ones."
 
     def _repr_html_(self) -> str:
         """Show the verdict and its evidence in a notebook; every text is escaped."""
@@ -387,7 +403,7 @@ class Recovery:
         network = "" if self.network is None else f"<p><code>{escape(repr(self.network))}</code></p>"
         return (
             f"<div><p><strong>{self.outcome.name}</strong> {escape(self.outcome.meaning)}</p>"
-            f"<p>{escape(self.detail)}</p>{network}{table}"
+            f"<p>{escape(self.detail)} {escape(self._scope)}</p>{network}{table}"
             f"<p>Method {escape(self.provenance.algorithm)}; guarantee {escape(self.guarantee.value)}. "
             f"{escape(self.outcome.advice)}</p></div>"
         )
@@ -403,9 +419,12 @@ class Recovery:
         network = None
         if self.network is not None:
             net = self.network
-            network = {name: getattr(net, name).tolist() for name in "WbAc"} | {
-                "activation": net.activation.name
-            }
+            parts = (
+                {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
+                if isinstance(net, DeepNetwork)
+                else {name: getattr(net, name).tolist() for name in net.parts}
+            )
+            network = parts | {"activation": net.activation.name}
         if isinstance(self.uncertainty, Uncertainty):
             uncertainty: Json = {
                 "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},
@@ -457,7 +476,7 @@ class Recovery:
         net = record["network"]
         doubt = record["uncertainty"]
         return cls(
-            network=None if net is None else TwoLayerNetwork(**net),
+            network=None if net is None else (DeepNetwork if "layers" in net else TwoLayerNetwork)(**net),
             outcome=Outcome[record["outcome"]],
             guarantee=Guarantee[record["guarantee"]],
             evidence=tuple(_evidence_from(item) for item in record["evidence"]),

@@ -91,7 +91,7 @@ def peak_memory(source, network):
 
 def test_memory_is_flat_when_rows_grow_twentyfold(monkeypatch):
     """Beyond the rows kept for the search nothing grows with n: 2,000 kept rows here, 5,000 against 100,000 in all."""
-    monkeypatch.setattr("planted.fitting._problem.SEARCH_ROWS", 2000)
+    monkeypatch.setattr("planted.fitting._run.SEARCH_ROWS", 2000)
     network = world(10).network
     small = peak_memory(generated_source(network, 5_000), network)
     large = peak_memory(generated_source(network, 100_000), network)

@@ -137,12 +137,12 @@ def test_visits_are_gathered_by_room(house_pages: ModuleType) -> None:
         ("planted.cli._main", "main"),
         ("planted.cli.commands._recover", "recover"),
         ("planted.results", "Evidence.passed"),
-        ("planted.cli._files", "read"),
+        ("planted.cli._data", "read"),
     )
     assert house_pages.visits_of(SimpleNamespace(entered=entered)) == [
         ("cli", ["_main:main", "commands/_recover:recover"]),
         ("results", ["Evidence.passed"]),
-        ("cli", ["_files:read"]),
+        ("cli", ["_data:read"]),
     ]
 
 

@@ -35,7 +35,13 @@ for name in names:
         said[name] = f"{type(error).__name__}: {error}"
 print(json.dumps(said))
 """
-NOT_STARTED = {"targets", *(name for name in NAMES if name.startswith("_"))}  # imported by others
+# Imported by others.
+NOT_STARTED = {
+    "targets",
+    "families_exact",
+    "families_noisy",
+    *(name for name in NAMES if name.startswith("_")),
+}
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,8 @@ def test_every_argument_reaches_the_function(monkeypatch: pytest.MonkeyPatch) ->
         "n_hidden": 3,
         "method": "complementarity",
         "activation": "relu",
+        "affine": "auto",
+        "effort": "normal",
         "budget_seconds": 60.0,
         "random_state": 5,
         "noise": "none",

@@ -6,7 +6,7 @@ from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
 from planted.linalg import diagonalise_by_congruence
-from planted.linalg import joint_diagonalisation as module
+from planted.linalg import symmetric as module
 
 
 def stack_of(Z, D):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from planted.linalg import joint_diagonalisation as jd
+from planted.linalg import symmetric as jd
 from planted.linalg import symmetric_cp as cp
-from planted.linalg.independent_components import _orthonormal_rows, independent_components
-from planted.linalg.joint_diagonalisation import diagonalise_by_congruence
+from planted.linalg.symmetric import diagonalise_by_congruence
 
 
 def stack_of(Z, D):
@@ -115,41 +114,6 @@ def test_restarts_stop_at_the_first_exact_pair_and_keep_the_best():
     assert loose.restarts == 1 and loose.sweeps == 0
 
 
-# --- independent components
-
-
-def test_orthonormal_rows_are_the_nearest_ones():
-    W = np.array([[2.0, 0.0], [1.0, 1.0]])
-    rows = _orthonormal_rows(W)
-    np.testing.assert_allclose(rows @ rows.T, np.eye(2), atol=1e-15)
-    root = rows @ W.T  # symmetric and positive: the polar factor
-    np.testing.assert_allclose(root, root.T, atol=1e-15)
-    assert (np.linalg.eigvalsh(root) > 0).all()
-
-
-def test_components_have_unit_variance_positive_skewness_and_are_uncorrelated():
-    rng = np.random.default_rng(0)
-    sources = rng.exponential(size=(4000, 3)) * [1.0, -2.0, 0.5]
-    mixed = sources @ rng.standard_normal((3, 3)) + [5.0, -3.0, 100.0]
-    found = independent_components(mixed, np.random.default_rng(1))
-    parts = (mixed - mixed.mean(axis=0)) @ found.unmixing.T
-    np.testing.assert_allclose(parts.T @ parts / 4000, np.eye(3), atol=1e-10)
-    assert ((parts**3).mean(axis=0) > 1).all() and found.converged and 2 < found.iterations < 200
-    correlations = np.abs(np.corrcoef(parts.T, sources.T)[:3, 3:])
-    assert sorted(correlations.argmax(axis=1)) == [0, 1, 2] and correlations.max(axis=1).min() > 0.99
-
-
-def test_the_iteration_ends_where_its_limits_say():
-    Z = np.random.default_rng(2).exponential(size=(500, 2))
-    stopped = independent_components(Z, np.random.default_rng(3), max_iter=1)
-    assert stopped.iterations == 1 and not stopped.converged
-    loose = independent_components(Z, np.random.default_rng(3), tol=2.0)
-    assert loose.iterations == 1 and loose.converged
-    tight = independent_components(Z, np.random.default_rng(3), tol=1e-12)
-    plain = independent_components(Z, np.random.default_rng(3))
-    assert loose.iterations < plain.iterations < tight.iterations
-
-
 # --- alternating least squares
 
 
@@ -204,10 +168,10 @@ def test_the_core_keeps_inner_products_and_drops_what_repeats():
 
 def test_random_factors_have_the_shapes_of_the_core():
     D, U, V = cp._random_factors(np.zeros((5, 3, 3)), 2, np.random.default_rng(0))
-    expected = np.random.default_rng(0)
-    assert D.shape == (5, 2) and not D.any()
-    np.testing.assert_array_equal(U, expected.standard_normal((3, 2)))
-    np.testing.assert_array_equal(V, expected.standard_normal((3, 2)))
+    assert D.shape == (5, 2) and not D.any() and U.shape == V.shape == (3, 2)
+    np.testing.assert_allclose(U.T @ V, np.eye(2), atol=1e-14)
+    wide = cp._random_factors(np.zeros((5, 3, 3)), 4, np.random.default_rng(0))[1]
+    np.testing.assert_allclose(wide @ wide.T, np.eye(3), atol=1e-14)
 
 
 def test_the_common_factor_is_the_mean_up_to_signs():
@@ -239,14 +203,23 @@ def test_alternation_stops_at_the_tolerance_at_a_stall_or_at_the_limit():
     assert 1 < stalled < 5000 and left == pytest.approx(cp._residual_energy(noise, found) / (noise**2).sum())
 
 
-def test_sweeps_of_the_trial_runs_are_a_tenth():
+def test_every_run_has_all_sweeps_and_the_best_is_kept(monkeypatch):
     noise = np.random.default_rng(7).standard_normal((6, 5, 5))
     noise = noise + noise.transpose(0, 2, 1)
     found = cp.decompose_symmetric(
         noise, 4, rng=np.random.default_rng(8), n_restarts=1, max_sweeps=50, tol=0.0
     )
-    assert found.sweeps == 5 + 50 and found.restarts == 1
+    assert found.sweeps == 50 and found.restarts == 1
+    residuals = []
+    alternate = cp._alternate
+
+    def spy(*given):
+        residuals.append(alternate(*given)[1])
+        return alternate(*given)
+
+    monkeypatch.setattr(cp, "_alternate", spy)
     many = cp.decompose_symmetric(noise, 4, rng=np.random.default_rng(8), max_sweeps=50, tol=0.0)
-    assert many.restarts == 10 and many.sweeps == 55
+    assert many.restarts == len(residuals) == 10 and many.sweeps == 50
+    assert many.residual == min(residuals) < max(residuals)
     loose = cp.decompose_symmetric(noise, 4, rng=np.random.default_rng(8), max_sweeps=50, tol=1.0)
     assert (loose.restarts, loose.sweeps) == (1, 1)

@@ -36,6 +36,13 @@ def test_line_1_by_hand() -> None:
     assert constants.gradient_threshold == pytest.approx(0.5 / chi**2, rel=1e-12)
     assert constants.decrease_threshold == pytest.approx(np.sqrt(0.125) / chi**3, rel=1e-12)
     assert constants.wait == pytest.approx(chi * 2.0 / np.sqrt(0.5), rel=1e-12)
+    other = descent_constants(3, DescentInput(ell=2.0, rho=3.0, epsilon=0.5, c=0.2, delta=0.1, gap=1.0))
+    chi = 3 * max(np.log(3 * 2.0 * 1.0 / (0.2 * 0.25 * 0.1)), 4.0)
+    assert other.step == 0.1
+    assert other.radius == pytest.approx(np.sqrt(0.2) / chi**2 * 0.25, rel=1e-12)
+    assert other.gradient_threshold == pytest.approx(np.sqrt(0.2) / chi**2 * 0.5, rel=1e-12)
+    assert other.decrease_threshold == pytest.approx(0.2 / chi**3 * np.sqrt(0.125 / 3.0), rel=1e-12)
+    assert other.wait == pytest.approx(chi / 0.04 * 2.0 / np.sqrt(1.5), rel=1e-12)
 
 
 def test_a_minimum_is_returned_as_it_was_before_the_perturbation() -> None:
@@ -117,3 +124,19 @@ def test_theorem_4_holds_where_its_constants_can_be_run() -> None:
     assert 0 < memory.stats["iterations"] < 200_000  # it ended by itself
     assert memory.stats["perturbations"] >= 2  # at the saddle W = 0, and where it ended
     assert memory.loss <= epsilon
+
+
+def test_the_next_perturbation_waits_for_more_than_t_thres_steps() -> None:
+    """t_thres is six here, and the value falls at every call: after a perturbation at t the next is at t + 7 (line 4)."""
+    given = DescentInput(ell=1.0, rho=4.0, epsilon=1.0, c=1.0, delta=0.5, gap=1.0)
+    assert descent_constants(2, given).wait == 6.0
+    calls: list[int] = []
+
+    def falling(x: Any) -> tuple[float, Any]:
+        calls.append(1)
+        return -float(len(calls)), np.zeros_like(x)
+
+    noise_times: list[int] = []
+    options: dict[str, Any] = {"rng": data_streams(6, 1)[0], "max_iter": 20, "watch": ignore}
+    algorithm_1(falling, np.zeros((1, 2)), given, noise_times=noise_times, **options)
+    assert noise_times == [0, 7, 14]

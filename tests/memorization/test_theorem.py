@@ -226,7 +226,7 @@ def test_contradictory_labels_are_named() -> None:
 def test_more_samples_than_dimensions() -> None:
     X, y = uniform_data(60, 6, 23)
     memory = planted.memorize(X, y)
-    assert memory.outcome.name == "TOO_MANY_SAMPLES" and "layers=3" in memory.outcome.advice
+    assert memory.outcome.name == "TOO_MANY_SAMPLES" and "layers=3" in memory.advice
     best, *_ = np.linalg.lstsq(monomials(X), y, rcond=None)
     assert loss(memory.network, X, y) == pytest.approx(np.mean((monomials(X) @ best - y) ** 2) / 4, rel=1e-9)
 
@@ -249,6 +249,61 @@ def test_dependent_products_are_told_from_contradictions() -> None:
         memory = planted.memorize(X, y)
     assert memory.outcome.name == "DEPENDENT_INPUTS" and "rank of [x⊗x] is 6" in memory.detail
     assert "fallback" in memory.stats
+
+
+@pytest.mark.parametrize("spread", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_close_to_one_another_are_independent(spread: float, seed: int) -> None:
+    """x₀ + spread · N: the kernel squares the condition number and looks singular, the products themselves do not."""
+    rng = np.random.default_rng([seed, 61])
+    X = rng.standard_normal(25) + spread * rng.standard_normal((200, 25))
+    y = rng.uniform(-1, 1, 200)
+    memory = planted.memorize(X, y)
+    values = np.linalg.svd(monomials(X), compute_uv=False)
+    assert memory.conditions["rank"] == 200 and "fallback" not in memory.stats
+    scale = np.mean(np.sum(X**2, axis=1))
+    assert memory.conditions["sigma_min"] == pytest.approx(values[-1] / scale, rel=1e-3)
+    assert memory.outcome.name == "MEMORISED" and memory.conditions["relative_loss"] <= 1e-12
+    other = planted.memorize(X, y, solver="cg", max_iter=3)
+    assert other.conditions["rank"] == 200, "the condition is the same whoever solves"
+
+
+def test_dependent_rows_stay_dependent_at_any_scale() -> None:
+    """Three rows on a line have products of rank three, four do not; rounding of the products is no rank."""
+    rng = np.random.default_rng(62)
+    base, along = rng.standard_normal((2, 12))
+    for scale in (1e-3, 1.0, 1e5):
+        X = scale * (base + rng.standard_normal((8, 1)) * along)
+        memory = planted.memorize(X, rng.standard_normal(8))
+        assert memory.outcome.name == "DEPENDENT_INPUTS" and memory.conditions["rank"] == 3
+
+
+@pytest.mark.parametrize(("d", "n"), [(2, 10), (3, 20)])
+def test_three_layers_have_at_most_the_dimensions_of_their_forms(d: int, n: int) -> None:
+    """Forms of degree 4 in d inputs have C(d+3, 4) dimensions, 5 or 15, however many random features there are."""
+    X, y = uniform_data(n, d, 63)
+    memory = planted.memorize(X, y, layers=3, n_random=40, random_state=1)
+    assert memory.conditions["capacity"] == (5 if d == 2 else 15) < 40 * 41 / 2
+    assert memory.outcome.name == "TOO_MANY_SAMPLES"
+    assert "layers=3" not in str(memory) and "higher power" in memory.advice
+    fewer = planted.memorize(X[: 4 * d], y[: 4 * d], layers=3, n_random=40, random_state=1)
+    assert fewer.outcome.name == ("TOO_MANY_SAMPLES" if d == 2 else "MEMORISED")
+
+
+def test_algorithm_1_that_ends_by_its_own_rule_is_said_to_have_converged() -> None:
+    """n = d = 1: Theorem 4's constants end after some thousand steps, with f ≤ ε; fifty steps are too few."""
+    X, y = np.array([[1.0]]), np.array([1.0])
+    memory = planted.memorize(
+        X, y, solver="pgd", constants="theorem", epsilon=0.1, max_iter=200_000, random_state=0
+    )
+    steps = memory.stats["iterations"]
+    assert (
+        memory.outcome.name == "CONVERGED" and memory.conditions["relative_loss"] <= 0.1 and steps < 200_000
+    )
+    short = planted.memorize(
+        X, y, solver="pgd", constants="theorem", epsilon=0.1, max_iter=50, random_state=0
+    )
+    assert short.outcome.name == "STOPPED_EARLY"
 
 
 def test_constant_labels_are_memorised() -> None:

@@ -6,8 +6,7 @@ from scipy.special import gamma
 
 from planted import simulate
 from planted.linalg import smat, svec
-from planted.linalg.products import svec_outer, symmetric_pairs, triangle_weights
-from planted.linalg.symmetric import solve_symmetric
+from planted.linalg.symmetric import solve_symmetric, svec_outer, symmetric_pairs, triangle_weights
 from planted.moments import Draws, HermiteTensors, SampleHermite, accumulate_grams, fit_polynomial
 from planted.moments import population as closed
 from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents

@@ -10,10 +10,8 @@ from planted.moments._gram import JointSummand, RowMoments
 from planted.moments._summary import summarise_rows
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
-from planted.rows._passes import accumulate, sum_branch
-from planted.rows._sample import RowSample, SampleSummand, sample_rows
+from planted.rows._passes import RowSample, SampleSummand, SumTree, accumulate, sample_rows, sum_branch
 from planted.rows._sources import ArraySource
-from planted.rows._sums import SumTree
 
 X = np.arange(84.0).reshape(42, 2)
 Y = -np.arange(42.0)[:, None]
@@ -36,7 +34,7 @@ class Diary:
     def __init__(self, found=None):
         self.found, self.said = found, []
 
-    def open_pass(self, number, summand):
+    def open_pass(self, number, summand, source):
         self.said.append(("open", number, summand))
         return SumTree() if self.found is None else self.found
 

@@ -9,10 +9,23 @@ import pytest
 from planted.moments._gram import RowMoments
 from planted.outcomes import BadInputError, FileFormatError
 from planted.rows import RowBlocks
-from planted.rows._sources import PART_BLOCKS, ArraySource, HeldSource, Stream, checked_pair
-from planted.rows._sums import Sums, SumTree, kind_of, pack_sums, unpack_sums
-from planted.rows._views import Mapped, Weighted, has_weights, root_of, with_root
-from planted.rows._weights import StoredWeights, bind_weights, checked_weights, weighed_rows
+from planted.rows._passes import Sums, SumTree, kind_of, pack_sums, unpack_sums
+from planted.rows._sources import (
+    PART_BLOCKS,
+    ArraySource,
+    HeldSource,
+    Mapped,
+    StoredWeights,
+    Stream,
+    Weighted,
+    bind_weights,
+    checked_pair,
+    checked_weights,
+    has_weights,
+    root_of,
+    weighed_rows,
+    with_root,
+)
 
 X = np.arange(84.0).reshape(42, 2)
 Y = -np.arange(42.0)[:, None]

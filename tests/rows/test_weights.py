@@ -68,8 +68,9 @@ def test_weights_of_a_file_or_of_blocks_are_the_weights_of_the_option(tmp_path):
     as_option = planted.recover(DATA.X, DATA.Y, method="restarts", sample_weight=COUNTS / 4, **OPTIONS)
     assert in_blocks.outcome is as_option.outcome is Outcome.RECOVERED
     assert in_blocks.provenance.shape[0] == (COUNTS > 0).sum()
-    # Blocks of 50 against one: other roundings.
-    assert planted.parameter_error(in_blocks.network, as_option.network) < 1e-12
+    # Blocks of 50 against one: other roundings. A step is taken where the cost falls, which tells parameters apart to the
+    # root of rounding.
+    assert planted.parameter_error(in_blocks.network, as_option.network) < np.sqrt(np.finfo(float).eps)
     plain = planted.recover(DATA.X, DATA.Y, method="restarts", **OPTIONS)
     assert planted.parameter_error(in_blocks.network, plain.network) > 1e-3
 
@@ -136,7 +137,7 @@ def test_a_checkpoint_knows_its_weights(tmp_path):
     assert bits(first) == bits(second)
     other = RowBlocks.from_arrays(DATA.X, DATA.Y, block_rows=BLOCK, weights=COUNTS / 4 + 1)
     with pytest.raises(BadInputError, match="of other data"):
-        checkpointed(other, tmp_path / "rows", resume=True)
+        planted.recover(checkpointed(other, tmp_path / "rows", resume=True), **OPTIONS)
 
 
 def test_the_representation_says_what_there_is_and_shows_no_number(tmp_path):

@@ -4,7 +4,7 @@ r"""How noisy are the outputs? Three estimates that need no model.
 *Rank*         With more outputs than units the noiseless outputs fill a space of dimension k < m; exact zeros among the
                singular values of Y mean that there is no noise.
 *Neighbours*   The mean squared difference of outputs of nearest neighbours, extrapolated to distance zero by regression
-               on the squared distance. Only an upper bound when rows are far apart.
+               on the squared distance. Only an upper bound: the 95 % limit of that intercept.
 
 The best fit gives a fourth: `planted.diagnose(..., network=...)` takes it from the residual.
 """
@@ -24,6 +24,7 @@ __all__ = ["NoiseEstimate", "estimate_noise"]
 MAX_ROWS = 2000
 RANK_GAP = 1e-10
 MIN_REPLICATES = 10
+UPPER = 1.645  # standard errors of a one-sided limit of 95 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +95,9 @@ def _from_neighbours(X: Array, Y: Array) -> float:
     squares = distances[:, 1] ** 2
     halves = ((Y - Y[index[:, 1]]) ** 2).mean(axis=1) / 2
     design = np.column_stack([np.ones_like(squares), squares])
-    intercept = linalg.lstsq(design, halves, check_finite=False)[0][0]
-    return float(np.sqrt(np.clip(intercept, 0.0, halves.mean())))
+    inverse = linalg.pinvh(design.T @ design)
+    coefficients = inverse @ (design.T @ halves)
+    # White's standard error: differences grow with the distance, and so does their spread.
+    scores = inverse[0] @ (design * (halves - design @ coefficients)[:, None]).T
+    upper = max(float(coefficients[0]), 0.0) + UPPER * float(np.sqrt((scores**2).sum()))
+    return float(np.sqrt(min(upper, halves.mean())))

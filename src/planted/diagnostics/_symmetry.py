@@ -15,7 +15,7 @@ import numpy as np
 
 from planted._streams import data_streams
 from planted._typing import Array, Seed
-from planted.linalg.products import triangle_weights
+from planted.linalg.symmetric import triangle_weights
 from planted.methods.symmetric_inputs._theory import SymmetryTest
 from planted.methods.symmetric_inputs._theory import symmetry_test as test_blocks
 from planted.moments import distinguishing_sums

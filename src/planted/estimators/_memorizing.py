@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from planted._typing import Array
 from planted._validation import CheckedData, check_finite
-from planted.estimators._shared import NetworkEstimator, NetworkRegressor, seed_of, warn_of_outcome
+from planted.estimators._shared import NetworkEstimator, NetworkRegressor, gathered, seed_of, warn_of_outcome
 from planted.memorization._memorize import memorize
 from planted.memorization._result import MemoryOutcome
 from planted.outcomes import BadInputError, DataWarning
@@ -112,9 +114,9 @@ class MemorizingRegressor(NetworkRegressor, _Memorizing):
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
-            Inputs.
-        y : array_like of shape (n,) or (n, m)
+        X : array_like of shape (n, d), or Dask array or dataframe
+            Inputs. To memorise needs all rows at once: Dask collections are computed, if they fit into memory.
+        y : array_like of shape (n,) or (n, m), or Dask array, dataframe or series
             Labels.
 
         Returns
@@ -122,9 +124,10 @@ class MemorizingRegressor(NetworkRegressor, _Memorizing):
         MemorizingRegressor
             The fitted estimator.
         """
-        data = self._check(X, y)
-        self._vector_target = data.y_was_1d
-        return self._memorize(data, data.Y)
+        with self._budgeted():
+            data = self._check(X, y)
+            self._vector_target = data.y_was_1d
+            return self._memorize(data, data.Y)
 
 
 class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
@@ -197,9 +200,9 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
-            Inputs.
-        y : array_like of shape (n,)
+        X : array_like of shape (n, d), or Dask array or dataframe
+            Inputs. To memorise needs all rows at once: Dask collections are computed, if they fit into memory.
+        y : array_like of shape (n,), or Dask array or series
             Classes of any kind.
 
         Returns
@@ -209,47 +212,45 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         """
         if y is None:
             raise BadInputError("MemorizingClassifier requires y to be passed, but the target y is None.")
-        labels = column_or_1d(y, warn=True)
-        if labels.dtype.kind == "f":
-            check_finite(labels[:, None], "y")
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        return self._memorize(self._check(X, codes), self._encode(codes))
+        with self._budgeted():
+            labels = column_or_1d(gathered(y, "y"), warn=True)
+            if labels.dtype.kind == "f":
+                check_finite(labels[:, None], "y")
+            check_classification_targets(labels)
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+            return self._memorize(self._check(X, codes), self._encode(codes))
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Return the outputs by which classes are chosen.
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
+        X : array_like of shape (n, d), or Dask array or dataframe
             Inputs.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, n_classes)
-            Positive for the second of two classes; else the largest belongs to the class.
+        ndarray of shape (n,) or (n, n_classes), or Dask array
+            Positive for the second of two classes; else the largest belongs to the class. Of a Dask collection a Dask
+            array, not yet computed.
         """
-        outputs = self._outputs(X)
-        if len(self.classes_) != 2:
-            return outputs
-        return np.asarray(outputs[:, 0] if outputs.shape[1] == 1 else outputs[:, 1] - outputs[:, 0])
+        return self._outputs(X, _scores)
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row.
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
+        X : array_like of shape (n, d), or Dask array or dataframe
             Inputs.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Classes.
+        ndarray of shape (n,), or Dask array
+            Classes; of a Dask collection a Dask array, not yet computed.
         """
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
+        check_is_fitted(self)
+        return self._outputs(X, partial(_chosen, self.classes_))
 
     def _encode(self, codes: Any) -> Array:
         """Return ±1 or one-hot targets."""
@@ -263,3 +264,16 @@ class MemorizingClassifier(ClassifierMixin, _Memorizing):  # type: ignore[misc]
         if n_classes == 2 and self.targets != "one-hot":
             return np.where(codes == 1, 1.0, -1.0)[:, None]
         return np.asarray(np.eye(n_classes)[codes])
+
+
+def _scores(outputs: Array) -> Array:
+    """Return one score for two classes, else the outputs, one for each class."""
+    if outputs.shape[1] > 2:
+        return outputs
+    return np.asarray(outputs[:, 0] if outputs.shape[1] == 1 else outputs[:, 1] - outputs[:, 0])
+
+
+def _chosen(classes: npt.NDArray[Any], outputs: Array) -> npt.NDArray[Any]:
+    """Return the class of each row of outputs."""
+    scores = _scores(outputs)
+    return np.asarray(classes[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])

@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
 from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
-from planted.estimators._shared import NetworkRegressor, seed_of, warn_of_outcome
-from planted.outcomes import Outcome, RecoveryError
-from planted.recovery import recover
+from planted.estimators._shared import NetworkRegressor, is_collection, seed_of, warn_of_outcome
+from planted.outcomes import BadInputError, Outcome, RecoveryError
+from planted.recovery import KinkTable, half_width, kinks, recover
 from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]
@@ -29,6 +30,10 @@ class TwoLayerRegressor(NetworkRegressor):
         One of `planted.methods`, or "auto".
     activation : str, default="relu"
         Activation of the hidden units.
+    effort : {"quick", "normal", "thorough"}, default="normal"
+        How much work to do, as in `planted.recover`.
+    affine : bool or "auto", default="auto"
+        Whether the network has a linear part beside its units, as in `planted.recover`.
     budget_seconds : float, optional
         Time limit; the best network so far is then used.
     on_insufficient_data : {"warn", "raise"}, default="warn"
@@ -44,6 +49,8 @@ class TwoLayerRegressor(NetworkRegressor):
         The network.
     recovery_ : Recovery
         The whole record, with evidence and uncertainty.
+    kinks_ : KinkTable
+        Where slopes change and by how much, in the words of the columns; see `planted.kinks`.
     n_features_in_ : int
         Number of inputs.
 
@@ -63,6 +70,8 @@ class TwoLayerRegressor(NetworkRegressor):
         method: str = "auto",
         *,
         activation: str = "relu",
+        effort: str = "normal",
+        affine: bool | str = "auto",
         budget_seconds: float | None = None,
         on_insufficient_data: str = "warn",
         options: dict[str, Any] | None = None,
@@ -71,6 +80,8 @@ class TwoLayerRegressor(NetworkRegressor):
         self.n_hidden = n_hidden
         self.method = method
         self.activation = activation
+        self.effort = effort
+        self.affine = affine
         self.budget_seconds = budget_seconds
         self.on_insufficient_data = on_insufficient_data
         self.options = options
@@ -81,13 +92,14 @@ class TwoLayerRegressor(NetworkRegressor):
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
-            Inputs.
-        y : array_like of shape (n,) or (n, m)
+        X : array_like of shape (n, d), or Dask array or dataframe
+            Inputs. Rows of Dask collections are summed where they are, in their own order, as `planted.recover` does; rows
+            in memory are sorted first, so that their order does not matter.
+        y : array_like of shape (n,) or (n, m), or Dask array, dataframe or series
             Outputs.
-        sample_weight : array_like of shape (n,), optional
-            Weights. Whole numbers count rows: 0 leaves a row out, 3 takes it three times. Others weigh the squared
-            residuals, which the method must support; "auto" then stands for "restarts".
+        sample_weight : array_like of shape (n,), or Dask array or series, optional
+            Weights. Whole numbers count rows: 0 leaves a row out, 3 takes it three times. Others, and all weights of Dask
+            collections, weigh the squared residuals, which the method must support; "auto" then stands for "restarts".
 
         Returns
         -------
@@ -97,6 +109,8 @@ class TwoLayerRegressor(NetworkRegressor):
         policies = StrOptions({"warn", "raise"})
         if not policies.is_satisfied_by(self.on_insufficient_data):
             raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
+        if is_collection(X):
+            return self._accept(self._recover_collections(X, y, sample_weight))
         data = self._check(X, y)
         weights = check_weights(sample_weight, len(data.X))
         self._forget()
@@ -121,9 +135,9 @@ class TwoLayerRegressor(NetworkRegressor):
 
         Parameters
         ----------
-        X : array_like of shape (n, d)
-            Further inputs.
-        y : array_like of shape (n,) or (n, m)
+        X : array_like of shape (n, d), or Dask array or dataframe
+            Further inputs. Dask collections are computed, if they fit into memory.
+        y : array_like of shape (n,) or (n, m), or Dask array, dataframe or series
             Further outputs.
 
         Returns
@@ -141,12 +155,56 @@ class TwoLayerRegressor(NetworkRegressor):
         'RECOVERED'
         """
         store = getattr(self, "_rows", None)
-        data = self._check(X, y, reset=store is None)
+        with self._budgeted():
+            data = self._check(X, y, reset=store is None)
         if store is None:
             self._rows = store = RowStore()
         store.add(data.X, data.Y)
         self._vector_target = data.y_was_1d
         return self._accept(recover(store.blocks(), None, self.n_hidden, **self._settings()))
+
+    @property
+    def kinks_(self) -> KinkTable:
+        """The table of kinks of the network; see `planted.kinks`."""
+        check_is_fitted(self)
+        return kinks(self.recovery_, features=getattr(self, "feature_names_in_", None))
+
+    def predict(self, X: Any, interval: float | None = None) -> Any:
+        """Evaluate the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), or Dask array or dataframe
+            Inputs.
+        interval : float, optional
+            Probability, such as 0.95, with which a new output at these inputs lies in the interval; needs a fit that knows
+            its noise. The noise is taken to be normal and of one variance, the error of the parameters that of an average
+            sample.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, m), or Dask array
+            Outputs, in the shape of the targets that were fitted; of a Dask collection a Dask array, not yet computed. With
+            an interval a triple: outputs, lower ends and upper ends.
+        """
+        predicted = super().predict(X)
+        if interval is None:
+            return predicted
+        half = half_width(self.recovery_, interval)
+        return predicted, predicted - half, predicted + half
+
+    def _recover_collections(self, X: Any, y: Any, weights: Any) -> Recovery:
+        """Recover from Dask collections without gathering their rows."""
+        # The lazy door of Dask collections: only who passes one has Dask imported.
+        from planted.distributed._collections import blocks_of_collections
+
+        if y is None:
+            raise BadInputError("recovery requires y to be passed, but the target y is None.")
+        blocks = blocks_of_collections(X, y, weights=weights)
+        validate_data(self, X._meta if hasattr(X, "columns") else X, skip_check_array=True)
+        self._forget()
+        self._vector_target = y.ndim == 1
+        return recover(blocks, None, self.n_hidden, **self._settings())
 
     def _recover_weighted(self, data: CheckedData, weights: Array) -> Recovery:
         """Recover with weights that are not counts; rows of weight zero are left out."""
@@ -165,6 +223,8 @@ class TwoLayerRegressor(NetworkRegressor):
         return {
             "method": self.method,
             "activation": self.activation,
+            "effort": self.effort,
+            "affine": self.affine,
             "random_state": seed_of(self.random_state),
             "budget_seconds": self.budget_seconds,
             **(self.options or {}),

@@ -2,17 +2,26 @@
 
 from planted.linalg._highs import LinearProgram, ProgramSolution, ProgramStatus, solve_program
 from planted.linalg.cone import extreme_ray
-from planted.linalg.independent_components import IndependentComponents, independent_components
 from planted.linalg.jennrich import RankOneTerms, decompose_shared_terms
-from planted.linalg.joint_diagonalisation import JointDiagonalisation, diagonalise_by_congruence
-from planted.linalg.khatri_rao import khatri_rao_values
+from planted.linalg.khatri_rao import (
+    exponents_of_products,
+    khatri_rao_values,
+    roots_of_powers,
+    symmetric_powers,
+)
 from planted.linalg.null_space import NullSpace, column_space, null_space, numerical_rank
-from planted.linalg.products import smat, svec, svec_outer, unit_rows
 from planted.linalg.relu_programs import fit_units_exactly, unit_in_subspace
+from planted.linalg.symmetric import (
+    JointDiagonalisation,
+    diagonalise_by_congruence,
+    smat,
+    svec,
+    svec_outer,
+    unit_rows,
+)
 from planted.linalg.symmetric_cp import SymmetricCP, decompose_symmetric
 
 __all__ = [
-    "IndependentComponents",
     "JointDiagonalisation",
     "LinearProgram",
     "NullSpace",
@@ -24,16 +33,18 @@ __all__ = [
     "decompose_shared_terms",
     "decompose_symmetric",
     "diagonalise_by_congruence",
+    "exponents_of_products",
     "extreme_ray",
     "fit_units_exactly",
-    "independent_components",
     "khatri_rao_values",
     "null_space",
     "numerical_rank",
+    "roots_of_powers",
     "smat",
     "solve_program",
     "svec",
     "svec_outer",
+    "symmetric_powers",
     "unit_in_subspace",
     "unit_rows",
 ]

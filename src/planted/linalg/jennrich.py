@@ -3,7 +3,7 @@ r"""Rank-one terms of symmetric matrices that share them: Jennrich's decompositi
 Problem     Matrices :math:`S_t = \sum_{i \le r} d_{ti}\, z_i z_i^\top` of size q are contractions of one symmetric
             tensor along several directions, with r possibly far below q. Find r and the columns z.
 Idea        The left singular vectors of the stack (S_1, S_2, ...) whose values exceed a threshold span the z. Within
-            that span the matrices are r × r, and `joint_diagonalisation` finds the columns, by the eigenvectors of
+            that span the matrices are r × r, and `diagonalise_by_congruence` finds the columns, by the eigenvectors of
             one pair (Jennrich) or with all matrices.
 Guarantee   Exact for exact inputs when the z are linearly independent and no two rows of (d_ti) are parallel. Theorem
             A.5 of [ATV21]_ and its references bound the error under noise.
@@ -19,7 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.linalg.joint_diagonalisation import MAX_SWEEPS, diagonalise_by_congruence
+from planted.linalg.symmetric import MAX_SWEEPS, diagonalise_by_congruence
 
 __all__ = ["RankOneTerms", "decompose_shared_terms"]
 

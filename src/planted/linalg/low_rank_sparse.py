@@ -116,7 +116,7 @@ def principal_component_pursuit(
     >>> rng = np.random.default_rng(0)
     >>> L = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 30))
     >>> Y = L + (rng.random(L.shape) < 0.05) * 10 * rng.standard_normal(L.shape)
-    >>> found, _ = principal_component_pursuit(Y, weight=tuned_weight(Y.shape, as_printed=False))
+    >>> found, _ = principal_component_pursuit(Y, weight=tuned_weight(Y.shape))
     >>> bool(np.abs(found - L).max() < 1e-4)
     True
     """
@@ -140,19 +140,23 @@ def principal_component_pursuit(
     return L, PURSUIT_STEPS
 
 
-def tuned_weight(shape: tuple[int, int], *, as_printed: bool) -> float:
-    """Return λ of (1): one over the root of the longer side, or two and a half times that."""
-    return (1.0 if as_printed else TUNED) / float(np.sqrt(max(shape)))
+def tuned_weight(shape: tuple[int, int]) -> float:
+    """Return λ of (1): two and a half over the root of the longer side."""
+    return TUNED / float(np.sqrt(max(shape)))
 
 
-def polish_low_rank(Y: Array, L: Array, rank: int, *, known: BoolArray | None = None) -> LowRankSparse:
+def polish_low_rank(
+    Y: Array, L: Array, rank: int, *, known: BoolArray | None = None, threshold: float = 0.01
+) -> LowRankSparse:
     """Polish an approximate low-rank part, such as that of `principal_component_pursuit`, to rounding error.
 
-    Shapes: Y (n, m), L (n, m), known (n, m).
+    `threshold`: entries that L misses by more robust sizes are left out at first. Shapes: Y (n, m), L (n, m), known
+    (n, m).
     """
     counts = np.ones(Y.shape, dtype=np.bool_) if known is None else known
     sizes = _robust_sizes(Y, counts)[1]
-    return _rescaled(_polish(np.where(counts, Y / sizes, 0.0), L / sizes, rank, counts), sizes, 0)
+    scaled = np.where(counts, Y / sizes, 0.0)
+    return _rescaled(_polish(scaled, L / sizes, rank, counts, threshold=threshold), sizes, 0)
 
 
 def regress_despite_errors(H: Array, Y: Array, *, known: BoolArray | None = None) -> Array:
@@ -183,9 +187,11 @@ def regress_despite_errors(H: Array, Y: Array, *, known: BoolArray | None = None
     return _masked_solve(Y.T, weights * (residual <= 10 * NEARLY * size), H).T
 
 
-def _polish(Y: Array, low: Array, rank: int, known: BoolArray) -> LowRankSparse:
+def _polish(
+    Y: Array, low: Array, rank: int, known: BoolArray, *, threshold: float = LAST_THRESHOLD
+) -> LowRankSparse:
     """Fit rows and columns in turn, leaving out entries beyond a falling threshold, down to rounding."""
-    limit, previous = LAST_THRESHOLD, np.inf
+    limit, previous = threshold, np.inf
     P = _leading(low, rank)
     residual = np.abs(Y - low)
     steps = 0

@@ -16,6 +16,7 @@ References  [GWZ20]_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import comb
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from planted.memorization._theory import (
     smoothed_singular_value_bound,
 )
 from planted.memorization._units import FeatureFacts
-from planted.memorization.solvers._kernel import RANK_TOL, form_kernel
+from planted.memorization.solvers._kernel import RANK_TOL, rounding_of_products, spectrum_of_products
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence
 
@@ -52,8 +53,13 @@ def gather_conditions(
     data: CheckedData,
     *,
     label_scale: float,
+    features: FeatureFacts | None = None,
 ) -> dict[str, float]:
-    """Measure the network on the user's rows and the conditions of Theorem 4."""
+    """Measure the network on the user's rows and the conditions of Theorem 4.
+
+    Three layers are forms of degree 2p in the d inputs: whatever the number of random features q, they have at most
+    C(d+2p-1, 2p) dimensions.
+    """
     n, q = task.Z.shape
     relative = _relative_errors(network, data, label_scale)
     rank, smallest = _spectrum(task, fit)
@@ -61,7 +67,7 @@ def gather_conditions(
     return {
         "samples": float(n),
         "inputs": float(q),
-        "capacity": float(task.capacity),
+        "capacity": float(_capacity(task, features)),
         "units": float(network.n_hidden),
         "rank": rank,
         "sigma_min": float(np.sqrt(smallest)),
@@ -131,6 +137,9 @@ def judge(
         return MemoryOutcome.STOPPED_EARLY, _sentences(_how_it_stopped(task, fit), obstacle, reached)
     if solver in FITTING:
         return MemoryOutcome.FITTED, _sentences(contradiction, reached)
+    if fit.promised_loss is not None and conditions["relative_loss"] <= fit.promised_loss:
+        goal = f"Algorithm 1 ended by its own rule; the loss is at most ε = {fit.promised_loss:g}."
+        return MemoryOutcome.CONVERGED, _sentences(goal, reached)
     return outcome, _sentences(obstacle, reached)
 
 
@@ -173,6 +182,14 @@ def _sentences(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
+def _capacity(task: MemoryTask, features: FeatureFacts | None) -> int:
+    """Return how many labels the network can hold: min(q(q+1)/2, C(d+2p-1, 2p)), the second for three layers."""
+    if features is None:
+        return task.capacity
+    degree = 2 * features.power
+    return min(task.capacity, comb(features.inputs.shape[1] + degree - 1, degree))
+
+
 def _relative_errors(
     network: TwoLayerNetwork | ThreeLayerNetwork, data: CheckedData, label_scale: float
 ) -> Array:
@@ -187,9 +204,8 @@ def _spectrum(task: MemoryTask, fit: MemoryFit) -> tuple[float, float]:
         return float(fit.spectrum[0]), fit.spectrum[1]
     if len(task.Z) > KERNEL_ROWS or not task.has_time():
         return NAN, 0.0 if len(task.Z) > task.capacity else NAN
-    values = np.linalg.eigvalsh(form_kernel(task.Z))
-    rank = np.count_nonzero(values > RANK_TOL * len(values) * values[-1])
-    return float(rank), max(float(values[0]), 0.0) if rank == len(values) else 0.0
+    rank, smallest = spectrum_of_products(task.Z)
+    return float(rank), smallest
 
 
 def _fit_evidence(
@@ -201,7 +217,14 @@ def _fit_evidence(
     lines = [
         Evidence("loss over mean square of the labels", relative, tol, "<=", key=Check.LOSS),
         Evidence("largest |output - label|", largest, key=Check.RESIDUAL),
-        Evidence("samples against q(q+1)/2", n, task.capacity, "<=", "Theorem 4", key=Check.SAMPLES),
+        Evidence(
+            "samples against the dimensions of the forms",
+            n,
+            conditions["capacity"],
+            "<=",
+            "Theorem 4: q(q+1)/2; three layers: at most C(d+2p-1, 2p)",
+            key=Check.SAMPLES,
+        ),
         Evidence("hidden units", units, key=Check.UNITS),
     ]
     if fit.width is not None:
@@ -215,8 +238,7 @@ def _independence_evidence(task: MemoryTask, conditions: Mapping[str, float]) ->
     name, key = "smallest singular value of [x⊗x]", Check.INDEPENDENT_SAMPLES
     sigma, bound = conditions["sigma_min"], conditions["sigma_bound"]
     if np.isfinite(sigma):
-        rounding = float(np.sqrt(RANK_TOL * len(task.Z)))
-        return [Evidence(name, sigma, rounding, ">", "Theorem 4", key=key)]
+        return [Evidence(name, sigma, rounding_of_products(task.Z), ">", "Theorem 4", key=key)]
     return [Evidence(f"{name}, at most", bound, key=key)] if np.isfinite(bound) else []
 
 

@@ -94,7 +94,8 @@ def memorize(
     y : array_like of shape (n,) or (n, m)
         Labels: numbers of any kind; for classes see `planted.MemorizingClassifier`.
     layers : {2, 3}, default=2
-        Two layers memorise up to d(d+1)/2 labels, three layers more, on random features.
+        Two layers memorise up to d(d+1)/2 labels; three layers, on q random features of power p, up to the smaller of
+        q(q+1)/2 and C(d+2p-1, 2p).
     solver : str, default="auto"
         ``direct``, ``cg``, ``low-rank``, ``ridge``, ``pgd``, ``adam``, ``lbfgs``, or "auto": direct up to 15,000 rows,
         else cg.
@@ -147,8 +148,8 @@ def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
     fit = _solve(chosen, task, solver_options)
     stats: dict[str, Any] = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
     network = restore(fit, frame)
-    conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale)
     features = frame.feature_facts()
+    conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale, features=features)
     evidence = gather_evidence(task, fit, conditions, tol=tol, features=features, rng=theory_rng)
     outcome, detail = judge(task, fit, conditions, data, solver=chosen, tol=tol, has_bias=request.bias)
     stats |= {**watch.read(), **fit.notes}

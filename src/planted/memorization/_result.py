@@ -23,7 +23,7 @@ __all__ = ["Memory", "MemoryOutcome"]
 
 
 class MemoryOutcome(Enum):
-    """How memorising ended; each member carries its meaning and an advice."""
+    """How memorising ended; each member carries its meaning and an advice, for two layers and for three."""
 
     MEMORISED = (
         "The network reproduces every label to the tolerance.",
@@ -33,17 +33,23 @@ class MemoryOutcome(Enum):
         "A deliberately smaller network that fits the labels without reproducing each of them.",
         "Judge it on rows held out. To reproduce every label use solver='auto'.",
     )
+    CONVERGED = (
+        "The printed descent ended by its own rule, with a loss of at most the ε that it was asked for.",
+        "Ask for a smaller epsilon; to reproduce every label use solver='auto'.",
+    )
     CONTRADICTION = (
         "Equal inputs carry different labels, so that no network of this kind can reproduce them.",
         "Remove or correct the rows named, or add a small noise to the inputs.",
     )
     TOO_MANY_SAMPLES = (
         "There are more samples than the quadratic forms have dimensions.",
-        "Use layers=3, more random features or a higher power, or fewer rows.",
+        "Use layers=3, or fewer rows.",
+        "Use more random features (n_random), a higher power, or fewer rows.",
     )
     DEPENDENT_INPUTS = (
         "The products x⊗x of the inputs are linearly dependent, and the labels do not obey the same dependence.",
         "Add a small noise to the inputs (0.01 of their norm is usual), or use layers=3.",
+        "Add a small noise to the inputs (0.01 of their norm is usual), or use more random features or a higher power.",
     )
     STOPPED_EARLY = (
         "The solver ended, or was stopped, before the labels were reproduced to the tolerance.",
@@ -51,9 +57,10 @@ class MemoryOutcome(Enum):
         "or use solver='direct'.",
     )
 
-    def __init__(self, meaning: str, advice: str) -> None:
+    def __init__(self, meaning: str, advice: str, with_three_layers: str = "") -> None:
         self.meaning = meaning
         self.advice = advice
+        self.advice_for_three_layers = with_three_layers or advice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +110,12 @@ class Memory:
         """The loss of the returned network."""
         return float(self.conditions["loss"])
 
+    @property
+    def advice(self) -> str:
+        """What to do next."""
+        is_deep = isinstance(self.network, ThreeLayerNetwork)
+        return self.outcome.advice_for_three_layers if is_deep else self.outcome.advice
+
     def find(self, key: Check) -> tuple[Evidence, ...]:
         """Return the lines of evidence about one thing.
 
@@ -124,7 +137,7 @@ class Memory:
             need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
             mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
             lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
-        return "\n".join([*lines, f"-> {self.outcome.advice}"])
+        return "\n".join([*lines, f"-> {self.advice}"])
 
     def _repr_html_(self) -> str:
         """Show the record in a notebook; every text is escaped."""

@@ -4,7 +4,20 @@ Here are Gram matrices, regressions, normal equations, paired and Hermite moment
 with all rows. Every sum is a `planted.rows.Sums`, made in one pass.
 """
 
-from planted.moments._gram import RowMoments, joint_moments
+from planted.moments._gram import (
+    NormalSums,
+    RegressionSums,
+    RowChecks,
+    RowMoments,
+    accumulate_normal,
+    augment,
+    check_rows_against,
+    joint_moments,
+    n_output_columns,
+    output_columns,
+    output_weights,
+    with_output_weights,
+)
 from planted.moments._hermite import (
     Contractions,
     Draws,
@@ -28,7 +41,6 @@ from planted.moments._hermite_tensors import (
     relu_coefficients,
 )
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
-from planted.moments._normal import NormalSums, accumulate_normal, augment
 from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
 from planted.moments._paired import (
     PairedSums,
@@ -36,8 +48,6 @@ from planted.moments._paired import (
     accumulate_pairs,
     distinguishing_sums,
 )
-from planted.moments._regression import RegressionSums
-from planted.moments._row_checks import RowChecks, check_rows_against
 from planted.moments._summary import RowSummary, row_keys, summarise_rows
 
 __all__ = [
@@ -77,9 +87,13 @@ __all__ = [
     "joint_moments",
     "leading_span",
     "masked_products",
+    "n_output_columns",
+    "output_columns",
+    "output_weights",
     "relu_coefficients",
     "row_keys",
     "second_moments",
     "summarise_rows",
     "whitening_map",
+    "with_output_weights",
 ]

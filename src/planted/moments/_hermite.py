@@ -1,4 +1,4 @@
-r"""Hermite coefficients of the outputs as sums over rows: tensors up to order 4, contractions up to order 6.
+r"""Hermite coefficients of the outputs as sums over rows: tensors up to order 4, contractions of any order.
 
 Every sum is a weighted Gram matrix :math:`E[u\, F F^\top]` of the features F = (1, x) or F = (1, x, h), where h =
 svec(xx' - I), for weights u made of outputs and of s = θ'x, t = η'x. This takes one matrix product for each weight
@@ -23,9 +23,9 @@ from typing import Protocol
 import numpy as np
 
 from planted._typing import Array
-from planted.linalg.products import unit_rows
-from planted.linalg.symmetric import spectrum_of
+from planted.linalg.symmetric import spectrum_of, unit_rows
 from planted.moments._hermite_fit import PolynomialFit
+from planted.moments._hermite_products import contract_products
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
 from planted.moments._hermite_tensors import (
     HermiteTensors,
@@ -34,8 +34,7 @@ from planted.moments._hermite_tensors import (
     hermite_values,
 )
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
+from planted.rows._passes import Sums, accumulate
 
 __all__ = [
     "Contractions",
@@ -137,7 +136,10 @@ class SampleHermite:
         return left.plus(self.fit.tensors())
 
     def contract(self, order: int, draws: Draws) -> Contractions:
-        """Return orders 2l, 2l+1, 2l+2 as matrices, by (1) and (2)."""
+        """Return orders 2l, 2l+1, 2l+2 as matrices, by (1) and (2), or for l ≥ 3 from the sums of all products."""
+        if order > 2:  # a fit of degree four has no coefficients there
+            weights, (d, _) = Residual(self.fit), self.shape
+            return Contractions(*contract_products(self.blocks, weights, d, order, draws))
         sums = accumulate_grams(self.blocks, _DrawWeights(self.fit, draws), quadratic=order == 2)
         total = _contract_grams(sums, order, draws) + _fitted_contractions(self.fit, order, draws)
         first, second = (_contract_grams(sums, order, draws, half=half) for half in (0, 1))

@@ -20,10 +20,10 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, IntArray
-from planted.linalg.products import symmetric_pairs, triangle_weights
+from planted.linalg.symmetric import symmetric_pairs, triangle_weights
+from planted.moments._gram import RegressionSums
 from planted.moments._hermite_tensors import HermiteTensors, hermite_values
 from planted.moments._paired import row_slices
-from planted.moments._regression import RegressionSums
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import accumulate

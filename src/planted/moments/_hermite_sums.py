@@ -16,12 +16,11 @@ from typing import Protocol
 import numpy as np
 
 from planted._typing import Array, as_array
-from planted.linalg.products import symmetric_pairs, triangle_weights
+from planted.linalg.symmetric import symmetric_pairs, triangle_weights
 from planted.moments._hermite_tensors import to_fourth, to_third
 from planted.moments._paired import fill_products, slice_rows
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
+from planted.rows._passes import Sums, accumulate
 
 __all__ = ["GramSummand", "RowFunction", "WeightedGrams", "accumulate_grams"]
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array
-from planted.linalg.products import smat, svec, svec_outer, symmetric_pairs, triangle_weights
+from planted.linalg.symmetric import smat, svec, svec_outer, symmetric_pairs, triangle_weights
 
 __all__ = [
     "HermiteTensors",

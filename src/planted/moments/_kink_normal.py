@@ -9,7 +9,7 @@ every product that Gauss–Newton needs is contained in
 
 which is symmetric in (i, j) and in (a, b). It is one matrix product of the pairs of signs with the pairs of inputs.
 This takes a quarter of the multiplications of a plain product of masked rows, and no array of n ×
-(number of unknowns). In the notation of `planted.moments._normal`, with Z = [s_1 ∘ x̃, ..., s_k ∘ x̃] and G = [|t|,
+(number of unknowns). In the notation of `planted.moments._gram`, with Z = [s_1 ∘ x̃, ..., s_k ∘ x̃] and G = [|t|,
 x̃]:
 
     ZZ = C_ij,   GZ = [v_i' C_ij ; C_0j],   GG = [v_i' C_ij v_j, v_i' C_i0 ; ., C_00] .
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.moments._normal import NormalSums
+from planted.moments._gram import NormalSums
 from planted.moments._paired import fill_products, slice_rows
 
 __all__ = ["LinearSums", "accumulate_kinks", "accumulate_linear", "masked_products"]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from planted._typing import Array
 from planted.linalg.symmetric import solve_symmetric
-from planted.moments._gram import RowMoments, joint_moments
+from planted.moments._gram import RegressionSums, RowMoments, joint_moments
 from planted.moments._paired import (
     PairedSums,
     PairMaps,
@@ -30,10 +30,8 @@ from planted.moments._paired import (
     row_slices,
     slice_rows,
 )
-from planted.moments._regression import RegressionSums
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
+from planted.rows._passes import Sums, accumulate
 
 __all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
 

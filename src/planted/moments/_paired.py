@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted.linalg.products import triangle_weights
+from planted.linalg.symmetric import triangle_weights
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
+from planted.rows._passes import Sums, accumulate
 
 __all__ = [
     "PairMaps",

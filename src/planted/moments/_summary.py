@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planted._row_hashes import hash_rows
 from planted._typing import Array
+from planted._validation import hash_rows
 from planted.moments._gram import RowMoments
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import accumulate
-from planted.rows._sums import Sums
+from planted.rows._passes import Sums, accumulate
 
 __all__ = ["RowSummary", "row_keys", "summarise_rows"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, as_array
-from planted.linalg.products import svec, unit_rows
+from planted.linalg.symmetric import svec, unit_rows
 from planted.moments._gram import RowMoments
 from planted.moments._pair_moments import ControlledSlope, PairMoments, second_moments
 from planted.moments._paired import PairedSums, PairMaps

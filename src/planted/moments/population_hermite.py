@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, as_array
-from planted.linalg.products import svec_outer
+from planted.linalg import svec_outer, symmetric_powers
 from planted.moments._hermite import Contractions, Draws
 from planted.moments._hermite_tensors import HermiteTensors, relu_coefficients
 from planted.networks import TwoLayerNetwork
@@ -49,7 +49,7 @@ class PopulationHermite:
     def contract(self, order: int, draws: Draws) -> Contractions:
         """Return orders 2l, 2l+1, 2l+2 as matrices, without sampling error."""
         net = self.network
-        units = net.W if order == 1 else svec_outer(net.W)
+        units = symmetric_powers(net.W, order)
         eta = relu_coefficients(net.b, 2 * order + 2)
         strengths = draws.outputs @ net.A
         s, t = draws.theta @ net.W.T, draws.eta @ net.W.T

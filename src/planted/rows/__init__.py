@@ -1,8 +1,22 @@
 """Blocks of rows, passes over them, mergeable sums, samples and weights: the only way in which data are read."""
 
 from planted.rows._blocks import RowBlocks
-from planted.rows._passes import Engine, Journal, Passes, Summand, accumulate, sum_branch
-from planted.rows._sample import RowSample, sample_rows
+from planted.rows._passes import (
+    FAN_IN,
+    Engine,
+    Journal,
+    Passes,
+    RowSample,
+    Summand,
+    Sums,
+    SumTree,
+    accumulate,
+    kind_of,
+    pack_sums,
+    sample_rows,
+    sum_branch,
+    unpack_sums,
+)
 from planted.rows._sources import (
     DEFAULT_BLOCK_ROWS,
     PART_BLOCKS,
@@ -10,13 +24,14 @@ from planted.rows._sources import (
     Block,
     HeldSource,
     RowSource,
+    RowWeights,
+    StoredWeights,
     checked_pair,
     outline_rows,
+    root_of,
     weighed_block,
+    with_root,
 )
-from planted.rows._sums import FAN_IN, Sums, SumTree, kind_of, pack_sums, unpack_sums
-from planted.rows._views import root_of, with_root
-from planted.rows._weights import RowWeights, StoredWeights
 
 __all__ = [
     "DEFAULT_BLOCK_ROWS",

@@ -23,8 +23,15 @@ import numpy.typing as npt
 from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
 from planted.rows._passes import Engine, Journal, Passes
-from planted.rows._sources import DEFAULT_BLOCK_ROWS, ArraySource, RowSource, Stream
-from planted.rows._views import Mapped, Weighted, has_weights
+from planted.rows._sources import (
+    DEFAULT_BLOCK_ROWS,
+    ArraySource,
+    Mapped,
+    RowSource,
+    Stream,
+    Weighted,
+    has_weights,
+)
 
 __all__ = ["RowBlocks"]
 

@@ -2,24 +2,31 @@
 
 A source is a small object that knows how to read its rows; the rows themselves stay with the worker that reads them.
 Arrays and memory maps are cut as they lie; a plain stream is counted from its beginning. Files and Dask collections
-are sources too (`planted.io`, `planted.distributed`). `planted.rows._views` shows the rows of any source through a
-function or with weights beside them.
+are sources too (`planted.io`, `planted.distributed`).
+
+A view is a source as well: the rows of another one seen through a function (`Mapped`) or with weights beside them
+(`Weighted`). Views are stacked. `root_of` finds the rows as they are stored, and `with_root` puts others in their
+place; this is how a worker that has been sent some rows sees them through the same functions.
+
+A source may carry a weight beside every row (a column of a file, an array, a Dask series). Rows of weight zero are
+left out where they are read. A sum that can be weighted has a field ``weights``, a `RowWeights`. To use the weights
+that the rows carry, this field is a `StoredWeights`, which is given the weights of a block when the block is summed.
+So weights are never held for more than a block, and travel with the rows to the worker that sums them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from planted._clock import check_time
 from planted._conversion import as_numbers
-from planted._typing import Array
+from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
-from planted.rows._weights import checked_weights, weighed_rows
 
 __all__ = [
     "DEFAULT_BLOCK_ROWS",
@@ -27,11 +34,21 @@ __all__ = [
     "ArraySource",
     "Block",
     "HeldSource",
+    "Mapped",
     "RowSource",
+    "RowWeights",
+    "StoredWeights",
     "Stream",
+    "Weighted",
+    "bind_weights",
     "checked_pair",
+    "checked_weights",
+    "has_weights",
     "outline_rows",
+    "root_of",
     "weighed_block",
+    "weighed_rows",
+    "with_root",
 ]
 
 DEFAULT_BLOCK_ROWS = 4096
@@ -221,3 +238,138 @@ def weighed_block(block: Block, w: Array) -> Block:
     weights = checked_weights(w, block.first_row, f"block {block.number}")
     X, Y, kept = weighed_rows(block.X, block.Y, weights)
     return block._replace(X=X, Y=Y, w=kept)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Mapped(RowSource):
+    """Rows seen through a function."""
+
+    inner: RowSource  # the rows
+    transform: Callable[[int, Array, Array], tuple[Array, Array]]  # called as ``transform(first_row, X, Y)``
+    may_miss: bool = False  # whether outputs may be NaN: a missing label
+
+    @property
+    def n_parts(self) -> int | None:
+        """Number of parts."""
+        return self.inner.n_parts
+
+    def blocks(self, first: int, last: int | None) -> Iterator[Block]:
+        """Yield the blocks of some parts, transformed."""
+        shape: tuple[int, int] | None = None
+        for block in self.inner.blocks(first, last):
+            transform = bind_weights(self.transform, block.first_row, block.w)
+            pair = transform(block.first_row, block.X, block.Y)
+            X, Y = checked_pair(block.number, *pair, shape, may_miss=self.may_miss)
+            assert block.w is None or len(X) == len(block.w), "a function that leaves out rows loses weights"
+            shape = X.shape[1], Y.shape[1]
+            yield block._replace(X=X, Y=Y)
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}, transformed"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Weighted(RowSource):
+    """Rows of another source with weights beside them."""
+
+    inner: RowSource  # the rows
+    w: Array  # (n,): weights of all of them
+
+    @property
+    def n_parts(self) -> int | None:
+        """Number of parts."""
+        return self.inner.n_parts
+
+    def blocks(self, first: int, last: int | None) -> Iterator[Block]:
+        """Yield the blocks of some parts; rows of weight zero are left out."""
+        for block in self.inner.blocks(first, last):
+            yield weighed_block(block, self.w[block.first_row : block.first_row + len(block.X)])
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}, weighted"
+
+
+def has_weights(source: RowSource) -> bool:
+    """Return whether the blocks of a source carry weights."""
+    if isinstance(source, Mapped):
+        return has_weights(source.inner)
+    return isinstance(source, Weighted) or bool(getattr(source, "is_weighted", False))
+
+
+def root_of(source: RowSource) -> RowSource:
+    """Return the rows as they are stored, before any function of them."""
+    return root_of(source.inner) if isinstance(source, Mapped | Weighted) else source
+
+
+def with_root(source: RowSource, root: RowSource) -> RowSource:
+    """Return the same functions of other rows."""
+    if isinstance(source, Mapped | Weighted):
+        return replace(source, inner=with_root(source.inner, root))
+    return root
+
+
+F = TypeVar("F")
+
+RowWeights = Callable[[int, Array, Array], Array]
+"""Called as ``weights(number of the first row, X, Y)``; returns one non-negative weight for each of these rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """The weights that rows carry, as a `RowWeights`."""
+
+    scale: float = 1.0  # they are multiplied by it
+    first_row: int = 0  # number of the first row of the block that is being summed
+    values: Array | None = None  # (rows,): its weights; None while no block is being summed
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> Array:
+        """Return the weights of some rows of the block."""
+        assert self.values is not None, (
+            "stored weights are read with their rows, in a pass over weighted rows"
+        )
+        start = first_row - self.first_row
+        return self.scale * self.values[start : start + len(X)]
+
+
+def bind_weights(function: F, first_row: int, values: Array | None) -> F:
+    """Return a function of a block with the weights of that block, if it asks for stored ones.
+
+    `function`: a summand or a transformation, with or without a field ``weights``. Shapes: values (rows,).
+    """
+    given = getattr(function, "weights", None)
+    if not isinstance(given, StoredWeights):
+        return function
+    bound = StoredWeights(given.scale, first_row, values)
+    return replace(function, weights=bound)  # type: ignore[type-var]  # with such a field it is a dataclass
+
+
+def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
+    """Return weights as a vector, or refuse them by row.
+
+    Shapes: values (rows,), result (rows,).
+
+    Examples
+    --------
+    >>> checked_weights([[1], [0]], 0, "weights")
+    array([1., 0.])
+    """
+    weights = np.ravel(as_array(values))
+    is_bad = ~(np.isfinite(weights) & (weights >= 0))
+    if is_bad.any():
+        place = int(np.argmax(is_bad))
+        raise BadInputError(
+            f"{label}: the weight of row {first_row + place} is {weights[place]}; weights must be finite and zero or "
+            "more. Give rows that should not count a weight of 0."
+        )
+    return weights
+
+
+def weighed_rows(X: npt.NDArray[Any], Y: npt.NDArray[Any], w: Array) -> tuple[Any, Any, Array]:
+    """Leave out the rows of weight zero; return the others with their weights.
+
+    Shapes: X (rows, d), Y (rows, m), w (rows,).
+    """
+    if len(w) != len(X):
+        raise BadInputError(f"there are {len(w)} weights for {len(X)} rows; expected one for each")
+    counts = w > 0
+    return (X, Y, w) if counts.all() else (X[counts], Y[counts], w[counts])

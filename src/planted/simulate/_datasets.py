@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError
@@ -45,6 +46,7 @@ class Dataset:
     noise: Noise
 
 
+@one_thread_inside
 def dataset(
     n_samples: int,
     network: TwoLayerNetwork | None = None,

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 from planted.simulate._roles import check_number

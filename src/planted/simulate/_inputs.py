@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
 from planted.outcomes import BadInputError
 from planted.simulate._laws import (
@@ -47,6 +48,7 @@ from planted.simulate._weights import random_orthonormal
 __all__ = ["input_law", "inputs", "resolve_law"]
 
 
+@one_thread_inside
 def inputs(
     n_samples: int,
     n_features: int,

@@ -31,6 +31,7 @@ class WorldStreams(NamedTuple):
     pool: np.random.Generator
     noise: np.random.Generator
     perturbation: np.random.Generator
+    linear: np.random.Generator
 
 
 def world_streams(random_state: Seed) -> WorldStreams:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
 from planted.networks import Activation, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
@@ -43,6 +44,7 @@ _OUTPUTS: Mapping[str, type] = {
 }
 
 
+@one_thread_inside
 def teacher(
     n_features: int,
     n_hidden: int,
@@ -55,6 +57,7 @@ def teacher(
     activity: tuple[float, float] | None = None,
     law: str | InputLaw = "gaussian",
     activation: str | Activation = "relu",
+    affine: bool | float = False,
     random_state: Seed = None,
     **options: float,
 ) -> TwoLayerNetwork:
@@ -81,6 +84,9 @@ def teacher(
         The law to which ``activity`` refers.
     activation : str or Activation, default="relu"
         Activation of the hidden units.
+    affine : bool or float, default=False
+        Whether the teacher has a linear part B and an offset c, with normal entries. A number is their size: at 1 a row
+        of B is about as long as the output weight of one unit.
     random_state : int, SeedSequence, Generator or None
         Seed.
     **options : float
@@ -90,7 +96,7 @@ def teacher(
     Returns
     -------
     TwoLayerNetwork
-        The teacher, with offset c = 0.
+        The teacher, with offset c = 0 and no linear part unless ``affine``.
 
     Examples
     --------
@@ -98,7 +104,7 @@ def teacher(
     >>> print(round(float(np.linalg.cond(net.W)), 9))
     20.0
     """
-    plan = TeacherPlan(hidden, outputs, signs, bias, activity, activation, options)
+    plan = TeacherPlan(hidden, outputs, signs, bias, activity, activation, affine, options)
     streams = world_streams(random_state)
     resolved = resolve_law(law, n_features, rng=streams.law, options={})
     return draw_teacher(plan, n_hidden, n_outputs, law=resolved, streams=streams)
@@ -132,7 +138,7 @@ def perturb_teacher(network: TwoLayerNetwork, scale: float, *, random_state: See
     std = check_number("scale", scale)
     rng = world_streams(random_state).perturbation
     weights = network.W + std * rng.standard_normal(network.W.shape)
-    return TwoLayerNetwork(weights, network.b, network.A, network.c, network.activation)
+    return replace(network, W=weights)
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ class TeacherPlan:
     bias: tuple[float, float] | None = None
     activity: tuple[float, float] | None = None
     activation: str | Activation = "relu"
+    affine: bool | float = False
     options: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -198,7 +205,14 @@ def draw_teacher(
             )
         fractions = streams.biases.uniform(low, high, k)
         biases = _place_biases(weights, fractions, law.sample(POOL_SIZE, streams.pool))
-    return TwoLayerNetwork(weights, biases, output_weights, activation=plan.activation)
+    network = TwoLayerNetwork(weights, biases, output_weights, activation=plan.activation)
+    size = check_number("affine", float(plan.affine))
+    if not size:
+        return network
+    # The rows of B are as long as the output weights of one unit are on average.
+    scale = size * np.sqrt((output_weights**2).mean() / law.n_features)
+    drawn = streams.linear.standard_normal((m, law.n_features + 1))
+    return replace(network, B=scale * drawn[:, :-1], c=scale * drawn[:, -1])
 
 
 def _options_of(design: object, table: Mapping[str, type]) -> list[str]:

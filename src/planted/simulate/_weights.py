@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from planted._typing import Array
-from planted.linalg.products import unit_rows
+from planted.linalg.symmetric import unit_rows
 from planted.outcomes import BadInputError
 from planted.simulate._roles import check_number
 

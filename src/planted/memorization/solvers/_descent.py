@@ -52,6 +52,7 @@ class _Descent:
     losses: list[float]
     n_perturbations: int
     notes: dict[str, Any]
+    ended: bool = False  # whether Algorithm 1 came to its line 9
 
 
 def solve_pgd(
@@ -82,7 +83,9 @@ def solve_pgd(
     notes: dict[str, Any] = {"perturbations": sum(descent.n_perturbations for descent in descents)}
     for descent in descents:
         notes |= descent.notes
-    return MemoryFit(W, A, merge_curves([descent.losses for descent in descents]), width=len(a), notes=notes)
+    curve = merge_curves([descent.losses for descent in descents])
+    promised = epsilon if all(descent.ended for descent in descents) else None
+    return MemoryFit(W, A, curve, width=len(a), promised_loss=promised, notes=notes)
 
 
 def _smallest_singular_value(task: MemoryTask) -> float:
@@ -124,7 +127,8 @@ def _theorem_descent(
     with task.stoppable():
         task.check()
         W = algorithm_1(g, W, given, rng=task.rng, max_iter=max_iter, watch=watch, noise_times=noise_times)
-    return _Descent(W, losses, len(noise_times), notes)
+    ended = len(losses) <= max_iter and not task.interruptions
+    return _Descent(W, losses, len(noise_times), notes, ended)
 
 
 def _practical_descent(task: MemoryTask, y: Array, a: Array, max_iter: int) -> _Descent:

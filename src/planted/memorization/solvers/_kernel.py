@@ -4,10 +4,12 @@ Problem     Find a symmetric M with x_j'M x_j = y_j for j = 1, ..., n, and of al
             norm.
 Idea        The least-norm solution is M = Σ_j α_j x_j x_j' with Kα = y, where K_ij = (x_i'x_j)². K is positive
             definite exactly when the x_j⊗x_j are linearly independent, which is the condition of Theorem 4 of
-            [GWZ20]_: one Cholesky factorisation memorises. Where K is singular, or n > d(d+1)/2, the smaller of two
-            Gram matrices (K, or that of the monomials) is diagonalised and directions whose eigenvalue is rounding
-            are dropped. The answer is then the least-squares solution of least norm, and the record says so. The
-            ridge adds a penalty μ to the diagonal of K; it does not memorise but may predict better.
+            [GWZ20]_: one Cholesky factorisation memorises. K squares the condition number of [x⊗x], so that where it
+            looks singular, or n > d(d+1)/2, the matrix of monomials itself is decomposed, and singular values that
+            are rounding are dropped. Only where it is too large (`LARGEST_MONOMIALS`) the smaller of two Gram
+            matrices is diagonalised instead. If the rank is below n, the answer is the least-squares solution of
+            least norm, and the record says so. The ridge adds a penalty μ to the diagonal of K; it does not memorise
+            but may predict better.
 Guarantee   Exact up to rounding: the residual is corrected once in float64. Kind: exact.
 Notation    K, α as above;  Φ = monomials z_a z_b (√2 z_a z_b off the diagonal), n × q(q+1)/2, K = ΦΦ'.
 Departures  [GWZ20]_ trains by perturbed gradient descent and does not use that the problem is linear in M.
@@ -36,10 +38,23 @@ from planted.memorization._task import (
 from planted.memorization._theory import extreme_eigenvalue
 from planted.outcomes import BadInputError
 
-__all__ = ["form_kernel", "monomials", "solve_direct", "solve_ridge"]
+__all__ = [
+    "form_kernel",
+    "monomials",
+    "rounding_of_products",
+    "solve_direct",
+    "solve_ridge",
+    "spectrum_of_products",
+]
 
 RANK_TOL = 1e-13
 """Eigenvalues of a Gram matrix below this times the largest, times its size, are rounding."""
+
+PRODUCT_TOL = 1e-14
+"""Singular values of the monomials below this times their Frobenius norm are rounding."""
+
+LARGEST_MONOMIALS = 4_000_000
+"""Entries of the matrix of monomials up to which it is decomposed itself; 32 MB, some seconds."""
 
 PENALTIES = tuple(10.0**power for power in range(-10, 3))
 """Tried by the ridge, as multiples of the kernel's mean diagonal."""
@@ -59,7 +74,8 @@ def solve_direct(task: MemoryTask) -> MemoryFit:
     """Memorise with one factorisation of the kernel; ``fallback`` tells when it was singular."""
     solution = _solve_by_cholesky(task) if len(task.Z) <= task.capacity else None
     if solution is None:
-        solution = _solve_by_eigenvectors(task)
+        fits = len(task.Z) * task.capacity <= LARGEST_MONOMIALS
+        solution = _solve_by_monomials(task) if fits else _solve_by_eigenvectors(task)
     curve = ((0, _loss(task, np.zeros_like(solution.matrices))), (1, _loss(task, solution.matrices)))
     W, A = signed_units(solution.matrices)
     spectrum = (solution.rank, solution.smallest)
@@ -116,6 +132,29 @@ def monomials(Z: Array) -> Array:
     return np.asarray(Z[:, rows] * Z[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0)))
 
 
+def rounding_of_products(Z: Array) -> float:
+    """Return the size below which a singular value of [z⊗z] is rounding; their Frobenius norm is the root of Σ |z|⁴."""
+    return PRODUCT_TOL * float(np.sqrt((np.einsum("ij,ij->i", Z, Z) ** 2).sum()))
+
+
+def spectrum_of_products(Z: Array) -> tuple[int, float]:
+    """Return the rank of [z⊗z] and the smallest eigenvalue of its kernel, zero if the rows are dependent.
+
+    Examples
+    --------
+    >>> spectrum_of_products(np.array([[1.0, 0.0], [1.0, 1e-6]]))[0], spectrum_of_products(np.ones((2, 2)))
+    (2, (1, 0.0))
+    """
+    n, q = Z.shape
+    if n * q * (q + 1) // 2 <= LARGEST_MONOMIALS:
+        values = linalg.svdvals(monomials(Z), check_finite=False)
+        rank = int((values > rounding_of_products(Z)).sum())
+        return rank, float(values[-1]) ** 2 if rank == n else 0.0
+    values = np.linalg.eigvalsh(form_kernel(Z))
+    rank = int((values > RANK_TOL * n * values[-1]).sum())
+    return rank, float(values[0]) if rank == n else 0.0
+
+
 def _check_penalty(penalty: float | str, validation_fraction: float, n: int) -> None:
     """Refuse a penalty that is none, and rows that cannot be split to choose one."""
     if isinstance(penalty, str) and penalty != "validate":
@@ -161,6 +200,29 @@ def _smallest_eigenvalue(factor: tuple[Array, bool], n: int, rng: np.random.Gene
         return np.asarray(linalg.cho_solve(factor, v, check_finite=False))
 
     return 1.0 / extreme_eigenvalue(multiply, rng.standard_normal(n), which="LA", rng=rng, tol=1e-3)
+
+
+def _solve_by_monomials(task: MemoryTask) -> _Solution:
+    """Return the least-squares solution of least norm from the singular value decomposition of the monomials."""
+    n, q = task.Z.shape
+    task.check()
+    task.progress(f"decomposing the {task.capacity:,} monomials of {n:,} rows", float("nan"))
+    Phi = monomials(task.Z)
+    left, values, right = linalg.svd(Phi, full_matrices=False, check_finite=False)
+    kept = values > rounding_of_products(task.Z)
+    left, inverse, right = left[:, kept], 1.0 / values[kept][:, None], right[kept]
+    solution = right.T @ (inverse * (left.T @ task.Y))
+    solution += right.T @ (inverse * (left.T @ (task.Y - Phi @ solution)))
+    rank = int(kept.sum())
+    smallest = float(values[-1]) ** 2 if rank == n else 0.0
+    reason = ""
+    if n > task.capacity:
+        reason = (
+            f"{n} rows exceed the {task.capacity} dimensions of the quadratic forms; least squares was used"
+        )
+    elif rank < n:
+        reason = f"the products of {n} rows have numerical rank {rank}; least squares was used"
+    return _Solution(_matrices_of_monomials(solution, q), rank, smallest, reason)
 
 
 def _solve_by_eigenvectors(task: MemoryTask) -> _Solution:

@@ -35,6 +35,8 @@ __all__ = [
     "available_memory",
     "column_names",
     "frame_to_array",
+    "frozen_array",
+    "input_rows",
     "is_frame",
     "is_series",
     "is_vector",
@@ -356,3 +358,32 @@ def numbers_of_objects(values: npt.NDArray[Any], label: str) -> Array:
 def _is_number_type(kind: type) -> bool:
     """Real numbers, booleans, and None for a missing value."""
     return issubclass(kind, Real | Decimal | np.bool_ | None.__class__)
+
+
+def frozen_array(name: str, values: Any, ndim: int) -> Array:
+    """Return a read-only float64 copy of ``values`` with ``ndim`` axes, or say what is wrong with it."""
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "fiub":
+        raise BadInputTypeError(f"{name} has dtype {raw.dtype}; expected real numbers")
+    array = np.array(raw, dtype=np.float64, order="C")
+    if name in ("A", "B") and array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != ndim:
+        raise BadInputError(f"{name} has {array.ndim} dimension(s); expected {ndim}")
+    if not np.isfinite(array).all():
+        first = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise BadInputError(f"{name} contains NaN or infinity, first at {first}")
+    array.flags.writeable = False
+    return array
+
+
+def input_rows(X: Any, n_features: int) -> Array:
+    """Return inputs as a matrix. Inside the library they are always plain float64 arrays; users pass anything.
+
+    Shapes: result (n, d).
+    """
+    is_plain = type(X) is np.ndarray and X.dtype == np.float64
+    rows = X if is_plain else as_matrix(X, "X", vector_ok=False)[0]
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise BadInputError(f"X has shape {rows.shape}; expected (n, {n_features})")
+    return rows

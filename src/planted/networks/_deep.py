@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from planted._conversion import frozen_array, input_rows
 from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._network import TwoLayerNetwork
-from planted.networks._parts import Saved, frozen_array, input_rows
+from planted.networks._saved import Saved
 from planted.outcomes import BadInputError, BadInputTypeError
 
 __all__ = ["DeepNetwork"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from planted._conversion import frozen_array, input_rows
 from planted._typing import Array
 from planted.networks._network import TwoLayerNetwork
-from planted.networks._parts import Saved, frozen_array, input_rows
+from planted.networks._saved import Saved
 from planted.outcomes import BadInputError
 
 __all__ = ["ThreeLayerNetwork"]

@@ -34,7 +34,7 @@ class ThreeLayerNetwork(Saved):
     Examples
     --------
     >>> head = TwoLayerNetwork(W=[[1.0]], A=[[1.0]], activation="quadratic")
-    >>> ThreeLayerNetwork(np.array([[2.0, 0.0]]), np.zeros(1), 2, head)([[1.0, 5.0]])
+    >>> ThreeLayerNetwork([[2.0, 0.0]], [0.0], 2, head)([[1.0, 5.0]])
     array([[16.]])
     """
 

@@ -454,7 +454,7 @@ def test_eta_3_decides_which_units_are_one() -> None:
 def test_tau_reaches_the_regression() -> None:
     """The printed τ leaves out no row of normal inputs; one of the length of a usual row leaves out many."""
     data = simulate.dataset(
-        8_000, n_features=3, n_hidden=4, bias=(-1, 1), outputs="magnitudes", random_state=31
+        40_000, n_features=3, n_hidden=4, bias=(-1, 1), outputs="magnitudes", random_state=31
     )
     shares = [
         planted.recover(data.X, data.Y, 4, method="hermite", variant="paper", random_state=SOLVER, **option)

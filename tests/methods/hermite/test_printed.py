@@ -282,6 +282,16 @@ def test_coefficients_end_on_the_ball() -> None:
     assert np.linalg.norm(found.coefficients[:, :2]) == pytest.approx(np.sqrt(8) + 2)
 
 
+def test_tau_and_radius_are_options() -> None:
+    """A τ of three leaves out the rows with |φ(x)|² = 2x² + 1 > 9; a radius of seven ends the coefficients there."""
+    units = Units(np.ones((1, 1)), np.zeros(1), np.array([[1.0]]), np.zeros(1), 0.0)
+    X = np.linspace(-4, 4, 81)[:, None]
+    rows = RowBlocks.from_arrays(X, 1000 * np.maximum(X, 0))
+    found = printed.regress_on_both_signs(units, rows, tau=3.0, radius=7.0)
+    assert found.truncated == pytest.approx(np.mean(2 * X**2 + 1 > 9))
+    assert np.linalg.norm(found.coefficients[:, :2]) == pytest.approx(7.0)
+
+
 def test_features_are_both_signs_the_inputs_and_one() -> None:
     features = printed._Features(np.array([[2.0]]), np.array([1.0]))(np.array([[1.0], [-3.0]]))
     assert features.tolist() == [[3.0, 0.0, 1.0, 1.0], [0.0, 5.0, -3.0, 1.0]]

@@ -446,9 +446,25 @@ def test_eta_3_decides_which_units_are_one() -> None:
     for eta_3 in (0.1, 0.02):
         answer = _recover(data, 2, variant="paper", eta_3=eta_3)
         assert [line.measured for line in answer.find(Check.HIDDEN_ANGLE)] == [eta_3]
-    for wrong in ({"eta_1": 0.0}, {"eta_2": -1.0}, {"eta_3": float("nan")}):
+    for wrong in ({"eta_1": 0.0}, {"eta_2": -1.0}, {"eta_3": float("nan")}, {"tau": 0.0}, {"radius": -1.0}):
         with pytest.raises(BadInputError, match=next(iter(wrong))):
             _recover(data, 2, variant="paper", **wrong)
+
+
+def test_tau_reaches_the_regression() -> None:
+    """The printed τ leaves out no row of normal inputs; one of the length of a usual row leaves out many."""
+    data = simulate.dataset(
+        40_000, n_features=3, n_hidden=4, bias=(-1, 1), outputs="magnitudes", random_state=31
+    )
+    shares = [
+        planted.recover(data.X, data.Y, 4, method="hermite", variant="paper", random_state=SOLVER, **option)
+        .find(Check.TRUNCATED_ROWS)[-1]
+        .measured
+        for option in ({}, {"tau": 5.0})
+    ]
+    assert shares[0] == 0 < 0.1 < shares[1] < 1
+    with pytest.raises(BadInputError, match="leaves out every row"):
+        planted.recover(data.X, data.Y, 4, method="hermite", variant="paper", tau=1.0)
 
 
 def test_eta_1_and_eta_2_reach_the_box() -> None:

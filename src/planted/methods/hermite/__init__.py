@@ -45,6 +45,7 @@ References  [ATV21]_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -97,6 +98,8 @@ def recover(
     eta_1: float = 1.1,
     eta_2: float = 1.0,
     eta_3: float = 0.1,
+    tau: float | None = None,
+    radius: float | None = None,
 ) -> Recovery:
     """Recover a network with biases from normal inputs.
 
@@ -126,6 +129,10 @@ def recover(
         The same for the terms of the decomposition.
     eta_3 : float
         Distance of unit rows, up to sign, that count as one unit in the paper's variant.
+    tau : float, optional
+        Length of the features of Algorithm 5 beyond which its regression leaves a row out; by default the printed one.
+    radius : float, optional
+        Length of the output weights that Algorithm 5 allows; by default the printed one.
 
     Returns
     -------
@@ -138,6 +145,8 @@ def recover(
         raise BadInputError(f"order={order!r}; expected 1, 2, ... or 'auto'")
     check_choice("reduction", reduction, ("auto", *REDUCTIONS))
     thresholds = _thresholds(eta_1, eta_2, eta_3)
+    bounds = {name: value for name, value in (("tau", tau), ("radius", radius)) if value is not None}
+    _require_positive(bounds)
     is_refined = variant == "efficient" if refined is None else refined
     _require_rows(run)
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
@@ -160,7 +169,7 @@ def recover(
     if variant == "paper":
         name = "distance of unit rows below which two units are taken for one"
         run.note(Evidence(name, eta_3, equation="η₃ of Algorithm 4", key=Check.HIDDEN_ANGLE))
-    report = _Report(run, white, normal, start, variant == "paper", offset)
+    report = _Report(run, white, normal, start, variant == "paper", offset, bounds)
     run.on_stop = partial(_interrupted, report)
     return _refine_and_certify(report, n_restarts) if is_refined else _unrefined(report)  # steps 4 and 5
 
@@ -175,6 +184,7 @@ class _Report:
     start: Start
     is_printed: bool  # whether the moments are those of half the rows, as Algorithm 5 prints
     offset: bool | str
+    bounds: Mapping[str, float]  # τ and the radius of Algorithm 5, where they are not the printed ones
 
     @property
     def n_hidden(self) -> int | None:
@@ -190,7 +200,7 @@ class _Report:
     def approximate(self) -> Approximation:
         """Run steps 3 and 4 of Algorithm 5, judged on a quarter of the rows; printed, on rows that the moments left out."""
         fitted, judged = self.white.part(*((2,) if self.is_printed else (0, 1, 2))), self.white.part(3)
-        return approximate_function(fitted, judged, self.start.units, self.n_unseen)
+        return approximate_function(fitted, judged, self.start.units, self.n_unseen, **self.bounds)
 
     def seen(self) -> dict[str, Any]:
         """Return the hyperplanes that the moments show, up to sign, in the user's units and as plain numbers."""
@@ -232,10 +242,15 @@ def _require_rows(run: MethodRun) -> None:
 
 def _thresholds(eta_1: float, eta_2: float, eta_3: float) -> Thresholds:
     """Return the η of Algorithm 4, which are positive numbers."""
-    for name, value in (("eta_1", eta_1), ("eta_2", eta_2), ("eta_3", eta_3)):
+    _require_positive({"eta_1": eta_1, "eta_2": eta_2, "eta_3": eta_3})
+    return Thresholds(rank=eta_1, weight=eta_2, angle=eta_3)
+
+
+def _require_positive(options: Mapping[str, float]) -> None:
+    """Refuse an option that is not a positive number, by its name."""
+    for name, value in options.items():
         if not 0 < value < np.inf:
             raise BadInputError(f"{name}={value!r}; expected a positive number")
-    return Thresholds(rank=eta_1, weight=eta_2, angle=eta_3)
 
 
 def _find_units(run: MethodRun, white: White, *, order: int | str, reduction: str, sweeps: int) -> Start:

@@ -56,10 +56,16 @@ class Approximation:
 
 
 def approximate_function(
-    fitted: RowBlocks, judged: RowBlocks, units: Units, n_unseen: int = 0
+    fitted: RowBlocks,
+    judged: RowBlocks,
+    units: Units,
+    n_unseen: int = 0,
+    *,
+    tau: float | None = None,
+    radius: float | None = None,
 ) -> Approximation:
     """Run steps 3 and 4 of Algorithm 5 on some rows, consolidate, and judge the network on others."""
-    found, k = regress_on_both_signs(units, fitted), len(units.W)
+    found, k = regress_on_both_signs(units, fitted, tau=tau, radius=radius), len(units.W)
     network = consolidate(units.W, units.b, found.coefficients)
     rest = found.coefficients[:, 2 * k : -1] - found.coefficients[:, k : 2 * k] @ units.W
     error = bound_error(network, judged, units, n_unseen)

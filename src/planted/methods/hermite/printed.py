@@ -75,6 +75,7 @@ from scipy import linalg, optimize
 from planted._typing import Array
 from planted.linalg import roots_of_powers, unit_rows
 from planted.moments import Draws, HermiteMoments, RegressionSums, hermite_values
+from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, accumulate
 
 __all__ = [
@@ -253,11 +254,22 @@ def algorithm_6(
     return flip_units(units, signs), margin
 
 
-def regress_on_both_signs(units: Units, rows: RowBlocks) -> Regression:
-    """Minimise the truncated squared loss over the ball of coefficients (steps 3 and 4 of Algorithm 5)."""
-    tau, radius = _paper_bounds(units)
+def regress_on_both_signs(
+    units: Units, rows: RowBlocks, *, tau: float | None = None, radius: float | None = None
+) -> Regression:
+    """Minimise the truncated squared loss over the ball of coefficients (steps 3 and 4 of Algorithm 5).
+
+    `tau`, `radius`: the length of features beyond which a row is left out, and of the ball; as printed if None.
+    """
+    printed_tau, printed_radius = _paper_bounds(units)
+    tau = printed_tau if tau is None else tau
+    radius = printed_radius if radius is None else radius
     sums = accumulate(rows, _RegressionSummand(_Features(units.W, units.b), tau))  # 3
     used = float(sums.GG[-1, -1])  # the last feature is one
+    if used == 0:
+        raise BadInputError(
+            f"tau={tau:.3g} leaves out every row; expected the length of usual features or more"
+        )
     coefficients = solve_in_ball(sums.GG / used, sums.GY / used, radius, n_bounded=2 * len(units.W))  # 4
     return Regression(units, coefficients.T, 1 - used / sums.count)
 

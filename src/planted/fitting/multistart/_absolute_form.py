@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
 
 INITIAL_DAMPING = Damping(1e-2, up=4.0, after_rejection=0.5)
-MANY_UNKNOWNS = 500  # hyperplanes times their length, from where steps by conjugate gradients are faster
+MANY_UNKNOWNS = 400  # hyperplanes times their length, from where steps by conjugate gradients are faster
 LEAST_DAMPING = float(np.finfo(np.float32).eps)  # of those steps: their products are float32
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
@@ -100,16 +100,18 @@ def fit_kinks(
     *,
     max_iter: int,
     decrease_tol: float,
+    enough: float = 0.0,
     reweigh: Reweigh | None = None,
 ) -> KinkFit:
     """Fit (1) from given hyperplanes by variable-projection Levenberg–Marquardt.
 
-    `decrease_tol`: stop when a step lowers the cost by less than this fraction of it. `reweigh`: weights of the rows
-    given the residual; all one if omitted. Shapes: rows (n, p), Y (n, m), V (k, p).
+    `decrease_tol`: stop when a step lowers the cost by less than this fraction of it. `enough`: stop when the cost is
+    below this part of the sum of squares of Y; at rounding error if omitted. `reweigh`: weights of the rows given the
+    residual; all one if omitted. Shapes: rows (n, p), Y (n, m), V (k, p).
     """
     data = _Rows(rows, Y, reweigh, rows.astype(np.float32) if V.size > MANY_UNKNOWNS else None)
     energy = float((Y**2).sum())
-    floor = (8 * np.finfo(float).eps) ** 2 * energy
+    floor = max((8 * np.finfo(float).eps) ** 2, enough) * energy
     state = data.start(_unit_normals(V))
     costs, damping = [state.cost], INITIAL_DAMPING
     if data.single is not None:

@@ -38,7 +38,7 @@ EXTRA_FRACTION = 0.5
 MIN_EXTRA = 4
 EQUATIONS_PER_UNKNOWN = 4
 WIDE_ITER, WIDE_TOL = 60, 1e-4
-# Part of the outputs' sum of squares at which the units that are needed stand out; those to be pruned make further steps slow.
+# Part of the outputs' sum of squares at which needed units stand out; those to be pruned make further steps slow.
 WIDE_ENOUGH = 1e-12
 POLISH_ITER, POLISH_TOL = 100, 1e-6
 SETTLED = 1.03**2  # held-out mean square of k units over that of k + extra units

@@ -89,13 +89,15 @@ class Damping:
         try_step: Callable[[Array], Trial],
         cost: float,
         *,
+        close: float = 0.0,
         solve: Callable[[Any, Array, Array], Array | None] | None = None,
     ) -> Descent[Trial]:
         """Raise the damping until a step lowers the cost.
 
-        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. `solve`:
-        called as `damped_step` for a matrix of another kind. The trial of the result is None if no step lowers the
-        cost: the fit is then at a minimum to rounding.
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. `close`: a
+        step that raises the cost by less ends the descent. `solve`: called as `damped_step` for a matrix of another
+        kind. The trial of the result is None if no step lowers the cost: the fit is then at a minimum to rounding, or
+        close to one.
         """
         N, gradient, scales = system
         scales = scales if self.scales is None else np.maximum(self.scales, scales)
@@ -110,6 +112,8 @@ class Damping:
                     return Descent(
                         trial, replace(self, value=max(value * factor, self.least), scales=scales), tried
                     )
+                if trial.cost < cost + close:
+                    break
             value *= self.up
         return Descent(None, replace(self, value=value), tried)
 
@@ -171,9 +175,10 @@ def refine(
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
-    If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step lowers the
-    cost by less than `decrease_tol` residual variances. `ridge` times the squared output weights of units of unit
-    rows is added to the sum of squares; it is for data that are not planted, and a recovery uses none.
+    If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step changes the
+    cost by less than `decrease_tol` residual variances: near a minimum steps go to and fro between kinks. `ridge`
+    times the squared output weights of units of unit rows is added to the sum of squares; it is for data that are not
+    planted, and a recovery uses none.
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
@@ -183,7 +188,8 @@ def refine(
 
     for iteration in range(max_iter):
         system = _reduced_system(state, biases)
-        trial, damping, tried = damping.descend(system, try_step, state.cost)
+        enough = decrease_tol * state.residual_variance
+        trial, damping, tried = damping.descend(system, try_step, state.cost, close=enough)
         passes += tried
         if trial is None:
             return state.ended(iteration, passes, True, costs)

@@ -61,3 +61,10 @@ def test_a_direction_that_was_stiff_stays_damped():
     found = first.damping.descend(softer, shorter_than(np.inf), 1.0)
     np.testing.assert_allclose(found.trial.step, damped_step(*SYSTEM[:2], 0.5 * np.array([8.0, 4.0])))
     np.testing.assert_array_equal(found.damping.scales, [8.0, 4.0])
+
+
+@pytest.mark.parametrize("close", [0.0, 0.1])
+def test_a_step_that_hardly_raises_the_cost_ends_the_descent(close):
+    found = Damping(0.5).descend(SYSTEM, lambda step: Point(step, 1.05), 1.0, close=close)
+    assert found.trial is None
+    assert found.tried == (1 if close else 14)

@@ -1,11 +1,11 @@
 """The normal sums against a Jacobian made by differences of the network itself."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from planted.moments import NormalSums, accumulate_normal, augment
+from planted.moments import NormalSums, _gram, accumulate_normal, augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks
 
@@ -116,3 +116,22 @@ def test_weights_of_a_slice_are_those_of_its_rows(monkeypatch):
 
 def test_augment_appends_the_constant_last():
     np.testing.assert_array_equal(augment(np.array([[2.0, 3.0]])), [[2.0, 3.0, 1.0]])
+
+
+@pytest.mark.parametrize("activation", ["relu", "power:2"])
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
+def test_products_of_pairs_give_the_same_sums(activation, m, weighted, affine, monkeypatch):
+    """Many unknowns take another way through the same block."""
+    X, Y, net = small_problem(activation, n=200, d=4, k=5, m=m)
+    net = replace(net, B=np.ones((m, 4))) if affine else net
+    w = np.random.default_rng(8).uniform(0.5, 2.0, len(X))
+    summand = _gram.NormalSummand(net, (lambda first, X, Y: w[first : first + len(X)]) if weighted else None)
+    plain = summand(0, X, Y)
+    monkeypatch.setattr(_gram, "_MANY_UNKNOWNS", 0)
+    pairs = summand(0, X, Y)
+    for item in fields(plain):
+        np.testing.assert_allclose(
+            getattr(pairs, item.name), getattr(plain, item.name), rtol=1e-11, atol=1e-10
+        )

@@ -123,9 +123,7 @@ def _gram_conditioning(X: Array, network: TwoLayerNetwork, T: Array, offset: boo
         return 0.0
     scaled = sums.GG[:size, :size] / np.outer(outer_lengths, outer_lengths)
     outer = float(linalg.eigvalsh(scaled, check_finite=False)[0])
-    N = reduced_normal_matrix(sums, network, offset=offset).reshape(k, p, k, p)
-    half = np.einsum("jpa,jpiq->jaiq", tangents, N, optimize=True)
-    reduced = np.einsum("jaiq,iqb->jaib", half, tangents, optimize=True).reshape(len(lengths), -1)
+    reduced = _along(reduced_normal_matrix(sums, network, offset=offset), tangents)
     inner = float(linalg.eigvalsh(reduced / np.outer(lengths, lengths), check_finite=False)[0])
     if min(inner, outer) <= 0 or inner * outer < GRAM_STEPS * np.finfo(np.float64).eps:
         return 0.0
@@ -136,6 +134,16 @@ def _blocks(T: Array, k: int) -> list[Array]:
     """Return the tangents of each unit, (p, size)."""
     p, size = len(T) // k, T.shape[1] // k
     return [T[j * p : (j + 1) * p, j * size : (j + 1) * size] for j in range(k)]
+
+
+def _along(N: Array, tangents: Array) -> Array:
+    """Return T'NT for a matrix of the hidden layer, from the tangents of each unit.
+
+    Shapes: N (k p, k p), tangents (k, p, size), result (k size, k size).
+    """
+    k, p, size = tangents.shape
+    half = np.einsum("jpa,jpiq->jaiq", tangents, N.reshape(k, p, k, p), optimize=True)
+    return as_array(np.einsum("jaiq,iqb->jaib", half, tangents, optimize=True).reshape(k * size, k * size))
 
 
 def _exact_conditioning(X: Array, network: TwoLayerNetwork, T: Array, offset: bool) -> Information:
@@ -260,7 +268,7 @@ def information(
     units = units or identity_scaling(network.n_features, network.n_outputs)
     if not T.shape[1]:  # one input and no bias: a unit is its sign, and nothing of it can move
         return Information(1.0, 0, _variances(T, sums, network, offset, units, mixing))
-    N = T.T @ reduced_normal_matrix(sums, network, offset=offset) @ T
+    N = _along(reduced_normal_matrix(sums, network, offset=offset), np.stack(_blocks(T, k)))
     lengths = np.sqrt(np.maximum(_column_squares(sums, network, T), 0.0))  # rounding may leave -1e-17
     if not (lengths > 0).all():
         dead = int(np.flatnonzero(lengths <= 0)[0] // (len(lengths) // k))

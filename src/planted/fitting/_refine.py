@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -79,30 +79,41 @@ class Damping:
     down: float = 0.1  # factor after a step that succeeded at once
     up: float = 8.0  # factor after a step that did not lower the cost
     after_rejection: float = 0.1  # factor after a step that succeeded at a raised damping
+    least: float = MIN_DAMPING
     # The largest diagonal so far: a direction that was once stiff stays damped (Moré 1978).
     scales: Array | None = None
 
     def descend(
-        self, system: tuple[Array, Array, Array], try_step: Callable[[Array], Trial], cost: float
+        self,
+        system: tuple[Any, Array, Array],
+        try_step: Callable[[Array], Trial],
+        cost: float,
+        *,
+        close: float = 0.0,
+        solve: Callable[[Any, Array, Array], Array | None] | None = None,
     ) -> Descent[Trial]:
         """Raise the damping until a step lowers the cost.
 
-        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. The trial
-        of the result is None if no step lowers the cost: the fit is then at a minimum to rounding.
+        `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. `close`: a
+        step that raises the cost by less ends the descent. `solve`: called as `damped_step` for a matrix of another
+        kind. The trial of the result is None if no step lowers the cost: the fit is then at a minimum to rounding, or
+        close to one.
         """
         N, gradient, scales = system
         scales = scales if self.scales is None else np.maximum(self.scales, scales)
         value, tried = self.value, 0
         while value <= self.value * MAX_RAISE:
-            step = damped_step(N, gradient, value * scales)
+            step = (solve or damped_step)(N, gradient, value * scales)
             if step is not None:
                 tried += 1
                 trial = try_step(step)
                 if trial.cost < cost:
                     factor = self.down if value == self.value else self.after_rejection
                     return Descent(
-                        trial, replace(self, value=max(value * factor, MIN_DAMPING), scales=scales), tried
+                        trial, replace(self, value=max(value * factor, self.least), scales=scales), tried
                     )
+                if trial.cost < cost + close:
+                    break
             value *= self.up
         return Descent(None, replace(self, value=value), tried)
 
@@ -164,9 +175,10 @@ def refine(
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
-    If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step lowers the
-    cost by less than `decrease_tol` residual variances. `ridge` times the squared output weights of units of unit
-    rows is added to the sum of squares; it is for data that are not planted, and a recovery uses none.
+    If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step changes the
+    cost by less than `decrease_tol` residual variances: near a minimum steps go to and fro between kinks. `ridge`
+    times the squared output weights of units of unit rows is added to the sum of squares; it is for data that are not
+    planted, and a recovery uses none.
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
@@ -176,7 +188,8 @@ def refine(
 
     for iteration in range(max_iter):
         system = _reduced_system(state, biases)
-        trial, damping, tried = damping.descend(system, try_step, state.cost)
+        enough = decrease_tol * state.residual_variance
+        trial, damping, tried = damping.descend(system, try_step, state.cost, close=enough)
         passes += tried
         if trial is None:
             return state.ended(iteration, passes, True, costs)

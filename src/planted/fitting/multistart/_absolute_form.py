@@ -10,7 +10,8 @@ Problem     Since a ReLU is half an absolute value and half a linear function, a
 Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem. Eliminating it leaves the hyperplanes
             alone (variable projection, as in `refine`), with the sums of `planted.moments._kink_normal`.
             Levenberg–Marquardt steps are accepted when the sum of squares falls. A trial costs n (k + p)²; only
-            accepted steps pay for the normal matrix. Then units are taken away one by one. Leaving out unit i raises
+            accepted steps pay for the normal matrix, and with many unknowns it is not formed at all
+            (`_conjugate_steps`). Then units are taken away one by one. Leaving out unit i raises
             the cost by
 
             .. math:: \delta_i = \|\beta_i\|^2 / [(G^\top G)^{-1}]_{ii}, \qquad G = [|t|, \tilde x], \quad (2)
@@ -19,25 +20,33 @@ Idea        For fixed hyperplanes (β, Λ) is a linear least-squares problem. El
 Guarantee   A stationary point of (1). Kind: local.
 Departures  Steps are made in the hyperplanes alone instead of jointly in (v, β, Λ). With half as many extra units as
             units nearly every single start ends at rounding error (docs/theory/restarts.md).
-Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory.
+Cost        O(n (k p)²/2) per accepted step, O((k p)³) algebra, O((k p)²) memory; with many unknowns O(n k p) for each
+            of some 15 products in a step, O(n k) memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting._refine import Damping, weigh_blocks
+from planted.fitting._refine import Damping, Descent, weigh_blocks
 from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric, unit_rows
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
+
+if TYPE_CHECKING:
+    from planted.fitting.multistart._conjugate_steps import KinkTangent
 
 __all__ = ["KinkFit", "Reweigh", "fit_kinks", "prune_units", "random_hyperplanes"]
 
 INITIAL_DAMPING = Damping(1e-2, up=4.0, after_rejection=0.5)
+MANY_UNKNOWNS = 400  # hyperplanes times their length, from where steps by conjugate gradients are faster
+LEAST_DAMPING = float(np.finfo(np.float32).eps)  # of those steps: their products are float32
 BIAS_SPREAD = 0.5  # standard deviation of the biases of random hyperplanes on standardised inputs
 
 Reweigh = Callable[[Array], Array]
@@ -91,18 +100,22 @@ def fit_kinks(
     *,
     max_iter: int,
     decrease_tol: float,
+    enough: float = 0.0,
     reweigh: Reweigh | None = None,
 ) -> KinkFit:
     """Fit (1) from given hyperplanes by variable-projection Levenberg–Marquardt.
 
-    `decrease_tol`: stop when a step lowers the cost by less than this fraction of it. `reweigh`: weights of the rows
-    given the residual; all one if omitted. Shapes: rows (n, p), Y (n, m), V (k, p).
+    `decrease_tol`: stop when a step lowers the cost by less than this fraction of it. `enough`: stop when the cost is
+    below this part of the sum of squares of Y; at rounding error if omitted. `reweigh`: weights of the rows given the
+    residual; all one if omitted. Shapes: rows (n, p), Y (n, m), V (k, p).
     """
-    data = _Rows(rows, Y, reweigh)
+    data = _Rows(rows, Y, reweigh, rows.astype(np.float32) if V.size > MANY_UNKNOWNS else None)
     energy = float((Y**2).sum())
-    floor = (8 * np.finfo(float).eps) ** 2 * energy
+    floor = max((8 * np.finfo(float).eps) ** 2, enough) * energy
     state = data.start(_unit_normals(V))
     costs, damping = [state.cost], INITIAL_DAMPING
+    if data.single is not None:
+        damping = replace(damping, least=LEAST_DAMPING)
 
     def try_step(step: Array) -> _Trial:
         return data.try_out(*_move(state, step), state.weights)
@@ -111,7 +124,7 @@ def fit_kinks(
         check_time()
         if state.cost <= floor:
             return state.ended(costs, True)
-        trial, damping, _ = damping.descend(_reduced_system(state), try_step, state.cost)
+        trial, damping, _ = state.tangent.descend(damping, try_step)
         if trial is None:
             return state.ended(costs, True)
         gained, state = state.cost - trial.cost, data.linearise(trial)
@@ -146,12 +159,15 @@ def prune_units(fit: KinkFit, n_units: int, *, tol: float = 0.0) -> tuple[IntArr
 class _State:
     V: Array
     coefficients: Array
-    cost: float
     weights: Array | None
-    sums: NormalSums
+    tangent: _NormalTangent | KinkTangent
+
+    @property
+    def cost(self) -> float:
+        return self.tangent.cost
 
     def ended(self, costs: list[float], converged: bool) -> KinkFit:
-        return KinkFit(self.V, self.coefficients, self.cost, self.sums.GG, tuple(costs), converged)
+        return KinkFit(self.V, self.coefficients, self.cost, self.tangent.GG, tuple(costs), converged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +175,7 @@ class _Trial:
     V: Array
     coefficients: Array
     cost: float
+    GG: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +185,7 @@ class _Rows:
     rows: Array
     Y: Array
     reweigh: Reweigh | None
+    single: npt.NDArray[np.float32] | None  # the rows in float32, where steps are by conjugate gradients
 
     def start(self, V: Array) -> _State:
         nothing = np.zeros((self.Y.shape[1], sum(V.shape)))
@@ -178,7 +196,7 @@ class _Rows:
         """Move (β, Λ) to its optimum for these hyperplanes; the cost is that of the move's end."""
         sums = accumulate_linear(self.rows, self.Y, V, coefficients=coefficients, weights=weights)
         change = solve_symmetric(sums.GG, sums.GR)
-        return _Trial(V, coefficients + change.T, max(_cost_after(sums, change), 0.0))
+        return _Trial(V, coefficients + change.T, max(_cost_after(sums, change), 0.0), sums.GG)
 
     def linearise(self, trial: _Trial) -> _State:
         """Take the normal equations at a trial, with fresh weights."""
@@ -188,35 +206,66 @@ class _Rows:
             G = np.hstack([fitted, self.rows])
             weights = self.reweigh(self.Y - G @ trial.coefficients.T)
             trial = self.try_out(trial.V, trial.coefficients, weights)
-        sums = accumulate_kinks(self.rows, self.Y, trial.V, coefficients=trial.coefficients, weights=weights)
-        return _State(trial.V, trial.coefficients, float(np.trace(sums.RR)), weights, sums)
+        V, coefficients = trial.V, trial.coefficients
+        tangent: _NormalTangent | KinkTangent
+        if self.single is None:
+            sums = accumulate_kinks(self.rows, self.Y, V, coefficients=coefficients, weights=weights)
+            tangent = _NormalTangent(sums, V, coefficients[:, : len(V)])
+        else:
+            from planted.fitting.multistart._conjugate_steps import linearise_kinks
+
+            tangent = linearise_kinks(
+                (self.rows, self.single), self.Y, V, coefficients=coefficients, GG=trial.GG, weights=weights
+            )
+        return _State(V, coefficients, weights, tangent)
 
 
 def _cost_after(sums: LinearSums, change: Array) -> float:
     return sums.RR - 2 * float((change * sums.GR).sum()) + float((change * (sums.GG @ change)).sum())
 
 
-def _reduced_system(state: _State) -> tuple[Array, Array, Array]:
-    """Return the matrix, gradient and damping scales in the hyperplanes alone, scale of each unit pinned."""
-    k, p = state.V.shape
-    sums, kinks = state.sums, state.coefficients[:, :k]
-    N = weigh_blocks(sums.ZZ - sums.GZ.T @ solve_symmetric(sums.GG, sums.GZ), kinks)
-    gradient = np.einsum("jpl,lj->jp", sums.ZR.reshape(k, p, -1), kinks).ravel()
-    scales = np.repeat((kinks**2).sum(axis=0), p) * np.diag(sums.ZZ)
-    scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
-    for j, row in enumerate(state.V):
-        block = slice(j * p, (j + 1) * p)
-        N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
-    return N, gradient, scales
+@dataclass(frozen=True, slots=True)
+class _NormalTangent:
+    """The form linearised at some hyperplanes, by its normal equations."""
+
+    sums: NormalSums
+    V: Array
+    kinks: Array
+
+    @property
+    def GG(self) -> Array:
+        return self.sums.GG
+
+    @property
+    def cost(self) -> float:
+        return float(np.trace(self.sums.RR))
+
+    def descend(self, damping: Damping, try_step: Callable[[Array], _Trial]) -> Descent[_Trial]:
+        return damping.descend(self._reduced_system(), try_step, self.cost)
+
+    def effect(self, moved: Array) -> Array:
+        across = np.einsum("gjp,jp->gj", self.sums.GZ.reshape(-1, *moved.shape), moved)
+        return as_array(across @ self.kinks.T)
+
+    def _reduced_system(self) -> tuple[Array, Array, Array]:
+        """Return the matrix, gradient and damping scales in the hyperplanes alone, scale of each unit pinned."""
+        k, p = self.V.shape
+        sums, kinks = self.sums, self.kinks
+        N = weigh_blocks(sums.ZZ - sums.GZ.T @ solve_symmetric(sums.GG, sums.GZ), kinks)
+        gradient = np.einsum("jpl,lj->jp", sums.ZR.reshape(k, p, -1), kinks).ravel()
+        scales = np.repeat((kinks**2).sum(axis=0), p) * np.diag(sums.ZZ)
+        scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
+        for j, row in enumerate(self.V):
+            block = slice(j * p, (j + 1) * p)
+            N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
+        return N, gradient, scales
 
 
 def _move(state: _State, step: Array) -> tuple[Array, Array]:
     """Move the hyperplanes by the step and (β, Λ) by its linear prediction, then renormalise."""
-    k, p = state.V.shape
-    moved = step.reshape(k, p)
-    sums, coefficients = state.sums, state.coefficients
-    effect = np.einsum("gjp,jp->gj", sums.GZ.reshape(-1, k, p), moved) @ coefficients[:, :k].T
-    predicted = coefficients - solve_symmetric(sums.GG, effect).T
+    k = len(state.V)
+    moved = step.reshape(state.V.shape)
+    predicted = state.coefficients - solve_symmetric(state.tangent.GG, state.tangent.effect(moved)).T
     V = state.V + moved
     norms = unit_rows(V[:, :-1])[1]
     predicted[:, :k] *= norms

@@ -38,6 +38,8 @@ EXTRA_FRACTION = 0.5
 MIN_EXTRA = 4
 EQUATIONS_PER_UNKNOWN = 4
 WIDE_ITER, WIDE_TOL = 60, 1e-4
+# Part of the outputs' sum of squares at which needed units stand out; those to be pruned make further steps slow.
+WIDE_ENOUGH = 1e-12
 POLISH_ITER, POLISH_TOL = 100, 1e-6
 SETTLED = 1.03**2  # held-out mean square of k units over that of k + extra units
 SPLIT_ANGLE = 0.1  # radians, and shift, by which copies of a unit are moved
@@ -159,7 +161,7 @@ def _shake(V: Array, rng: np.random.Generator) -> Array:
 
 def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, start: str) -> Attempt:
     """Fit, prune, polish, score."""
-    wide = search.fit(chosen, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
+    wide = search.fit(chosen, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL, enough=WIDE_ENOUGH)
     kept, losses = prune_units(wide, n_hidden)
     fit = search.fit(chosen, wide.V[kept], max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
     score, missed = search.judge(fit)
@@ -173,7 +175,7 @@ def _attempt(search: SearchRows, chosen: IntArray, V: Array, n_hidden: int, star
         "residual_before_pruning": float(np.sqrt(wide_score)),
         "rows": len(chosen),
         "units_dropped": len(losses),
-        "dead_units": int((losses <= EXACT_RMS**2 * cells).sum()),
+        "dead_units": int((losses <= WIDE_ENOUGH * cells).sum()),
         "costs": [*wide.costs, *fit.costs],
     }
     is_settled = score <= SETTLED * wide_score

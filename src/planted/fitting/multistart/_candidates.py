@@ -4,7 +4,8 @@ Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k units, k known. Find the le
 Idea        1. Candidates are the instrumental start and random ones. Each is refined on a part of the rows and scored
                by its mean squared residual on rows held out.
             2. The search stops as soon as two starts end at the same best score, because a global minimum is reached
-               from many starts while local ones differ.
+               from many starts while local ones differ. With many equations for each unknown it stops at the first
+               candidate whose residual shows no trace of the instruments: local minima leave one.
             3. The best candidate is refined on all rows, without the offset c if an F-test finds that it is not
                needed.
 Guarantee   The global minimum may be missed. In the right basin the answer is the maximum-likelihood estimate for
@@ -21,11 +22,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array
+from planted._typing import Array, IntArray
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import Problem
 from planted.fitting.units._instruments import FirstStage, instrumental_start
-from planted.linalg.symmetric import unit_rows
+from planted.linalg.symmetric import solve_symmetric, unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -37,6 +38,8 @@ ROWS_PER_UNKNOWN = 6  # equations per unknown of the rows on which candidates ar
 HELD_OUT = 0.25
 SAME_SCORE = 1e-3  # relative difference of held-out scores at which two candidates are the same network
 OFFSET_SIGNIFICANCE = 0.01
+MANY_EQUATIONS = 50  # for each unknown: so many show what a local minimum leaves
+TRACE_LEVEL = 0.05  # of the test for traces: one right candidate in twenty waits for a second one
 ROUGHLY = 0.1  # residual variances: steps that gain less change neither a score nor a test
 
 
@@ -54,7 +57,8 @@ def best_candidate(
 
     Shapes: given (k, d + 1).
     """
-    train, test = _split(problem, k)
+    chosen, judges = _split(problem, k)
+    train, test = _rows_of(problem, chosen), _rows_of(problem, judges)
     scores: list[float] = []
     best, best_score = None, np.inf
     for name, V in chain(given, _starts(problem, k, n_restarts, stage)):
@@ -72,17 +76,39 @@ def best_candidate(
             best, best_score = fit.network, score
         if agrees and score <= best_score * (1 + SAME_SCORE):
             break
+        if _leaves_no_trace(problem, fit.network, chosen, stage):
+            break
     assert best is not None
     return best
 
 
-def _split(problem: Problem, k: int) -> tuple[RowBlocks, RowBlocks]:
+def _split(problem: Problem, k: int) -> tuple[IntArray, IntArray]:
+    """Draw the rows that candidates are refined on, and those that judge them."""
     unknowns = k * (problem.n_features + 1 + problem.n_outputs)
     rows = min(len(problem.X), max(CANDIDATE_ROWS, ROWS_PER_UNKNOWN * unknowns // problem.n_outputs))
     order = problem.rng.permutation(len(problem.X))[:rows]
     cut = max(int(HELD_OUT * rows), 1)
-    test, train = np.sort(order[:cut]), np.sort(order[cut:])
-    return tuple(RowBlocks.from_arrays(problem.X[i], problem.Y[i]) for i in (train, test))  # type: ignore[return-value]
+    return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def _rows_of(problem: Problem, chosen: IntArray) -> RowBlocks:
+    return RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen])
+
+
+def _leaves_no_trace(problem: Problem, network: TwoLayerNetwork, chosen: IntArray, stage: FirstStage) -> bool:
+    """Whether there are many equations for each unknown, and the instruments explain no more of the residual than of noise.
+
+    Pillai's trace of the regression, times the rows, is about a χ² with one degree of freedom for each coefficient.
+    """
+    Q = stage.instruments[chosen]
+    freedom = Q.shape[1] * network.n_outputs
+    if len(chosen) * network.n_outputs < MANY_EQUATIONS * max(network.n_parameters, freedom / 4):
+        return False
+    residual = problem.Y[chosen] - network(problem.X[chosen])
+    products = Q.T @ residual
+    explained = products.T @ solve_symmetric(Q.T @ Q, products)
+    trace = float(np.trace(solve_symmetric(residual.T @ residual, explained)))
+    return bool(stats.chi2.sf(len(chosen) * trace, freedom) >= TRACE_LEVEL)
 
 
 def _starts(problem: Problem, k: int, n_restarts: int, stage: FirstStage) -> Iterator[tuple[str, Array]]:

@@ -31,8 +31,10 @@ class SearchRows:
     loss: str  # loss of the fit
     omega: Array | None  # (n,): weights of the rows
 
-    def fit(self, chosen: IntArray, V: Array, *, max_iter: int, decrease_tol: float) -> KinkFit:
-        """Fit hyperplanes to some of the rows.
+    def fit(
+        self, chosen: IntArray, V: Array, *, max_iter: int, decrease_tol: float, enough: float = 0.0
+    ) -> KinkFit:
+        """Fit hyperplanes to some of the rows, as `fit_kinks` does.
 
         Shapes: V (k, p).
         """
@@ -43,6 +45,7 @@ class SearchRows:
             V * self.varies,
             max_iter=max_iter,
             decrease_tol=decrease_tol,
+            enough=enough,
             reweigh=reweigh,
         )
 

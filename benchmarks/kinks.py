@@ -203,12 +203,11 @@ def smooth(curve: str, seeds: Seeds) -> tuple[Line, Rows]:
 
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
-        *(partial(exact, 1, k, 1, 0, 100) for k in range(1, 9)),
-        partial(exact, 1, 3, 4, 0, 100),
-        partial(exact, 4, 2, 1, 240, 100),
-        partial(exact, 10, 5, 1, 960, 100),
-        partial(exact, 10, 15, 1, 2400, 50),
-        partial(exact, 10, 6, 7, 230, 50),
+        *(partial(exact, 1, k, m, 0, 100) for k in range(1, 9) for m in (1, k + 1)),
+        *(partial(exact, 4, 2, m, 240, 100) for m in (1, 2, 3)),
+        *(partial(exact, 10, 5, m, 960, 100) for m in (1, 5, 6)),
+        *(partial(exact, 10, 15, m, 2400, 100) for m in (1, 15, 16)),
+        partial(exact, 10, 6, 7, 230, 100),
     ],
     "leaky": [partial(leaky, slope) for slope in (0.01, 0.1, 0.5, -1)],
     "number": [partial(number, 200, s, share) for s, share in ((0.25, 0.9), (0.5, 0.75), (1.0, 0.55))],

@@ -130,7 +130,9 @@ def _certify_exactly(
         rows = reproduces_rows(problem, refined.network)[0]
     missed = rows.missed
     further = _conditions(problem, refined.network, rows.active)
-    verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
+    verdict = certify_noiseless(
+        problem, refined, offset=has_offset, uniqueness=search.uniqueness, rivals=None, further=further
+    )
     unused = len(np.setdiff1d(search.rows.held_out, search.rows.pool))
     verdict = _with_orientations(verdict, n_patterns, unused)
     verdict = _with_linear_part_named(problem, verdict, refined.network)

@@ -2,21 +2,31 @@
 
 Scale of the noisy cases: x uniform in [0, 1], changes of slope of size one, noise of standard deviation 0.1 s. Cases: one
 kink in the middle (1c) or near the edge (1e), two of the same (2s) and of opposite sign (2a), three alternating (3a).
+
+Peers are pwlf, piecewise-regression and mars-earth, each told what it has to be told; they run in the same process and on
+the same data if ``--peers`` names a folder of packages in which they are installed, and are left out else.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import sys
+import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
+from io import StringIO
 from time import process_time
 from typing import Any
 
 import numpy as np
-from _table import Line, Measure, Rows, at_least, gather, run_sections
+from _table import Line, Measure, Rows, Section, at_least, gather, run_sections
 
 import planted
 from planted import Outcome, TwoLayerNetwork
 from planted.checks import Check
+from planted.fitting.segments._axes import find_axis_kinks
 from planted.fitting.segments._kinks import find_segments
 
 Seeds = Callable[[int], range]
@@ -107,7 +117,7 @@ def leaky(slope: float, seeds: Seeds) -> tuple[Line, Rows]:
 
 
 def draw(case: str, n: int, s: float, seed: int, noise: str = "normal") -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng([seed, n])
+    rng = np.random.default_rng([seed, n, sum(map(ord, case))])
     x = rng.random(n)
     y = 0.3 * x + sum(change * np.maximum(x - place, 0) for place, change in CASES.get(case, ()))
     return x, y + 0.1 * s * NOISES[noise](rng, x)
@@ -151,18 +161,41 @@ def coverage(case: str, n: int, s: float, seeds: Seeds) -> tuple[Line, Rows]:
     return Line(name, f"{share:.1%} of {len(rows)}", 0.93 <= share <= 0.97), rows
 
 
-def no_kink(n: int, noise: str, seeds: Seeds) -> tuple[Line, Rows]:
-    rows = []
-    for seed in seeds(100):
-        x, y = draw("", n, 1.0, seed, noise)
-        segments = find_segments(x, y, np.random.default_rng(SOLVER + seed), details=False)
-        rows.append({"case": f"no kink, n={n}, {noise}", "seed": seed, "number": len(segments.kinks)})
-    false = sum(row["number"] > 0 for row in rows)
-    return Line(
-        f"no kink, n={n}, {noise} noise: false ones in at most 7 %",
-        f"{false}/{len(rows)}",
-        false <= 0.07 * len(rows),
-    ), rows
+def efficiency(case: str, n: int, seeds: Seeds) -> tuple[Line, Rows]:
+    """Compare the squared error of slopes, changes and places with the Cramér–Rao bound, the number of kinks told."""
+    rows, sigma = [], 0.025
+    places, changes = (np.array(part) for part in zip(*CASES[case], strict=True))
+    for seed in seeds(400):
+        x, y = draw(case, n, sigma / 0.1, seed)
+        fit = find_segments(
+            x, y, np.random.default_rng(SOLVER + seed), n_kinks=len(places), details=False
+        ).fit
+        steps = -(x[:, None] > places).astype(float) * changes
+        J = np.column_stack([np.ones(n), x, np.maximum(x[:, None] - places, 0), steps])
+        error = np.concatenate([fit.weights, fit.kinks]) - [0.0, 0.3, *changes, *places]
+        bound = np.diag(np.linalg.inv(J.T @ J)) * sigma**2
+        rows.append({"case": f"{case}, n={n}", "seed": seed, "ratio": float(np.mean(error**2 / bound))})
+    mean = float(np.mean([row["ratio"] for row in rows]))
+    error = float(np.std([row["ratio"] for row in rows]) / np.sqrt(len(rows)))
+    name = f"squared error over the Cramér–Rao bound, {case}, n={n}: at most 1.1"
+    return Line(name, f"{mean:.3f} ± {error:.3f}", mean <= 1.1), rows
+
+
+def no_kinks(seeds: Seeds) -> tuple[list[Line], Rows]:
+    rows: Rows = []
+    for n in (50, 200, 1000):
+        for noise in NOISES:
+            for seed in seeds(60):
+                x, y = draw("", n, 1.0, seed, noise)
+                segments = find_segments(x, y, np.random.default_rng(SOLVER + seed), details=False)
+                rows.append({"noise": noise, "n": n, "seed": seed, "number": len(segments.kinks)})
+    lines = []
+    for noise in (*NOISES, "any"):
+        part = [row["number"] > 0 for row in rows if noise in (row["noise"], "any")]
+        share = 0.05 if noise == "any" else 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(part))
+        name = f"no kink, n = 50 to 1,000, {noise} noise: false ones in at most {share:.1%}"
+        lines.append(Line(name, f"{sum(part)}/{len(part)}", sum(part) <= share * len(part)))
+    return lines, rows
 
 
 def correlated(n: int, seeds: Seeds) -> tuple[Line, Rows]:
@@ -201,22 +234,248 @@ def smooth(curve: str, seeds: Seeds) -> tuple[Line, Rows]:
     ), rows
 
 
+COLUMN_CASES = {
+    "one": ((0, 0.5, 1.0),),
+    "two": ((0, 0.4, 1.0), (1, 0.6, -1.0)),
+    "opposite": ((0, 0.33, 1.0), (0, 0.66, -1.0)),
+    "three": ((0, 0.3, 1.0), (0, 0.7, -1.0), (2, 0.5, 1.0)),
+    "none": (),
+}
+
+
+def draw_columns(case: str, n: int, s: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([seed, n, 5, list(COLUMN_CASES).index(case)])
+    X = rng.random((n, 5))
+    bends = sum(a * np.maximum(X[:, j] - place, 0) for j, place, a in COLUMN_CASES[case])
+    return X, X @ rng.standard_normal(5) + bends + 0.1 * s * rng.standard_normal(n)
+
+
+def columns(n: int, s: float, share: float, seeds: Seeds) -> tuple[list[Line], Rows]:
+    """Five inputs, kinks along some of them: number, columns and intervals."""
+    rows: Rows = []
+    for case, truth in COLUMN_CASES.items():
+        for seed in seeds(60):
+            X, y = draw_columns(case, n, s, seed)
+            started = process_time()
+            axes = find_axis_kinks(X, y, np.random.default_rng(SOLVER + seed))
+            found = [] if axes is None else [int(j) for j in axes.inputs]
+            right = found == sorted(j for j, _, _ in truth)
+            pairs = zip(axes.kinks, truth, strict=True) if axes is not None and right else ()
+            covers = [kink.low <= place <= kink.high for kink, (_, place, _) in pairs]
+            rows.append(
+                {
+                    "case": f"columns {case}, n={n}, s={s}",
+                    "seed": seed,
+                    "right": right,
+                    "covers": covers,
+                    "seconds": process_time() - started,
+                }
+            )
+    hits, covered = sum(row["right"] for row in rows), [each for row in rows for each in row["covers"]]
+    cell = f"n={n}, s={s}"
+    seconds = np.median([row["seconds"] for row in rows])
+    first = at_least(
+        f"kinks along columns of five, {cell}: number and columns right in {share:.0%}",
+        hits,
+        len(rows),
+        share,
+        f", {seconds:.2f} CPU s with intervals and bootstrap",
+    )
+    rate = float(np.mean(covered))
+    second = Line(
+        f"95 % intervals of places along columns, {cell}: cover 92 to 98 %",
+        f"{rate:.1%} of {len(covered)}",
+        0.92 <= rate <= 0.98,
+    )
+    return [first, second], rows
+
+
+Places = Callable[[np.ndarray, np.ndarray, int], Any]
+
+
+def _planted_told(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    return find_segments(x, y, np.random.default_rng(SOLVER), n_kinks=k, details=False).fit.kinks
+
+
+def _planted_untold(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    return find_segments(x, y, np.random.default_rng(SOLVER), details=False).fit.kinks
+
+
+def _fitfast(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    return sys.modules["pwlf"].PiecewiseLinFit(x, y, seed=0).fitfast(k + 1)[1:-1]
+
+
+def _pwlf(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    return sys.modules["pwlf"].PiecewiseLinFit(x, y, seed=0).fit(k + 1)[1:-1]
+
+
+def _piecewise(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    np.random.seed(0)  # noqa: NPY002 - the package draws from the global stream
+    with redirect_stdout(StringIO()):
+        found = sys.modules["piecewise_regression"].Fit(x, y, n_breakpoints=k)
+    estimates = found.get_results()["estimates"]
+    return [] if estimates is None else [estimates[f"breakpoint{i + 1}"]["estimate"] for i in range(k)]
+
+
+def _mars(x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    return [place for _, place in _mars_knots(x[:, None], y)]
+
+
+def _mars_knots(X: np.ndarray, y: np.ndarray) -> list[tuple[int, float]]:
+    """Return columns and knots of the hinges that mars-earth keeps, each once."""
+    with redirect_stdout(StringIO()):
+        model = sys.modules["pymars"].Earth(max_degree=1).fit(X, y)
+    knots = {
+        (int(term.variable_idx), float(term.knot_val))
+        for term in model.basis_
+        if getattr(term, "knot_val", None) is not None
+    }
+    return sorted(knots)
+
+
+PEERS: dict[str, tuple[str | None, Places, int]] = {  # package, function, one data set of so many
+    "planted, told": (None, _planted_told, 1),
+    "planted, not told": (None, _planted_untold, 1),
+    "pwlf.fitfast, told": ("pwlf", _fitfast, 1),
+    "pwlf.fit, told": ("pwlf", _pwlf, 5),
+    "piecewise-regression, told": ("piecewise_regression", _piecewise, 10),
+    "mars-earth, not told": ("pymars", _mars, 5),
+}
+NEAR = 0.05  # of the range: a kink is found
+
+
+def peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    """Kinks found by all packages on the same data: one to three kinks, three noise levels, n = 200."""
+    if options.peers:
+        sys.path.append(options.peers)
+    present = {
+        name: entry for name, entry in PEERS.items() if entry[0] is None or _is_importable(str(entry[0]))
+    }
+    rows: Rows = []
+    count = 10 if options.quick else 100
+    for case in ("1c", "2s", "2a", "3a"):
+        for s in (0.25, 0.5, 1.0):
+            for seed in range(options.seed, options.seed + count):
+                x, y = draw(case, 200, s, seed)
+                for name, (_, places, every) in present.items():
+                    if seed % every == 0:
+                        rows.append(
+                            {"peer": name, "s": s, "case": case, "seed": seed, **_found(places, x, y, case)}
+                        )
+    lines = []
+    for s in (0.25, 0.5, 1.0):
+        for name, (_, _, every) in present.items():
+            lines.append(_peer_line(rows, name, s, every))
+    return lines, rows
+
+
+def _is_importable(package: str) -> bool:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+def _found(places: Places, x: np.ndarray, y: np.ndarray, case: str) -> dict[str, Any]:
+    """Run one package on one data set; what it raises is a data set without kinks."""
+    started = process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got = np.asarray(places(x, y, len(CASES[case])), dtype=float)
+    except Exception as error:  # other packages raise what they like: a failure of theirs is a result
+        return {"found": 0, "seconds": process_time() - started, "number": 0, "error": repr(error)[:100]}
+    hits = sum(bool(len(got)) and np.abs(got - place).min() <= NEAR for place, _ in CASES[case])
+    return {"found": int(hits), "seconds": process_time() - started, "number": len(got)}
+
+
+def _peer_line(rows: Rows, name: str, s: float, every: int) -> Line:
+    """Compare the kinks found with those that planted, told the number, finds in the same data sets."""
+    mine = [row for row in rows if row["s"] == s and row["peer"] == name]
+    data = {(row["case"], row["seed"]) for row in mine}
+    ours = [
+        row
+        for row in rows
+        if row["s"] == s and row["peer"] == "planted, told" and (row["case"], row["seed"]) in data
+    ]
+    total = sum(len(CASES[row["case"]]) for row in mine)
+    found, best = (sum(row["found"] for row in part) for part in (mine, ours))
+    seconds = np.mean([row["seconds"] for row in mine])
+    return Line(
+        f"kinks within 5 % of the range, n=200, s={s}: {name}, no more than planted told",
+        f"{found}/{total} in {len(mine)} data sets, {seconds:.3f} CPU s each; planted told {best}/{total}",
+        found <= best + 2 * np.sqrt(max(total - best, 1)),
+    )
+
+
+def column_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    """Five inputs with kinks along columns: planted beside mars-earth."""
+    if options.peers:
+        sys.path.append(options.peers)
+    has_mars = _is_importable("pymars")
+    rows: Rows = []
+    for case, truth in COLUMN_CASES.items():
+        for seed in range(options.seed, options.seed + (2 if options.quick else 20)):
+            X, y = draw_columns(case, 200, 0.5, seed)
+            axes = find_axis_kinks(X, y, np.random.default_rng(SOLVER + seed))
+            knots = {
+                "planted": []
+                if axes is None
+                else [(int(j), k.place) for j, k in zip(axes.inputs, axes.kinks, strict=True)]
+            }
+            if has_mars:
+                knots["mars-earth"] = _mars_knots(X, y)
+            for name, found in knots.items():
+                near = [any(j == i and abs(place - at) <= NEAR for i, at in found) for j, place, _ in truth]
+                right = len(found) == len(truth) and all(near)
+                rows.append(
+                    {
+                        "peer": name,
+                        "case": case,
+                        "seed": seed,
+                        "found": sum(near),
+                        "kinks": len(truth),
+                        "right": right,
+                    }
+                )
+    lines = []
+    for name in dict.fromkeys(row["peer"] for row in rows):
+        mine = [row for row in rows if row["peer"] == name]
+        right, share = sum(row["right"] for row in mine), 0.8 if name == "planted" else 0.0
+        note = f" right; {sum(row['found'] for row in mine)}/{sum(row['kinks'] for row in mine)} kinks found"
+        lines.append(
+            at_least(
+                f"five inputs, n=200, s=0.5, no more and no fewer kinks, within 5 %: {name}",
+                right,
+                len(mine),
+                share,
+                note,
+            )
+        )
+    return lines, rows
+
+
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
-        *(partial(exact, 1, k, 1, 0, 100) for k in range(1, 9)),
-        partial(exact, 1, 3, 4, 0, 100),
-        partial(exact, 4, 2, 1, 240, 100),
-        partial(exact, 10, 5, 1, 960, 100),
-        partial(exact, 10, 15, 1, 2400, 50),
-        partial(exact, 10, 6, 7, 230, 50),
+        *(partial(exact, 1, k, m, 0, 100) for k in range(1, 9) for m in (1, k + 1)),
+        *(partial(exact, 4, 2, m, 240, 100) for m in (1, 2, 3)),
+        *(partial(exact, 10, 5, m, 960, 100) for m in (1, 5, 6)),
+        *(partial(exact, 10, 15, m, 2400, 100) for m in (1, 15, 16)),
+        partial(exact, 10, 6, 7, 230, 100),
     ],
     "leaky": [partial(leaky, slope) for slope in (0.01, 0.1, 0.5, -1)],
     "number": [partial(number, 200, s, share) for s, share in ((0.25, 0.9), (0.5, 0.75), (1.0, 0.55))],
     "places": [partial(coverage, case, n, 0.5) for case in ("1c", "1e", "2a") for n in (100, 400)],
-    "no-kink": [partial(no_kink, n, noise) for n in (50, 200, 1000) for noise in NOISES],
+    "efficiency": [partial(efficiency, case, 400) for case in ("1c", "2a")],
+    "columns": [partial(columns, 200, s, share) for s, share in ((0.5, 0.9), (1.0, 0.85))],
+    "no-kink": [no_kinks],
     "correlated": [partial(correlated, n) for n in (100, 400)],
     "smooth": [partial(smooth, curve) for curve in CURVES],
 }
 
 if __name__ == "__main__":
-    run_sections("kinks", __doc__ or "", {name: gather(*measures) for name, measures in MEASURES.items()})
+    sections: dict[str, Section] = {name: gather(*measures) for name, measures in MEASURES.items()}
+    sections |= {"peers": peers, "column-peers": column_peers}
+    folder = {"metavar": "FOLDER", "help": "packages of the peers, as pip install --target makes it"}
+    run_sections("kinks", __doc__ or "", sections, peers=folder)

@@ -130,6 +130,8 @@ class Check(Enum):
     SHARP_KINKS = "sharp-kinks"
     SMOOTH_CURVE = "smooth-curve"
     NEIGHBOURS = "neighbours"
+    ONE_COLUMN = "one-column"
+    OBLIQUE_KINKS = "oblique-kinks"
     PREDICTED_PATTERNS = "predicted-patterns"
     EXAMINED_PATTERNS = "examined-patterns"
     UNDETERMINED_PATTERNS = "undetermined-patterns"

@@ -119,3 +119,33 @@ def test_names_that_cannot_be_kept_are_left_out_with_a_word(tmp_path: Path, monk
         0,
         1,
     )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_intervals_hold_as_many_new_outputs_as_they_say(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([17, seed])
+    x = rng.uniform(0, 10, 700)
+    y = 1.5 * x - 2 * np.maximum(x - 4, 0) + 0.5 * rng.standard_normal(700)
+    source, net = table_of({"x": x[:300], "y": y[:300]}, tmp_path / "rows.csv"), tmp_path / "net.safetensors"
+    RUNNER.invoke(app, ["recover", str(source), "--targets", "y", "--seed", "0", "--out", str(net)])
+    fresh = table_of({"x": x[300:]}, tmp_path / "fresh.csv")
+    answer = RUNNER.invoke(app, ["predict", str(net), str(fresh), "--interval", "0.9"])
+    assert answer.exit_code == 0, answer.output
+    head, *rows = answer.output.splitlines()
+    assert head == "y,y_low,y_high"
+    middle, low, high = np.array([row.split(",") for row in rows], dtype=float).T
+    np.testing.assert_allclose(middle, (low + high) / 2)
+    covered = ((low <= y[300:]) & (y[300:] <= high)).mean()
+    assert abs(covered - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 400) + 0.02  # the noise itself is estimated
+
+
+def test_a_file_without_noise_has_no_intervals(tmp_path: Path) -> None:
+    net = tmp_path / "net.safetensors"
+    simulate.teacher(1, 1, 1, random_state=0).save(net)
+    fresh = table_of({"x": np.arange(3.0)}, tmp_path / "fresh.csv")
+    answer = RUNNER.invoke(app, ["predict", str(net), str(fresh), "--interval", "0.9"])
+    assert answer.exit_code == 2 and "noise" in answer.output + str(answer.exception)
+    simulate.teacher(1, 1, 1, random_state=0).save(net, noise=(0.5, 20.0))
+    assert RUNNER.invoke(app, ["predict", str(net), str(fresh), "--interval", "0.9"]).exit_code == 0
+    wrong = RUNNER.invoke(app, ["predict", str(net), str(fresh), "--interval", "1.5"])
+    assert wrong.exit_code == 2

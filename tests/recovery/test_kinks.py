@@ -121,3 +121,38 @@ def test_kinks_where_no_samples_are_claim_nothing(noise: float) -> None:
     y = 2.3 - 0.9 * np.maximum(x + 1.1, 0) - 0.35 * np.maximum(x + 0.4, 0)
     found = planted.recover(x, y + noise * rng.standard_normal(x.shape), method="restarts", random_state=0)
     assert found.outcome is not Outcome.RECOVERED
+
+
+def bends(page):
+    return [block for part in page.sections for block in part.blocks if getattr(block, "kind", "") == "bends"]
+
+
+def test_the_picture_shows_samples_fit_and_kinks(answer: planted.Recovery) -> None:
+    X, Y = noisy(0)
+    report = summarise(answer, data=(X, Y), feature_names=["dose"], target_names=["response"])
+    (figure,) = bends(report)
+    table = planted.kinks(answer)
+    assert figure.data["x"] == X[:, 0].tolist() and figure.data["y"] == pytest.approx(Y[:, 0].tolist())
+    line = np.array([figure.data["line_x"], figure.data["line_y"]]).T
+    np.testing.assert_allclose(answer.network(line[:, :1])[:, 0], line[:, 1], rtol=1e-12)
+    assert [(kink["place"], kink["low"]) for kink in figure.data["kinks"]] == [
+        (k.place, k.low) for k in table
+    ]
+    assert "dose" in report.html() and not bends(summarise(answer))
+
+
+def test_partial_pictures_leave_the_noise_and_the_bend() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 1, (150, 3))
+    truth = planted.TwoLayerNetwork(
+        W=[[0.0, 1.0, 0.0], [0.8, 0.0, 0.6]], b=[-0.5, -0.7], A=[[2.0, 1.0]], B=[[0.3, 1.0, -1.0]]
+    )
+    found = planted.recover(X, truth(X), random_state=0)
+    report = summarise(found, data=(X, truth(X)), feature_names=["a", "b", "c"])
+    column, across = bends(report)
+    assert column.data["x_title"] == "b" and column.data["x"] == pytest.approx(X[:, 1].tolist())
+    assert across.data["kinks"][0]["place"] == pytest.approx(0.7)
+    for figure in (column, across):  # noiseless: the samples lie on the line of their part
+        on_line = np.interp(figure.data["x"], figure.data["line_x"], figure.data["line_y"])
+        np.testing.assert_allclose(figure.data["y"], on_line, atol=1e-8)
+    assert report.html().count("<svg") >= 2

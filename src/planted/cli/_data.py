@@ -206,7 +206,7 @@ def read_inputs(path: Path, *, features: list[str] | None, n_features: int) -> A
     """Read the inputs of a network from a table that may or may not hold targets too."""
     from planted.io import read_table
 
-    table = read_table(path)
+    table = read_table(path, targets=() if _has_one_column(path) else None)
     names = (*table.feature_names, *table.target_names)
     columns = np.hstack([table.X, table.Y])
     if features:
@@ -225,6 +225,14 @@ def read_inputs(path: Path, *, features: list[str] | None, n_features: int) -> A
     return columns
 
 
+def _has_one_column(path: Path) -> bool:
+    """Return whether a table has one column, which cannot be its target if inputs are looked for."""
+    from planted.io._memory import current_budget
+    from planted.io.tables._tables import open_source
+
+    return len(open_source(path, current_budget()).names) == 1
+
+
 def write_page(path: Path, page: str) -> None:
     """Write a text file as a whole or not at all."""
     from planted.io.state._atomic import atomic_write
@@ -232,10 +240,13 @@ def write_page(path: Path, page: str) -> None:
     atomic_write(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
-def save_with_columns(network: Any, out: Path, names: Mapping[str, Any]) -> list[str]:
+def save_with_columns(
+    network: Any, out: Path, names: Mapping[str, Any], *, noise: tuple[float, float] | None = None
+) -> list[str]:
     """Write a network with the names of its columns, so that `predict` finds them again; without, if they cannot be kept.
 
-    `names`: ``feature_names`` and ``target_names``, or nothing. Returns what is to be said about it.
+    `names`: ``feature_names`` and ``target_names``, or nothing. `noise`: that of predictions, if it is known. Returns what
+    is to be said about it.
     """
     from planted.io import check_columns
 
@@ -243,7 +254,7 @@ def save_with_columns(network: Any, out: Path, names: Mapping[str, Any]) -> list
     try:
         check_columns(network, **columns)
     except BadInputError as error:
-        network.save(out)
+        network.save(out, noise=noise)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
-    network.save(out, **columns)
+    network.save(out, **columns, noise=noise)
     return [f"The network is in {out}."]

@@ -13,7 +13,7 @@ from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
 from planted.estimators._shared import NetworkRegressor, is_collection, seed_of, warn_of_outcome
 from planted.outcomes import BadInputError, Outcome, RecoveryError
-from planted.recovery import KinkTable, half_width, kinks, recover
+from planted.recovery import KinkTable, half_width, kinks, prediction_noise, recover
 from planted.results import Recovery
 
 __all__ = ["TwoLayerRegressor"]
@@ -190,7 +190,7 @@ class TwoLayerRegressor(NetworkRegressor):
         predicted = super().predict(X)
         if interval is None:
             return predicted
-        half = half_width(self.recovery_, interval)
+        half = half_width(prediction_noise(self.recovery_), interval)
         return predicted, predicted - half, predicted + half
 
     def _recover_collections(self, X: Any, y: Any, weights: Any) -> Recovery:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planted.recovery._diagnose import Diagnosis, MethodCheck, diagnose
-    from planted.recovery._intervals import half_width, standard_errors
+    from planted.recovery._intervals import half_width, prediction_noise, standard_errors
     from planted.recovery._kinks import KinkTable, kinks
     from planted.recovery._outliers import outliers
     from planted.recovery._recover import recover
@@ -30,6 +30,7 @@ __all__ = [
     "methods",
     "outliers",
     "predict_cost",
+    "prediction_noise",
     "recover",
     "recover_from_sums",
     "standard_errors",
@@ -48,6 +49,7 @@ _HOMES = {
     "methods": "_registry",
     "outliers": "_outliers",
     "predict_cost": "_registry",
+    "prediction_noise": "_intervals",
     "recover": "_recover",
     "recover_from_sums": "_summaries",
     "standard_errors": "_intervals",

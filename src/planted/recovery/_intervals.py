@@ -21,7 +21,7 @@ from planted.recovery._diagnose import blocks_of
 from planted.results import Recovery, Unavailable, Uncertainty
 from planted.rows import RowBlocks
 
-__all__ = ["half_width", "standard_errors"]
+__all__ = ["half_width", "prediction_noise", "standard_errors"]
 
 KINDS = ("model", "sandwich", "bootstrap")
 
@@ -87,24 +87,29 @@ def standard_errors(
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)
 
 
-def half_width(recovery: Recovery, probability: float) -> float:
-    """Return half the width of a prediction interval: the noise, and the error that parameters cause on average.
+def prediction_noise(recovery: Recovery) -> tuple[float, float]:
+    """Return the standard deviation of a new output about its prediction, and its degrees of freedom.
 
-    With P free parameters and n m equations the mean variance of a prediction at the samples is that of the noise times
-    P / (n m). Where no noise was estimated but rows were held out, their error takes its place.
+    It is that of the noise and of the error that parameters cause on average: with P free parameters and n m equations the
+    mean variance of a prediction at the samples is that of the noise times P / (n m). Where no noise was estimated but
+    rows were held out, their error takes its place.
     """
-    if not 0 < probability < 1:
-        raise BadInputError(f"interval={probability!r}; expected a probability between 0 and 1")
     n, _, m = recovery.provenance.shape
     unknowns = 0 if recovery.network is None else recovery.network.n_parameters
     freedom = n * m - unknowns
     if isinstance(recovery.uncertainty, Uncertainty) and freedom > 0:
-        spread = recovery.uncertainty.noise_std * float(np.sqrt(1 + unknowns / (n * m)))
-    elif recovery.held_out_mse is not None:
-        spread, freedom = float(np.sqrt(recovery.held_out_mse)), max(freedom, 1)
-    else:
-        reason = getattr(recovery.uncertainty, "reason", "there are too few samples")
-        raise BadInputError(f"no prediction interval is known: {reason}")
+        return recovery.uncertainty.noise_std * float(np.sqrt(1 + unknowns / (n * m))), float(freedom)
+    if recovery.held_out_mse is not None:
+        return float(np.sqrt(recovery.held_out_mse)), float(max(freedom, 1))
+    reason = getattr(recovery.uncertainty, "reason", "there are too few samples")
+    raise BadInputError(f"no prediction interval is known: {reason}")
+
+
+def half_width(noise: tuple[float, float], probability: float) -> float:
+    """Return half the width of a prediction interval, for a standard deviation and its degrees of freedom."""
+    if not 0 < probability < 1:
+        raise BadInputError(f"interval={probability!r}; expected a probability between 0 and 1")
+    spread, freedom = noise
     return float(stats.t.ppf((1 + probability) / 2, freedom)) * spread
 
 

@@ -250,10 +250,12 @@ def kinks(
     reader = _Reader(net, bands, recovery.stats.get("samples_on"), recovery.provenance.shape[0], inputs)
     rows = [reader.kink(unit) for unit in range(net.n_hidden) if reader.bends(unit)]
     notes: list[str] = []
+    tested = recovery.stats.get("kinks")
     if net.n_features > 1:
+        if tested and len(tested["rows"]) == len(rows):
+            rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
         return KinkTable(tuple(rows), (), inputs, outputs, notes=tuple(notes))
     rows.sort(key=lambda row: row.place if row.place is not None else np.inf)
-    tested = recovery.stats.get("kinks")
     if tested and len(tested["rows"]) == len(rows):
         rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
         errors = [error for _, error in tested["slopes"]]

@@ -196,8 +196,9 @@ def _has_few_samples(answer: Recovery) -> bool:
 
 
 def _is_settled(answer: Recovery) -> bool:
-    """Whether nothing speaks against an answer but the noise, or tests show kinks that are no smooth curve."""
-    kinks = [line for key in (Check.SMOOTH_CURVE, Check.NEIGHBOURS) for line in answer.find(key)]
+    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
+    keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
+    kinks = [line for key in keys for line in answer.find(key)]
     nothing_else = answer.fails_only(Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART)
     return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
 

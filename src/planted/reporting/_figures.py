@@ -178,12 +178,31 @@ def _paint_intervals(axes: Any, data: Mapping[str, Any]) -> None:
     axes.set_xlabel(data["x_title"])
 
 
+def _paint_bends(axes: Any, data: Mapping[str, Any]) -> None:
+    """Samples, the fit through them, and the kinks with bands for the intervals of their places."""
+    many = len(data["x"]) > 500
+    style = {"marker": "o", "linestyle": "none", "markersize": 3.0, "markeredgewidth": 0.0}
+    axes.plot(data["x"], data["y"], color=_ACCENT, alpha=0.35 if many else 0.6, **style)
+    axes.plot(data["line_x"], data["line_y"], color=_INK, linewidth=1.4)
+    ends = min(data["line_x"]), max(data["line_x"])
+    for kink in data["kinks"]:
+        axes.axvline(kink["place"], color=_SECOND, linewidth=1.0, linestyle="--")
+        if kink["low"] is not None or kink["high"] is not None:
+            low = ends[0] if kink["low"] is None else kink["low"]
+            high = ends[1] if kink["high"] is None else kink["high"]
+            axes.axvspan(low, high, color=_SECOND, alpha=0.18, linewidth=0.0)
+    _tame_ticks(axes)
+    axes.set_xlabel(data["x_title"])
+    axes.set_ylabel(data["y_title"])
+
+
 _PAINTERS: dict[str, Callable[[Any, Mapping[str, Any]], None]] = {
     "heatmap": _paint_heatmap,
     "scatter": _paint_scatter,
     "curves": _paint_curves,
     "histogram": _paint_histogram,
     "intervals": _paint_intervals,
+    "bends": _paint_bends,
 }
 
 

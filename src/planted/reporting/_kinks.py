@@ -1,18 +1,29 @@
-"""The section on slopes and kinks, where a function is read by them: with one input, or with a linear part."""
+"""The section on slopes and kinks, where a function is read by them: with one input, or with a linear part.
+
+The pictures show the samples, the fit, and the kinks with bands for the intervals of their places. With several inputs each
+is a partial plot along the column of a kink, or along its normal: what the rest of the network does not explain, against
+what this part of it adds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from planted._typing import Array, as_array
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
-from planted.recovery._kinks import HEADS, KinkTable, kinks
-from planted.reporting._outline import Section, Table
+from planted.recovery._kinks import HEADS, Kink, KinkTable, kinks
+from planted.reporting._outline import Figure, Section, Table
 from planted.results import Recovery
 
 __all__ = ["kink_section"]
 
 MAX_KINKS = 40
+MAX_PICTURES = 6
+MAX_POINTS = 2000
+LINE_POINTS = 200
 SHOWN = (Outcome.RECOVERED, Outcome.FITTED)
 
 
@@ -21,10 +32,12 @@ def kink_section(
     *,
     feature_names: Sequence[str] | None = None,
     target_names: Sequence[str] | None = None,
+    data: tuple[Array, Array] | None = None,
 ) -> Section | None:
     """Return the table of kinks, or None where a network is not read by them.
 
-    It is shown for functions of one input, and for networks with a linear part, if the samples were fitted.
+    It is shown for functions of one input, and for networks with a linear part, if the samples were fitted. `data`: samples
+    for the pictures; there are none without.
     """
     net = recovery.network
     if not isinstance(net, TwoLayerNetwork) or not net.activation.is_piecewise_linear:
@@ -39,7 +52,8 @@ def kink_section(
         targets=target_names if has_targets else None,
     )
     lead = "Where the slope changes, and by how much. A dash stands for what is not known, a question mark for an open end."
-    return Section("kinks", "Slopes and kinks", (lead, *table.notes), tuple(_tables(table)))
+    blocks = [*_tables(table), *([] if data is None else _pictures(net, table, *data))]
+    return Section("kinks", "Slopes and kinks", (lead, *table.notes), tuple(blocks))
 
 
 def _tables(table: KinkTable) -> list[Table]:
@@ -49,3 +63,59 @@ def _tables(table: KinkTable) -> list[Table]:
     if table.slopes:
         blocks.append(Table("Slopes between the kinks", ("segment", "slope"), tuple(table.segments())))
     return blocks
+
+
+def _pictures(net: TwoLayerNetwork, table: KinkTable, X: Array, Y: Array) -> list[Figure]:
+    """One picture for each column with kinks of its own and for each other kink, and for each output."""
+    columns = list(dict.fromkeys(row.column for row in table if row.column is not None))
+    parts = [([row for row in table if row.column == name], name) for name in columns]
+    parts += [([row], row.where.partition(" = ")[0]) for row in table if row.column is None]
+    outputs = range(min(net.n_outputs, MAX_PICTURES))
+    figures = [_picture(net, table, rows, name, j, X, Y) for rows, name in parts for j in outputs]
+    return figures[:MAX_PICTURES]
+
+
+def _picture(
+    net: TwoLayerNetwork, table: KinkTable, rows: list[Kink], name: str, output: int, X: Array, Y: Array
+) -> Figure:
+    """Draw the samples against one column, or one normal, and what the units that bend along it add there."""
+    normal = np.asarray(rows[0].normal)
+    if rows[0].column is not None:
+        normal = np.eye(net.n_features)[np.abs(normal).argmax()]
+    is_alone = net.n_features == 1
+    units = [row.unit for row in rows]
+    t = X @ normal
+    line = np.linspace(t.min(), t.max(), LINE_POINTS)
+    line = np.unique(np.concatenate([line, [_place(net, row, normal) for row in rows]]))
+    line = line[(line >= t.min()) & (line <= t.max())]
+
+    def part(at: Array) -> Array:
+        """What these units and the linear part add along the normal."""
+        hidden = net.activation(np.outer(at, net.W[units] @ normal) + net.b[units])
+        slope = 0.0 if net.B is None else float(net.B[output] @ normal)
+        return as_array(hidden @ net.A[output, units] + slope * at)
+
+    own = part(t) if not is_alone else net(X)[:, output]
+    observed = Y[:, output] - net(X)[:, output] + own
+    fitted = part(line) if not is_alone else net(line[:, None])[:, output]
+    step = max(-(-len(t) // MAX_POINTS), 1)
+    target = table.targets[output]
+    data = {
+        "x": t[::step].tolist(),
+        "y": observed[::step].tolist(),
+        "line_x": line.tolist(),
+        "line_y": fitted.tolist(),
+        "kinks": [{"place": _place(net, row, normal), "low": row.low, "high": row.high} for row in rows],
+        "x_title": name,
+        "y_title": target if is_alone else f"{target}, less what other parts explain",
+    }
+    places = "; ".join(row.where for row in rows)
+    alt = f"Samples of {target} against {name}, the fit through them, and the kinks: {places}."
+    return Figure("bends", f"{target} along {name}", alt, data)
+
+
+def _place(net: TwoLayerNetwork, row: Kink, normal: Array) -> float:
+    """Return where a kink lies along its normal."""
+    if row.place is not None:
+        return row.place
+    return float(-net.b[row.unit] / (net.W[row.unit] @ normal))

@@ -53,7 +53,7 @@ def summarise(
     sections = list(short.sections)
     if recovery.network is not None:
         sections.append(network_section(recovery, inputs, outputs, X=None if rows is None else rows[0]))
-        sections += _bends(recovery, inputs, outputs)
+        sections += _bends(recovery, inputs, outputs, rows)
         sections.append(fit_section(recovery.network, rows, outputs, n_samples=n))
     outliers = outlier_section(recovery, outputs)
     if outliers is not None:
@@ -72,13 +72,18 @@ def _names(names: Sequence[str] | None, count: int, letter: str) -> tuple[str, .
     return tuple(f"{letter}{i + 1}" for i in range(count))
 
 
-def _bends(recovery: Recovery, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[Section]:
+def _bends(
+    recovery: Recovery,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    rows: tuple[Array, Array] | None,
+) -> list[Section]:
     """The section on kinks, for functions that are read by them."""
     if getattr(recovery.network, "B", None) is None and recovery.provenance.shape[1] > 1:
         return []
     from planted.reporting._kinks import kink_section
 
-    section = kink_section(recovery, feature_names=inputs, target_names=outputs)
+    section = kink_section(recovery, feature_names=inputs, target_names=outputs, data=rows)
     return [] if section is None else [section]
 
 

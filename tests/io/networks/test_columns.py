@@ -238,3 +238,12 @@ def test_inputs_without_names_are_taken_by_position_where_there_is_no_doubt(feat
     assert match_columns(features, ["y", *features[::-1]], table="t.csv") == [2, 1]
     with pytest.raises(BadInputError, match="--features"):
         match_columns(features, ["mass", "speed", "time"], table="t.csv")
+
+
+@pytest.mark.parametrize("noise", [(-1.0, 3.0), (1.0, 0.0), (float("nan"), 3.0), (1.0,), "ab", (True, 2.0)])
+def test_noise_is_a_standard_deviation_and_degrees_of_freedom(noise, tmp_path):
+    net = TwoLayerNetwork(W=[[1.0]], A=[[1.0]])
+    with pytest.raises(BadInputError, match="noise"):
+        net.save(tmp_path / "net.safetensors", noise=noise)
+    net.save(tmp_path / "net.safetensors", noise=(0.5, 7))
+    assert load_with_columns(tmp_path / "net.safetensors").noise == (0.5, 7.0)

@@ -47,6 +47,7 @@ class KinkSearch:
     best: Attempt | None = None  # the best attempt
     path: WidthPath | None = None  # how the number of units was chosen
     start: Callable[[int], Attempt | None] | None = None  # a first attempt at so many units, from elsewhere
+    uniqueness: tuple[Evidence, ...] = ()  # lines of the method's own uniqueness theorem
 
     @property
     def problem(self) -> Problem:

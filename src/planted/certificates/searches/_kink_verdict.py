@@ -7,7 +7,7 @@ certified, exactly or with noise; where the certificate fails, the evidence says
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -45,7 +45,9 @@ from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Verdict
 
-__all__ = ["finish_exactly", "finish_noisily", "may_be_units"]
+__all__ = ["finish_exactly", "finish_noisily", "may_be_units", "without_claim"]
+
+AnyVerdict = TypeVar("AnyVerdict", bound=Verdict)
 
 ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
 ROUGHLY_EXACT = 1e-6  # residual of a row that an exact fit reproduces, before the last polish
@@ -130,7 +132,9 @@ def _certify_exactly(
         rows = reproduces_rows(problem, refined.network)[0]
     missed = rows.missed
     further = _conditions(problem, refined.network, rows.active)
-    verdict = certify_noiseless(problem, refined, offset=has_offset, rivals=None, further=further)
+    verdict = certify_noiseless(
+        problem, refined, offset=has_offset, uniqueness=search.uniqueness, rivals=None, further=further
+    )
     unused = len(np.setdiff1d(search.rows.held_out, search.rows.pool))
     verdict = _with_orientations(verdict, n_patterns, unused)
     verdict = _with_linear_part_named(problem, verdict, refined.network)
@@ -271,11 +275,11 @@ def finish_noisily(search: KinkSearch, attempt: Attempt) -> Recovery:
         further = (*further, *hidden_kinks(problem, fit.network, distinct)[0])
     verdict = certify_with_loss(problem, robust, further=further, asked=search.loss)
     if network.B is not None and search.affine == "auto":
-        verdict = _without_claim(verdict, fit.network.n_hidden)
+        verdict = without_claim(verdict, fit.network.n_hidden)
     return search.record(fit.network, _cautious(verdict))
 
 
-def _without_claim(verdict: Verdict, n_hidden: int) -> Verdict:
+def without_claim(verdict: AnyVerdict, n_hidden: int) -> AnyVerdict:
     """Return FITTED instead of RECOVERED where nobody has said that there is a linear part.
 
     A unit that is on in nearly all samples looks like one, and noise hides the few samples on which it is off.

@@ -48,7 +48,19 @@ def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | st
     search = search if tested is None else search.widened(search.n_hidden)
     found = _widen(search, _recover(search, n_restarts, extra), n_restarts, extra)
     is_better = found.outcome is Outcome.RECOVERED or any(line.passed for line in found.find(Check.RESIDUAL))
-    return found if tested is None or is_better else tested
+    return _along_columns(search, found) if tested is None or is_better else tested
+
+
+def _along_columns(search: KinkSearch, found: Recovery) -> Recovery:
+    """Return the answer with kinks along single columns where the samples are better explained by them."""
+    if search.problem.n_features == 1:
+        return found
+    from planted.certificates.searches._axes import (  # only several inputs need it
+        answer_from_axes,
+        may_have_axes,
+    )
+
+    return (may_have_axes(search, found) and answer_from_axes(search, found)) or found
 
 
 def _is_plain(search: KinkSearch) -> bool:

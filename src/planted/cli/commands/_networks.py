@@ -33,11 +33,16 @@ def predict(
         typer.Option(metavar="FILE", help="Write here instead of printing CSV: .csv, .npz, .parquet."),
     ] = None,
     force: ForceOption = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Add bounds between which a new output lies with this probability."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: columns by name.")] = False,
 ) -> None:
     """Evaluate a saved network on the inputs of a table.
 
     A network that knows the names of its inputs takes the columns of these names, in any order; the others are left out.
+    With --interval each output is followed by NAME_low and NAME_high, for noise that is normal and of one variance.
     """
     check_written(("--out", out, "table"), inputs=[network, data], force=force)
     from planted.io import load_with_columns, write_table
@@ -49,6 +54,8 @@ def predict(
     predicted = net(read_inputs(data, features=features, n_features=net.n_features))
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
+    if interval is not None:
+        columns = _with_bounds(columns, saved.noise, interval)
     if out is not None:
         write_table(out, columns)
     if as_json:
@@ -56,9 +63,30 @@ def predict(
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
-        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in rows)
     if out is not None:
         print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+
+
+def _with_bounds(
+    columns: dict[str, Any], noise: tuple[float, float] | None, probability: float
+) -> dict[str, Any]:
+    """Add the bounds of each output behind it."""
+    from planted.recovery._intervals import half_width
+
+    if noise is None:
+        raise BadInputError(
+            "The file does not say how far outputs lie from their predictions: the network was not written by "
+            "`planted recover`, or its recovery knows no noise."
+        )
+    half = half_width(noise, probability)
+    bounds = {}
+    for name, column in columns.items():
+        bounds |= {name: column, f"{name}_low": column - half, f"{name}_high": column + half}
+    if len(bounds) < 3 * len(columns):
+        raise BadInputError("An output is called like the bound of another; rename it.")
+    return bounds
 
 
 def compare(

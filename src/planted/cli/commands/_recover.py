@@ -300,8 +300,18 @@ def write_results(
     if out is not None and record.network is None:
         notes.append(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        notes += save_with_columns(record.network, out, names)
+        notes += save_with_columns(record.network, out, names, noise=_noise_of(record))
     if report is not None:
         write_page(report, summary.html())
         notes.append(f"The report is in {report}.")
     return notes
+
+
+def _noise_of(record: Recovery) -> tuple[float, float] | None:
+    """Return the noise of predictions, for `planted predict --interval`; None where it is not known."""
+    from planted.recovery._intervals import prediction_noise
+
+    try:
+        return prediction_noise(record)
+    except BadInputError:
+        return None

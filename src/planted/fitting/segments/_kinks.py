@@ -26,13 +26,13 @@ References  Davies (1987), Biometrika 74; Muggeo (2003), Statist. Med. 22.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 from scipy import optimize, stats
 
 from planted._clock import check_time
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, segment_fits, set_gains
 
 __all__ = ["Kink", "Segments", "find_segments"]
@@ -135,24 +135,35 @@ def find_segments(
 
 def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> tuple[float, float]:
     """Return the p-values of the largest gains of one and of two further kinks."""
-    places = data.candidates()
+    H = data.hinges(data.candidates())
     Q = data.basis(fit.kinks, with_steps=True)
-    H = data.hinges(places)
+    return test_of_columns(data.y, Q, H, np.zeros(H.shape[1], dtype=np.intp), data.rounding, rng)
+
+
+def test_of_columns(
+    y: Array, Q: Array, H: Array, groups: IntArray, rounding: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the p-values of the largest gains of one of some columns, and of two of one group.
+
+    `Q`: orthonormal basis of what is explained already; `rounding`: the sum of squares that is none. Shapes: y (n,), Q
+    (n, q), H (n, j), groups (j,).
+    """
     rest = H - Q @ (Q.T @ H)
-    rest = rest[:, (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)]
-    if not rest.shape[1]:
+    is_new = (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)
+    rest, groups = rest[:, is_new], groups[is_new]
+    residual = y - Q @ (Q.T @ y)
+    if not rest.shape[1] or residual @ residual <= rounding:
         return 1.0, 1.0
-    sets = [np.arange(rest.shape[1])[:, None], np.array(list(combinations(range(rest.shape[1]), 2)))]
+    one, other = np.triu_indices(len(groups), 1)
+    pairs = np.column_stack([one, other])[groups[one] == groups[other]]
+    sets = [np.arange(rest.shape[1])[:, None], pairs]
     products = rest.T @ rest
-    residual = data.y - Q @ (Q.T @ data.y)
-    if residual @ residual <= data.rounding:
-        return 1.0, 1.0
     own = _largest_shares(products, rest, residual[:, None], Q, sets)[:, 0]
     counts = np.zeros(2)
     for sample in _wild_samples(residual, Q, rng):
         counts += (_largest_shares(products, rest, sample, Q, sets) >= own[:, None]).sum(axis=1)
-    one, two = (1 + counts) / (1 + SAMPLES)
-    return float(one), float(two)
+    first, second = (1 + counts) / (1 + SAMPLES)
+    return float(first), float(second) if len(pairs) else 1.0
 
 
 def _largest_shares(products: Array, columns: Array, samples: Array, Q: Array, sets: list[Array]) -> Array:
@@ -266,55 +277,76 @@ def _coefficient_covariance(data: KinkData, fit: SegmentFit, residual: Array, Q:
 
 def _profile(data: KinkData, fit: SegmentFit, i: int, rng: np.random.Generator) -> tuple[float, float, float]:
     """Return the interval of one place, and the p-value of no kink there, by the bootstrap."""
-    low, high = _reach(data, fit, i)
-    others = np.delete(fit.kinks, i)
-    Q = data.basis(others, with_steps=True)
-    reach = NEAR * _place_error(data, fit, i)
-    near = np.linspace(max(low, fit.kinks[i] - reach), min(high, fit.kinks[i] + reach), GRID // 2)
-    grid = np.unique(np.concatenate([np.linspace(low, high, GRID // 2), near, fit.kinks[[i]]]))
-    H = data.hinges(grid)
+    grid = place_grid(*_reach(data, fit, i), fit.kinks[i], _place_error(data, fit, i))
+    Q = data.basis(np.delete(fit.kinks, i), with_steps=True)
+    moving = data.basis(fit.kinks, with_steps=True)
+    low, high, p_value = profile_place(
+        data.y, Q, data.hinges(grid), grid, fit.kinks[i], moving, data.rounding, rng
+    )
+    # Between kinks the interval ends at the neighbours; beyond the outermost it is open.
+    low = max(low, grid[0]) if i > 0 else low
+    high = min(high, grid[-1]) if i < len(fit.kinks) - 1 else high
+    return low, high, p_value
+
+
+def place_grid(low: float, high: float, place: float, error: float) -> Array:
+    """Return places between two ends, half of them near one place of a given standard error."""
+    near = np.linspace(max(low, place - NEAR * error), min(high, place + NEAR * error), GRID // 2)
+    return np.unique(np.concatenate([np.linspace(low, high, GRID // 2), near, [place]]))
+
+
+def profile_place(
+    y: Array,
+    Q: Array,
+    H: Array,
+    grid: Array,
+    place: float,
+    moving: Array,
+    rounding: float,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return the interval of a place on a grid, infinite where it reaches an end, and the p-value of no kink at all.
+
+    `Q`: orthonormal basis of everything but this kink; `H`: its column at every place of the grid; `moving`: basis of the
+    whole fit with the moves of its kinks. Shapes: y (n,), Q (n, q), H (n, j), grid (j,), moving (n, r).
+    """
     rest = H - Q @ (Q.T @ H)
     squares = (rest**2).sum(axis=0)
     usable = squares > FLAT * np.maximum((H**2).sum(axis=0), np.finfo(float).tiny)
     grid, rest, squares = grid[usable], rest[:, usable], squares[usable]
     if not len(grid):
         return -np.inf, np.inf, 1.0
-    own = int(np.argmin(np.abs(grid - fit.kinks[i])))
-    freedom = max(len(data.x) - Q.shape[1] - 2, 1)
-    gains = (rest.T @ data.y) ** 2 / squares
-    null = data.y - Q @ (Q.T @ data.y)
+    own = int(np.argmin(np.abs(grid - place)))
+    freedom = max(len(y) - Q.shape[1] - 2, 1)
+    gains = (rest.T @ y) ** 2 / squares
+    null = y - Q @ (Q.T @ y)
     total = float(null @ null)
     best = int(np.argmax(gains))
-    floor = data.rounding
-    variance = max(total - gains[best], floor) / freedom
+    variance = max(total - gains[best], rounding) / freedom
     # Bootstrap samples of the fit itself: the null of the interval.
     full = np.hstack([Q, rest[:, [own]] / np.sqrt(squares[own])])
-    mean = full @ (full.T @ data.y)
+    mean = full @ (full.T @ y)
     excess = []
-    for noise in _wild_samples(data.y - mean, data.basis(fit.kinks, with_steps=True), rng):
+    for noise in _wild_samples(y - mean, moving, rng):
         samples = mean[:, None] + noise
         left = (samples**2).sum(axis=0) - ((Q.T @ samples) ** 2).sum(axis=0)
         each = (rest.T @ samples) ** 2 / squares[:, None]
         highest = each.max(axis=0)
-        excess.append((highest - each[own]) * freedom / np.maximum(left - highest, floor))
+        excess.append((highest - each[own]) * freedom / np.maximum(left - highest, rounding))
     limit = float(np.quantile(np.concatenate(excess), CUT_OFF))
     inside = np.flatnonzero((gains[best] - gains) / variance <= limit)
     # No kink: residuals without this one, random signs.
-    share = gains.max() / max(total, floor)
+    share = gains.max() / max(total, rounding)
     count = 0
     for noise in _wild_samples(null, Q, rng):
         left = (noise**2).sum(axis=0) - ((Q.T @ noise) ** 2).sum(axis=0)
         largest = ((rest.T @ noise) ** 2 / squares[:, None]).max(axis=0)
-        count += int((largest / np.maximum(left, floor) >= share).sum())
-    at_start, at_end = inside[0] == 0, inside[-1] == len(grid) - 1
+        count += int((largest / np.maximum(left, rounding) >= share).sum())
     # The ends lie between places of the grid: half way to the first one outside.
-    first = grid[inside[0]] if at_start else (grid[inside[0]] + grid[inside[0] - 1]) / 2
-    last = grid[inside[-1]] if at_end else (grid[inside[-1]] + grid[inside[-1] + 1]) / 2
-    return (
-        -np.inf if at_start and i == 0 else float(first),
-        np.inf if at_end and i == len(fit.kinks) - 1 else float(last),
-        (1 + count) / (1 + SAMPLES),
-    )
+    first, last = int(inside[0]), int(inside[-1])
+    low = -np.inf if first == 0 else float(grid[first] + grid[first - 1]) / 2
+    high = np.inf if last == len(grid) - 1 else float(grid[last] + grid[last + 1]) / 2
+    return low, high, (1 + count) / (1 + SAMPLES)
 
 
 def _place_error(data: KinkData, fit: SegmentFit, i: int) -> float:

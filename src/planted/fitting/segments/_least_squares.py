@@ -14,7 +14,7 @@ Cost        O(40 n) and some thousand systems of order k for each k.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,7 +24,7 @@ from scipy import linalg
 
 from planted._typing import Array, as_array
 
-__all__ = ["KinkData", "SegmentFit", "segment_fits"]
+__all__ = ["KinkData", "SegmentFit", "orthonormal", "polish", "segment_fits", "set_gains"]
 
 CANDIDATES = 20  # quantiles, and as many places at equal distances
 CANDIDATES_OF_SETS = {1: 40, 2: 40, 3: 22, 4: 16}
@@ -193,13 +193,29 @@ def _additions(data: KinkData, fit: SegmentFit) -> list[Array]:
 
 
 def _polish(data: KinkData, kinks: Array) -> SegmentFit:
-    """Move the kinks by Gauss–Newton steps, halved until the sum of squares falls."""
-    fit = data.fit(kinks)
-    for _ in range(STEPS):
+    """Polish kinks of one input."""
+
+    def moves(fit: SegmentFit) -> Array:
         steps = -(data.x[:, None] > fit.kinks).astype(np.float64) * fit.weights[2:]
         columns = np.hstack([np.ones((len(data.x), 1)), data.x[:, None], data.hinges(fit.kinks), steps])
-        moves = linalg.lstsq(columns, data.y, check_finite=False)[0][2 + len(kinks) :]
-        trial = _shorter_step(data, fit, moves)
+        return as_array(linalg.lstsq(columns, data.y, check_finite=False)[0][2 + len(kinks) :])
+
+    def refit(moved: Array) -> SegmentFit | None:
+        moved = np.sort(np.clip(moved, *data.range))
+        return data.fit(moved) if data.is_allowed(moved) else None
+
+    return polish(data.fit(kinks), moves, refit)
+
+
+def polish(
+    fit: SegmentFit, moves: Callable[[SegmentFit], Array], refit: Callable[[Array], SegmentFit | None]
+) -> SegmentFit:
+    """Move the kinks by Gauss–Newton steps, halved until the sum of squares falls.
+
+    `moves`: the full step from a fit; `refit`: the fit at other kinks, or None where they are not allowed.
+    """
+    for _ in range(STEPS):
+        trial = _shorter_step(fit, moves(fit), refit)
         if trial is None:
             return fit
         gained, fit = fit.cost - trial.cost, trial
@@ -208,14 +224,13 @@ def _polish(data: KinkData, kinks: Array) -> SegmentFit:
     return fit
 
 
-def _shorter_step(data: KinkData, fit: SegmentFit, moves: Array) -> SegmentFit | None:
+def _shorter_step(
+    fit: SegmentFit, step: Array, refit: Callable[[Array], SegmentFit | None]
+) -> SegmentFit | None:
     """Return the fit after the longest of halved steps that lowers the sum of squares, or None."""
-    low, high = data.range
     for _ in range(HALVINGS):
-        kinks = np.sort(np.clip(fit.kinks + moves, low, high))
-        if data.is_allowed(kinks):
-            trial = data.fit(kinks)
-            if trial.cost < fit.cost:
-                return trial
-        moves = moves / 2
+        trial = refit(fit.kinks + step)
+        if trial is not None and trial.cost < fit.cost:
+            return trial
+        step = step / 2
     return None

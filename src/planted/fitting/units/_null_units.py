@@ -41,6 +41,7 @@ from planted.results import Evidence
 __all__ = [
     "complementarity_features",
     "complementarity_null_space",
+    "scaled_null_space",
     "uniqueness_evidence",
     "units_from_null_space",
 ]
@@ -69,7 +70,14 @@ def complementarity_null_space(X: Array, y: Array, *, offset: bool = False) -> N
     The outputs `y` are projected to their k-dimensional span, with columns of comparable size. Shapes: X (n, d), y
     (n, k).
     """
-    features = complementarity_features(X, y, offset=offset)
+    return scaled_null_space(complementarity_features(X, y, offset=offset))
+
+
+def scaled_null_space(features: Array) -> NullSpace:
+    """Return the null space of rows whose columns may be of different sizes.
+
+    Shapes: features (n, q).
+    """
     lengths = np.linalg.norm(features, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
     space = null_space(features / lengths, tol=NULL_TOL)

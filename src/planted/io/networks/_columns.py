@@ -11,13 +11,14 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from planted._typing import Json
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
-__all__ = ["SavedNetwork", "check_columns", "check_names", "match_columns"]
+__all__ = ["SavedNetwork", "check_columns", "check_names", "check_noise", "match_columns"]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters
@@ -33,6 +34,8 @@ class SavedNetwork:
     network: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork  # the network itself
     features: tuple[str, ...] | None = None  # names of the inputs, in the order of the network's columns
     targets: tuple[str, ...] | None = None  # names of the outputs
+    # Standard deviation of a new output about its prediction, and the degrees of freedom with which it is known.
+    noise: tuple[float, float] | None = None
 
 
 def check_columns(
@@ -52,6 +55,16 @@ def check_columns(
     if both:
         raise BadInputError(f"the name {min(both)!r} is given to a feature and to a target")
     return kept
+
+
+def check_noise(noise: Any) -> Json:
+    """Return the noise of predictions as a file keeps it, a standard deviation and its degrees of freedom, or nothing."""
+    if noise is None:
+        return {}
+    is_pair = isinstance(noise, Sequence) and len(noise) == 2 and all(type(x) in (int, float) for x in noise)
+    if not is_pair or not all(isfinite(x) for x in noise) or noise[0] < 0 or noise[1] <= 0:
+        raise BadInputError(f"noise={noise!r}; expected a standard deviation and degrees of freedom")
+    return {"noise": [float(x) for x in noise]}
 
 
 def match_columns(features: Sequence[str], names: Sequence[str], *, table: str) -> list[int]:

@@ -6,8 +6,8 @@ numbers. So a changed byte is an error, not a slightly different network. Nothin
 A three-layer network has a format name of its own, the tensors ``R`` and ``s`` besides, and its power in the
 record; the other tensors are those of its head. A deep network has a format name of its own too, the number of
 its layers in the record, and the tensors ``W0``, ``b0``, ``W1``, ``b1`` and so on. Names of the columns, where
-given, are in the record under ``features`` and ``targets``; such a file has schema 2, so that an older release
-asks for an upgrade.
+given, are in the record under ``features`` and ``targets``; such a file has schema 2, and one with the noise of
+its predictions schema 3, so that an older release asks for an upgrade.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -32,7 +32,7 @@ from safetensors.numpy import save as format_tensors
 from planted._typing import Array, Json
 from planted.io._memory import current_budget
 from planted.io._outputs import refuse_other_suffix
-from planted.io.networks._columns import SavedNetwork, check_columns
+from planted.io.networks._columns import SavedNetwork, check_columns, check_noise
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
@@ -43,8 +43,9 @@ __all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 DEEP = "planted.deep-network"
 LARGEST_DEPTH = 1_000  # layers
-SCHEMA, SCHEMA_WITH_COLUMNS = 1, 2
+SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_NOISE = 1, 2, 3
 COLUMNS = ("features", "targets")
+NOISE = "noise"
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
 MEMORY_PER_BYTE = 4  # the file, its tensors, the network's own copy, and the bytes that the digest covers
 LENGTH_FIELD = 8  # bytes of the little-endian header length that opens a safetensors file
@@ -57,11 +58,13 @@ def save_network(
     *,
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
+    noise: tuple[float, float] | None = None,
 ) -> None:
     """Write a network to a safetensors file.
 
     `path`: where to write. An existing file is replaced only when the new one is complete. `features`, `targets`: names of
-    the inputs and of the outputs, kept with the network; `load_with_columns` returns them.
+    the inputs and of the outputs, kept with the network; `load_with_columns` returns them. `noise`: standard deviation of
+    a new output about its prediction, with its degrees of freedom, for intervals.
 
     Examples
     --------
@@ -73,7 +76,7 @@ def save_network(
     """
     refuse_other_suffix(path, "network")
     arrays, settings = _take_apart(net)
-    record = _record(arrays, settings | check_columns(net, features, targets))
+    record = _record(arrays, settings | check_columns(net, features, targets) | check_noise(noise))
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
     if int.from_bytes(contents[:LENGTH_FIELD], "little") > LARGEST_HEADER:
         raise BadInputError(f"the names of the columns take more than {LARGEST_HEADER} bytes; shorten them")
@@ -82,7 +85,7 @@ def save_network(
         partial.write_bytes(contents)
         read = load_saved(partial)
         written, _ = _take_apart(read.network)
-        is_same = (read.features, read.targets) == tuple(_names(record, role) for role in COLUMNS)
+        is_same = (read.features, read.targets, read.noise) == _kept(record)
         if not is_same or {name: array.tobytes() for name, array in written.items()} != {
             name: array.tobytes() for name, array in arrays.items()
         }:
@@ -130,7 +133,9 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
             raise FileFormatError("the contents do not match their checksum; the file is damaged")
         net = _put_together(arrays, settings)
         check_columns(net, *(record.get(role) for role in COLUMNS))
-        return SavedNetwork(net, *(_names(record, role) for role in COLUMNS))
+        check_noise(record.get(NOISE))
+        features, targets, noise = _kept(record)
+        return SavedNetwork(net, features, targets, noise)
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"
@@ -189,7 +194,7 @@ def _settings_of(record: Json) -> tuple[str, ...]:
     own: tuple[str, ...] = {THREE_LAYERS: ("power",), DEEP: ("layers",)}.get(record["format"], ())
     if record.get("linear") is not None:
         own = (*own, "linear")
-    return ("format", "activation", *own, *(role for role in COLUMNS if role in record))
+    return ("format", "activation", *own, *(role for role in (*COLUMNS, NOISE) if role in record))
 
 
 def _tensor_names(record: Json) -> tuple[str, ...]:
@@ -199,8 +204,9 @@ def _tensor_names(record: Json) -> tuple[str, ...]:
     return (*TENSORS[record["format"]], "B") if record.get("linear") is True else TENSORS[record["format"]]
 
 
-def _names(record: Json, role: str) -> tuple[str, ...] | None:
-    return tuple(record[role]) if role in record else None
+def _kept(record: Json) -> tuple[Any, ...]:
+    """Names of the inputs and of the outputs, and the noise; None for what the record lacks."""
+    return tuple(tuple(record[role]) if role in record else None for role in (*COLUMNS, NOISE))
 
 
 def _record(arrays: dict[str, Array], settings: Json) -> Json:
@@ -208,6 +214,7 @@ def _record(arrays: dict[str, Array], settings: Json) -> Json:
     names = _tensor_names(settings)
     shapes = {name: list(arrays[name].shape) for name in names}
     schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
+    schema = SCHEMA_WITH_NOISE if NOISE in settings else schema
     record: Json = {**settings, "schema": schema, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in names:
@@ -261,8 +268,8 @@ def _read_record(header: Json) -> Json:
     if not isinstance(record, dict) or record.get("format") not in [*TENSORS, DEEP]:
         known = f"{TWO_LAYERS!r}, {THREE_LAYERS!r} or {DEEP!r}"
         raise FileFormatError(f"the record does not name the format {known}")
-    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS):
-        known = f"{SCHEMA} and {SCHEMA_WITH_COLUMNS}"
+    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_NOISE):
+        known = f"{SCHEMA} to {SCHEMA_WITH_NOISE}"
         raise FileFormatError(
             f"schema {record.get('schema')!r}; this version reads {known}, please upgrade planted"
         )

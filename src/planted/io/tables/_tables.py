@@ -71,9 +71,9 @@ def read_table(
     r"""Load inputs and targets from a file.
 
     `path`: a `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file. `targets`: the target columns. By
-    default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column. `features`: the input columns. By
-    default the array ``X`` of an `.npz` archive, else all that are not targets. `memory`: how much may be allocated,
-    in bytes or as in "4GB"; by default half of what is free. Returns the values as float64, all finite.
+    default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column; an empty tuple for none. `features`:
+    the input columns. By default the array ``X`` of an `.npz` archive, else all that are not targets. `memory`: how much
+    may be allocated, in bytes or as in "4GB"; by default half of what is free. Returns the values as float64, all finite.
 
     Examples
     --------
@@ -198,7 +198,8 @@ def choose_columns(
                 )
         else:
             targets = free[-1:]
-    outputs = _resolve(source, targets, "targets")
+    # An empty tuple says that the table has no targets; an empty list that somebody forgot them.
+    outputs = [] if targets == () else _resolve(source, targets, "targets")
     if features is None and "X" in source.groups:
         features = "X"
     others = [j for j in free if j not in set(outputs)]

@@ -10,6 +10,8 @@ Idea        The columns of H = f(X W' + b) lie in the column space of Y, and eac
             all units from the null space of these equations (`fitting.units._null_units`), with fewer find them one by one
             (`fitting.units._pursuit`); (3) refine on all rows; (4) certify.
 
+            With a linear part B x the same is done in the column space beside the affine functions of x (`linear_part`).
+
             Noisy data: the same equations hold in covariance with any function of x (`fitting.units._instruments`). Every
             candidate is refined on all rows and judged by what it predicts on rows held out; the best is certified.
 Guarantee   Noiseless: the uniqueness theorem of docs/theory/complementarity.md when n ≥ q - k, else local uniqueness.
@@ -77,6 +79,7 @@ def recover(
     n_hidden: int | str = "auto",
     *,
     offset: bool | str = "auto",
+    affine: bool | str = "auto",
     noise: str = "auto",
     n_restarts: int | None = None,
     effort: str = "normal",
@@ -92,6 +95,9 @@ def recover(
         Number of units; read from the rank of the outputs if "auto".
     offset : bool or "auto"
         Whether the outputs may have an unknown constant; "auto" tries without first.
+    affine : bool or "auto"
+        Whether the network has a linear part B x; "auto" looks for one where no network without it reproduces noiseless
+        samples. Noisy ones with a linear part are left to `restarts`.
     noise : {"auto", "none", "present"}
         Which route to take; "auto" tries the noiseless one first.
     n_restarts : int, optional
@@ -115,9 +121,19 @@ def recover(
     if isinstance(n_hidden, int):
         run.refuse_unless(Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS))
     rank = problem.n_outputs
+    if affine is True:
+        return _known_linear_part(run, n_hidden, noise)
     if noise != "present":
+        bent = _beside_linear_part(run, n_hidden) if affine == "auto" and _holds_affine(problem) else None
+        if bent is not None and bent.outcome is Outcome.RECOVERED:
+            return bent
         exact = _fit_exactly(run, n_hidden, offset, max_starts)  # the noiseless route
-        if exact.verdict.outcome is not Outcome.STOPPED_EARLY or noise == "none":
+        is_stopped = exact.verdict.outcome is Outcome.STOPPED_EARLY
+        if is_stopped and bent is None and affine == "auto" and problem.n_outputs > 1:
+            bent = _beside_linear_part(run, n_hidden)
+        if is_stopped and bent is not None:
+            return bent
+        if not is_stopped or noise == "none":
             return exact.record(run)
         rank = exact.outputs.n_hidden
     if rank < problem.n_outputs:  # exact rank deficiency: there is no noise, only a fit can be offered
@@ -146,6 +162,32 @@ class _ExactFit:
             iterations=self.fit.iterations if self.fit else 0,
             output_singular_values=[float(v) for v in self.outputs.singular_values],
         )
+
+
+def _holds_affine(problem: Problem) -> bool:
+    """Whether an affine function of x lies in the span of several outputs: no unit, or one that is always on."""
+    return problem.n_outputs > 1 and _column_space_of_outputs(problem, True).n_linear > 0
+
+
+def _beside_linear_part(
+    run: MethodRun, n_hidden: int | str, *, affine: bool | str = "auto"
+) -> Recovery | None:
+    """Read units beside a linear part; None where there are none to be read."""
+    from planted.methods.complementarity.linear_part import recover_with_linear_part  # few data need it
+
+    return recover_with_linear_part(run, n_hidden, affine=affine)
+
+
+def _known_linear_part(run: MethodRun, n_hidden: int | str, noise: str) -> Recovery:
+    """Read the units beside a linear part that is known to be there, or refuse."""
+    bent = None if noise == "present" else _beside_linear_part(run, n_hidden, affine=True)
+    if bent is None:
+        run.refuse(
+            Outcome.STOPPED_EARLY,
+            "No network with as many outputs as units and a linear part was read from the samples: there is noise, or "
+            "there are too few samples or outputs. method='restarts' searches for one.",
+        )
+    return bent
 
 
 def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_starts: int) -> _ExactFit:

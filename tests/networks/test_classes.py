@@ -143,7 +143,8 @@ def test_names_of_activations():
 @pytest.mark.parametrize(
     "name",
     [
-        "tanh",
+        "tanhh",
+        "tanh:2",
         "relu:1",
         "absolute:2",
         "leaky-relu",

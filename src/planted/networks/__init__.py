@@ -3,8 +3,11 @@
 from planted.networks._activations import (
     Activation,
     activation_names,
+    is_rectifier,
+    is_slope_unknown,
     parse_activation,
     register_activation,
+    requested_activation,
 )
 from planted.networks._curves import Mirror
 from planted.networks._deep import DeepNetwork
@@ -26,11 +29,14 @@ __all__ = [
     "activation_names",
     "gklw_error",
     "glm_error",
+    "is_rectifier",
+    "is_slope_unknown",
     "linear_part_as_units",
     "match_units",
     "parameter_error",
     "parse_activation",
     "register_activation",
     "relative_mse",
+    "requested_activation",
     "unit_order",
 ]

@@ -25,7 +25,16 @@ from planted._typing import Array, as_array
 from planted.networks._curves import CURVES, Curve, Mirror, Spelling, measure_curve
 from planted.outcomes import BadInputError
 
-__all__ = ["Activation", "CurvedActivation", "activation_names", "parse_activation", "register_activation"]
+__all__ = [
+    "Activation",
+    "CurvedActivation",
+    "activation_names",
+    "is_rectifier",
+    "is_slope_unknown",
+    "parse_activation",
+    "register_activation",
+    "requested_activation",
+]
 
 LARGEST_DEGREE = 100  # of "power:P"; in double precision 1300 to this power is out of range
 LONGEST_NAME = 100  # characters; a slope takes 24 at most
@@ -191,6 +200,7 @@ class CurvedActivation(Activation):
 _ALIASES = {"abs": "absolute", "logistic": "sigmoid", "swish": "silu"}
 _HOMOGENEOUS = {"relu": (1, 1.0, 0.0), "absolute": (1, 1.0, 1.0), "quadratic": (2, 1.0, 1.0)}
 _KNOWN = {name: CurvedActivation(name, 0, 0.0, 0.0, curve) for name, curve in CURVES.items()}
+_RELU = Activation("relu", *_HOMOGENEOUS["relu"])
 _REGISTERED: dict[str, CurvedActivation] = {}
 
 
@@ -231,12 +241,36 @@ def parse_activation(text: str | Activation) -> Activation:
             raise BadInputError(f"activation {text!r}; powers up to {LARGEST_DEGREE} are known")
         return Activation("relu" if degree == 1 else f"power:{degree}", degree, 1.0, 0.0)
     shown = repr(text) if is_short else f"{text[:LONGEST_NAME]!r}... ({len(text)} characters)"
-    smooth = ", ".join(map(repr, curved))
+    smooth = ", ".join(map(repr, _KNOWN))
     raise BadInputError(
         f"unknown activation {shown}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
         f"(P a positive integer), 'absolute', 'quadratic' and the curved {smooth}; "
         "planted.register_activation adds one of your own"
     )
+
+
+SLOPE_UNKNOWN = "leaky-relu"  # as a request: leaky units whose slope is to be found
+
+
+def requested_activation(text: str | Activation) -> str:
+    """Return the name of an activation that is asked for: one that exists, or leaky units of unknown slope.
+
+    Examples
+    --------
+    >>> requested_activation("leaky-relu"), requested_activation("power:1")
+    ('leaky-relu', 'relu')
+    """
+    return SLOPE_UNKNOWN if is_slope_unknown(text) else parse_activation(text).name
+
+
+def is_slope_unknown(text: str | Activation) -> bool:
+    """Whether a request is for leaky units whose slope is to be found."""
+    return isinstance(text, str) and text == SLOPE_UNKNOWN
+
+
+def is_rectifier(text: str | Activation) -> bool:
+    """Whether a request is for ReLU units."""
+    return not is_slope_unknown(text) and parse_activation(text) == _RELU
 
 
 def register_activation(

@@ -10,8 +10,8 @@ Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a 
             and its gradient is :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. The damping
             multiplies the diagonal of N, and a step is accepted when the sum of squares really falls. The scale of a
             unit is a gauge: N is singular along :math:`(w_j, b_j)`, so that this direction is pinned by a rank-one
-            term, and the rows of W are renormalised after each step; curved activations need neither. A network with a linear part B has it fitted too:
-            G = [H, X, 1], and (A, B, c) is eliminated.
+            term, and the rows of W are renormalised after each step; a curved activation needs neither. A network
+            with a linear part B has it fitted too: G = [H, X, 1], and (A, B, c) is eliminated.
 Guarantee   A stationary point; the global minimum when the start is in its basin. For ReLU the problem is piecewise
             quadratic, so that noiseless data end at rounding error in finitely many steps. Kind: local.
 Departures  Kaufman's simplification of the Jacobian is used: the derivative of the projector is dropped, which is

@@ -3,6 +3,8 @@
 from planted.networks._activations import (
     Activation,
     activation_names,
+    activation_of_module,
+    activation_of_sklearn,
     is_rectifier,
     is_slope_unknown,
     parse_activation,
@@ -27,6 +29,8 @@ __all__ = [
     "TwoLayerNetwork",
     "UnitMatching",
     "activation_names",
+    "activation_of_module",
+    "activation_of_sklearn",
     "gklw_error",
     "glm_error",
     "is_rectifier",

@@ -15,7 +15,7 @@ Two facts decide what a network determines of its units, its *gauge*:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ __all__ = [
     "Activation",
     "CurvedActivation",
     "activation_names",
+    "activation_of_module",
+    "activation_of_sklearn",
     "is_rectifier",
     "is_slope_unknown",
     "parse_activation",
@@ -204,8 +206,10 @@ _RELU = Activation("relu", *_HOMOGENEOUS["relu"])
 _REGISTERED: dict[str, CurvedActivation] = {}
 
 
-def activation_names() -> tuple[str, ...]:
-    """Return the names of all activations, without parameters; registered ones last."""
+def activation_names(*, curved: bool = False) -> tuple[str, ...]:
+    """Return the names of all activations, without parameters, registered ones last; or of the curved ones that exist."""
+    if curved:
+        return tuple(_KNOWN)
     return ("relu", "leaky-relu", "power", "absolute", "quadratic", *_KNOWN, *_REGISTERED)
 
 
@@ -247,6 +251,37 @@ def parse_activation(text: str | Activation) -> Activation:
         f"(P a positive integer), 'absolute', 'quadratic' and the curved {smooth}; "
         "planted.register_activation adds one of your own"
     )
+
+
+def activation_of_module(kind: str, options: Mapping[str, Any]) -> str | None:
+    """Return the name of the activation that a module of torch.nn is, given its class and its attributes; None if unknown.
+
+    Examples
+    --------
+    >>> activation_of_module("LeakyReLU", {"negative_slope": 0.1}), activation_of_module("ELU", {"alpha": 2.0})
+    ('leaky-relu:0.1', None)
+    """
+    if kind == "LeakyReLU":
+        return f"leaky-relu:{options['negative_slope']}"
+    for activation in (_RELU, *_KNOWN.values()):
+        module = activation.spelling.torch
+        if module is not None and module[0] == kind:
+            # A threshold of 20, PyTorch's own, changes softplus by 2e-9 beyond it.
+            same = [options.get(key) == value or key == "threshold" for key, value in module[1].items()]
+            return activation.name if all(same) and options.get("threshold", 20) >= 20 else None
+    return None
+
+
+def activation_of_sklearn(name: str) -> str | None:
+    """Return the activation behind a name of sklearn.neural_network; None if there is none.
+
+    Examples
+    --------
+    >>> activation_of_sklearn("logistic"), activation_of_sklearn("identity")
+    ('sigmoid', None)
+    """
+    known = {each.spelling.sklearn: each.name for each in (_RELU, *_KNOWN.values())}
+    return known.get(name)
 
 
 SLOPE_UNKNOWN = "leaky-relu"  # as a request: leaky units whose slope is to be found

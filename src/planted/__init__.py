@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         UnitMatching,
         match_units,
         parameter_error,
+        register_activation,
     )
     from planted.outcomes import Guarantee, Outcome
     from planted.recovery import (
@@ -97,6 +98,7 @@ __all__ = [
     "parameter_error",
     "recover",
     "recover_from_sums",
+    "register_activation",
     "simulate",
     "slopes",
     "standard_errors",
@@ -146,6 +148,7 @@ _HOMES = {
     "outliers": "planted.recovery",
     "parameter_error": "planted.networks",
     "recover": "planted.recovery._recover",
+    "register_activation": "planted.networks",
     "standard_errors": "planted.recovery",
     "to_sklearn": "planted.io",
     "to_torch": "planted.io",

@@ -143,7 +143,8 @@ def test_names_of_activations():
 @pytest.mark.parametrize(
     "name",
     [
-        "tanh",
+        "tanhh",
+        "tanh:2",
         "relu:1",
         "absolute:2",
         "leaky-relu",
@@ -162,7 +163,8 @@ def test_names_of_activations():
 def test_unknown_activations_are_refused_with_the_known_ones(name):
     with raises(
         f"unknown activation {name!r}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
-        "(P a positive integer), 'absolute' and 'quadratic'"
+        "(P a positive integer), 'absolute', 'quadratic' and the curved 'tanh', 'sigmoid', 'softplus', 'gelu', 'silu', "
+        "'elu'; planted.register_activation adds one of your own"
     ):
         parse_activation(name)
 

@@ -149,7 +149,7 @@ class _RoundingSummand:
         t = net.preactivations(X)
         residual = np.abs(net.less_linear(X, Y) - net.activation(t) @ net.A.T - net.c)
         sizes = (np.abs(X) + 2 * self.shift) @ np.abs(net.W).T + np.abs(net.b)
-        terms = sizes**net.activation.degree @ np.abs(net.A).T + np.abs(net.c) + self.level
+        terms = net.activation.rounding_terms(t, sizes) @ np.abs(net.A).T + np.abs(net.c) + self.level
         if net.B is not None:
             terms = terms + (np.abs(X) + 2 * self.shift) @ np.abs(net.B).T
         tolerance = self.grid.unit * terms + self.grid.steps + np.finfo(np.float64).tiny

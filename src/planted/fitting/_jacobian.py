@@ -52,7 +52,6 @@ from scipy import linalg
 from planted._typing import Array, as_array
 from planted.fitting._refine import reduced_normal_matrix
 from planted.fitting._run import Scaling
-from planted.linalg.symmetric import unit_rows
 from planted.moments import (
     NormalSums,
     accumulate_normal,
@@ -201,7 +200,7 @@ def _newton_step(X: Array, residual: Array, network: TwoLayerNetwork, offset: bo
     moved = (T @ step[: T.shape[1]]).reshape(k, -1)
     weights = output_weights(network)
     weights[:, : G.shape[1]] += step[T.shape[1] :].reshape(m, -1)
-    W, norms = unit_rows(network.W + moved[:, :-1])
+    W, norms = network.activation.unit_scale(network.W + moved[:, :-1])
     weights[:, :k] *= norms**network.activation.degree
     hidden_layer = replace(network, W=W, b=(network.b + moved[:, -1]) / norms)
     return with_output_weights(hidden_layer, weights)
@@ -285,10 +284,13 @@ def information(
 def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
     """Return an orthonormal basis of the directions in which units can move at unit norm.
 
-    For each unit these are the directions of w_j⊥ and, unless it is known, that of b_j. Shapes: result
-    (k (d + 1), k d), or (k (d + 1), k (d - 1)) without biases.
+    For each unit these are the directions of w_j⊥ and, unless it is known, that of b_j; for a curved activation all
+    directions of w_j. Shapes: result (k (d + 1), k d), or (k (d + 1), k (d - 1)) without biases; k more if curved.
     """
     k, d = network.W.shape
+    if network.activation.is_curved:
+        free = np.tile(np.append(np.ones(d), float(biases)), k)
+        return as_array(np.eye(k * (d + 1))[:, free > 0])
     size = d if biases else d - 1
     T = np.zeros((k, d + 1, k, size))
     for j, row in enumerate(network.W):
@@ -392,9 +394,9 @@ def hidden_changes(dV: Array, network: TwoLayerNetwork, units: Scaling) -> Hidde
     Shapes: dV (k, d + 1, r).
     """
     # Rows of W are rescaled by 1/rho, columns of A by rho**degree.
-    W, rho = unit_rows(network.W / units.x_scale)
+    W, rho = network.activation.unit_scale(network.W / units.x_scale)
     d_scaled = dV[:, :-1] / units.x_scale[:, None]
-    d_rho = np.einsum("jp,jpr->jr", W, d_scaled)
+    d_rho = np.einsum("jp,jpr->jr", W, d_scaled) * float(not network.activation.is_curved)
     dW = (d_scaled - W[:, :, None] * d_rho[:, None, :]) / rho[:, None, None]
     db = (dV[:, -1] - (network.b / rho)[:, None] * d_rho) / rho[:, None]
     return HiddenChanges(dW, db - np.einsum("jpr,p->jr", dW, units.x_mean), rho, d_rho, units)

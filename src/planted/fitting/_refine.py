@@ -10,8 +10,8 @@ Idea        For fixed hidden parameters :math:`V = (W, b)` the best (A, c) is a 
             and its gradient is :math:`g_j = Z_j^\top R\, a_j` (2), both from one pass over the rows. The damping
             multiplies the diagonal of N, and a step is accepted when the sum of squares really falls. The scale of a
             unit is a gauge: N is singular along :math:`(w_j, b_j)`, so that this direction is pinned by a rank-one
-            term, and the rows of W are renormalised after each step. A network with a linear part B has it fitted too:
-            G = [H, X, 1], and (A, B, c) is eliminated.
+            term, and the rows of W are renormalised after each step; a curved activation needs neither. A network
+            with a linear part B has it fitted too: G = [H, X, 1], and (A, B, c) is eliminated.
 Guarantee   A stationary point; the global minimum when the start is in its basin. For ReLU the problem is piecewise
             quadratic, so that noiseless data end at rounding error in finitely many steps. Kind: local.
 Departures  Kaufman's simplification of the Jacobian is used: the derivative of the projector is dropped, which is
@@ -36,7 +36,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, as_array
-from planted.linalg.symmetric import Spectrum, column_spectrum, unit_rows
+from planted.linalg.symmetric import Spectrum, column_spectrum
 from planted.moments import NormalSums, accumulate_normal, output_weights, with_output_weights
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -275,7 +275,7 @@ def _reduced_system(state: _State, biases: bool) -> tuple[Array, Array, Array]:
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
     scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
-    for j, row in enumerate(np.hstack([net.W, net.b[:, None]])):
+    for j, row in enumerate([] if net.activation.is_curved else np.hstack([net.W, net.b[:, None]])):
         block = slice(j * p, (j + 1) * p)
         N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
     if not biases:
@@ -304,7 +304,7 @@ def _move(state: _State, step: Array) -> TwoLayerNetwork:
 
 
 def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:
-    W, norms = unit_rows(network.W)
+    W, norms = network.activation.unit_scale(network.W)
     return replace(network, W=W, b=network.b / norms, A=network.A * norms**network.activation.degree)
 
 

@@ -32,7 +32,6 @@ from planted._streams import copy_stream, seed_entropy, seed_root, solver_stream
 from planted._typing import Array, Progress, Seed
 from planted.checks import Check
 from planted.fitting._clipping import clip_outputs
-from planted.linalg.symmetric import unit_rows
 from planted.moments import RowMoments, joint_moments
 from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import BadInputError, Guarantee, Outcome
@@ -64,9 +63,9 @@ class Scaling:
     def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
         """Express a network of the standardised problem in the user's units.
 
-        It is the same function of the user's inputs, with rows of W of unit norm.
+        It is the same function of the user's inputs, with rows of W of unit norm where their scale is a gauge.
         """
-        W, norms = unit_rows(network.W / self.x_scale)
+        W, norms = network.activation.unit_scale(network.W / self.x_scale)
         degree = network.activation.degree
         c, B = network.c * self.y_scale + self.y_shift, None
         if network.B is not None:

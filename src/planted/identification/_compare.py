@@ -355,7 +355,12 @@ def _typical_rows(d: int, count: int, scale: Any, rng: np.random.Generator) -> A
 def _differing_units(
     first: TwoLayerNetwork, second: TwoLayerNetwork, tol: float
 ) -> tuple[tuple[int, int], ...]:
-    """Pair units by hyperplane, the nearest first; those that differ, or that have no counterpart within `NEAR`."""
+    """Pair units by hyperplane, the nearest first; those that differ, or that have no counterpart within `NEAR`.
+
+    Units with a curved activation are no hyperplanes, and are not named.
+    """
+    if first.activation.is_curved or second.activation.is_curved:
+        return ()
     (planes, weights, owner), (other_planes, other_weights, other_owner) = (
         _owners(net, tol) for net in (first, second)
     )

@@ -1,6 +1,17 @@
 """Networks and activations, equality of functions, matching of units, error metrics."""
 
-from planted.networks._activations import Activation, parse_activation
+from planted.networks._activations import (
+    Activation,
+    activation_names,
+    activation_of_module,
+    activation_of_sklearn,
+    is_rectifier,
+    is_slope_unknown,
+    parse_activation,
+    register_activation,
+    requested_activation,
+)
+from planted.networks._curves import Mirror
 from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
@@ -13,15 +24,23 @@ __all__ = [
     "Activation",
     "DeepNetwork",
     "GklwError",
+    "Mirror",
     "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "UnitMatching",
+    "activation_names",
+    "activation_of_module",
+    "activation_of_sklearn",
     "gklw_error",
     "glm_error",
+    "is_rectifier",
+    "is_slope_unknown",
     "linear_part_as_units",
     "match_units",
     "parameter_error",
     "parse_activation",
+    "register_activation",
     "relative_mse",
+    "requested_activation",
     "unit_order",
 ]

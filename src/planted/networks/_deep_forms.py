@@ -54,9 +54,8 @@ def unit_rows(net: DeepNetwork) -> DeepNetwork:
     layers, scales = [], np.ones(net.n_features)
     for W, b in net.layers[:-1]:
         weights = W * scales
-        norms = np.linalg.norm(weights, axis=1)
-        norms[norms == 0] = 1.0
-        layers.append((weights / norms[:, None], b / norms))
+        rows, norms = net.activation.unit_scale(weights)
+        layers.append((rows, b / norms))
         scales = norms**net.activation.degree
     W, b = net.layers[-1]
     return type(net)([*layers, (W * scales, b)], net.activation)

@@ -37,6 +37,7 @@ import numpy as np
 
 from planted._streams import solver_streams
 from planted._typing import Array, IntArray
+from planted.networks._curved_forms import curved_agreement
 from planted.networks._exact_units import ExactSum, Plane, exact_sum
 from planted.networks._kinks import ScaledUnits, group_units, scale_units
 
@@ -112,11 +113,13 @@ def find_agreement(
     >>> find_agreement(ramp, nothing, tol=1e-9).is_equal
     False
     """
+    sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (net.n_features,))
+    rng = solver_streams(0, 1)[0] if rng is None else rng
+    if net.activation.is_curved or other.activation.is_curved:
+        return curved_agreement((net, other), tol=tol, sizes=sizes, rng=rng)
     difference = exact_sum([(net, 1), (other, -1)])
     if difference.is_zero():
         return Agreement(True, True, 0.0, 0.0, 0.0, None)
-    sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (net.n_features,))
-    rng = solver_streams(0, 1)[0] if rng is None else rng
     with np.errstate(over="ignore", invalid="ignore"):
         outputs = _output_scales((net, other), sizes, rng)
         box = np.append(BOX * outputs.farther * sizes, 1.0)

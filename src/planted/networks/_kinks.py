@@ -34,6 +34,7 @@ __all__ = [
     "ScaledUnits",
     "UnitGroups",
     "group_units",
+    "joined_points",
     "kink_form",
     "scale_units",
     "sum_groups",
@@ -162,17 +163,36 @@ def _row_norms(rows: Array) -> Array:
 
 def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
     """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
+    labels = _components(len(normals), _near_pairs(_points(normals, offsets), tol))
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
+    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
+
+
+def joined_points(points: Array, tol: float, *, up_to_sign: bool) -> tuple[IntArray, Array]:
+    """Label points alike that agree within ``tol``, or whose negatives do; labels count up in order of appearance.
+
+    Returns the labels, and signs relative to the first point of a label. Shapes: points (k, p), results (k,).
+    """
+    one, other = _near_pairs(points, tol)
+    if not up_to_sign:
+        same = np.linalg.norm(points[one] - points[other], axis=1) <= tol
+        one, other = one[same], other[same]
+    components = _components(len(points), np.stack([one, other]))
+    _, first, labels = np.unique(components, return_index=True, return_inverse=True)
+    labels = np.argsort(np.argsort(first))[labels]
+    alignment = np.einsum("ij,ij->i", points, points[np.sort(first)][labels])
+    return labels, np.where(alignment >= 0, 1.0, -1.0)
+
+
+def _components(count: int, pairs: IntArray) -> IntArray:
+    """Number the groups of points that pairs connect."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    points = _points(normals, offsets)
-    count = len(points)
-    one, other = _near_pairs(points, tol)
-    graph = coo_array((np.ones(one.size), (one, other)), shape=(count, count))
-    components = connected_components(graph, directed=False)[1]
-    _, first, labels = np.unique(components, return_index=True, return_inverse=True)
-    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
-    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
+    graph = coo_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(count, count))
+    numbers: IntArray = connected_components(graph, directed=False)[1]
+    return numbers
 
 
 def _near_pairs(points: Array, tol: float) -> IntArray:

@@ -9,7 +9,8 @@ If one of the two networks has a linear part B, orientation is a gauge. Both are
 are assigned whichever way they look, and those of the estimate are turned to look as those of the truth do.
 
 The assignment minimises, summed over units, squared distances in which every part is free of scale: rows of W have
-unit norm, biases are compared on the scale of arcsinh, columns of A relative to their sizes.
+unit norm, biases are compared on the scale of arcsinh, columns of A relative to their sizes. Curved activations keep the
+rows of W as they are, and their weights are compared on the scale of arcsinh too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
+from planted.networks._curved_forms import turned_towards
 from planted.networks._deep import DeepNetwork
 from planted.networks._deep_forms import deep_parameter_error
 from planted.networks._kinks import scale_units
@@ -134,11 +136,21 @@ def _are_comparable(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> bool:
 
 def _best_matching(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
     """The better of the two matchings of the module's docstring; None if the numbers of units differ."""
+    if net.activation.is_curved:
+        return _match_curved(net, truth, tol)
     if net.B is not None or truth.B is not None:
         return _match_with_linear_part(net, truth, tol)
     pairs = [(net.canonical(tol=tol), truth.canonical(tol=tol)), (_unit_rows(net), _unit_rows(truth))]
     matchings = [_assign(one, other) for one, other in pairs if one.n_hidden == other.n_hidden]
     return min(matchings, key=lambda matching: matching.error, default=None)
+
+
+def _match_curved(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
+    """Match networks whose rows keep their scale; orientation is no difference where it is a gauge."""
+    one, other = net.canonical(tol=tol), truth.canonical(tol=tol)
+    if one.n_hidden != other.n_hidden:
+        return None
+    return _assign(turned_towards(one, other, _costs), other)
 
 
 def _match_with_linear_part(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
@@ -209,7 +221,8 @@ def _costs(truth: TwoLayerNetwork, net: TwoLayerNetwork) -> Array:
     """Squared scale-free distances between the units of two networks with unit rows of W, shape (k, k)."""
     from scipy.spatial.distance import cdist
 
-    planes = [np.column_stack([each.W, np.arcsinh(each.b)]) for each in (truth, net)]
+    rows = [np.arcsinh(each.W) if each.activation.is_curved else each.W for each in (truth, net)]
+    planes = [np.column_stack([W, np.arcsinh(each.b)]) for W, each in zip(rows, (truth, net), strict=True)]
     scale = max(np.abs(truth.A).max(initial=0.0), np.abs(net.A).max(initial=0.0)) or 1.0
     columns = [each.A.T / scale for each in (truth, net)]
     sizes = [np.linalg.norm(each, axis=1) for each in columns]

@@ -45,7 +45,8 @@ class TwoLayerNetwork(Saved):
     c : array_like of shape (m,), optional
         Output offset; zero if omitted.
     activation : str or Activation, default="relu"
-        ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"`` or ``"quadratic"``.
+        ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"``, ``"quadratic"``, ``"tanh"``, ``"sigmoid"``,
+        ``"softplus"``, ``"gelu"``, ``"silu"``, ``"elu"``, or one of `planted.register_activation`.
     B : array_like of shape (m, d), optional
         Linear part; a vector of length d is one output. A network without one has ``B`` None.
 
@@ -126,9 +127,10 @@ class TwoLayerNetwork(Saved):
 
     @property
     def n_parameters(self) -> int:
-        """Degrees of freedom k(d+1) + mk - k + m, and md for B: the scale of each unit is a gauge."""
+        """Degrees of freedom k(d+1) + mk + m, md more for B, and k less where the scale of each unit is a gauge."""
         d, k, m = self.n_features, self.n_hidden, self.n_outputs
-        return k * (d + 1) + m * k - k + m + (0 if self.B is None else m * d)
+        gauge = 0 if self.activation.is_curved else k
+        return k * (d + 1) + m * k - gauge + m + (0 if self.B is None else m * d)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -202,6 +204,9 @@ class TwoLayerNetwork(Saved):
 
     def canonical(self, *, tol: float = 1e-10) -> TwoLayerNetwork:
         """Return the same function in canonical form: simplified, unit rows of W, units sorted.
+
+        Units with a curved activation keep the scale of their rows; where they can be turned round, the first weight that
+        is not zero is positive.
 
         Parameters
         ----------

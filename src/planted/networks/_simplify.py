@@ -92,6 +92,10 @@ def simplify_network(net: TwoLayerNetwork, *, tol: float, affine: bool | None = 
     """
     if affine is False and net.B is not None and net.B.any():
         raise BadInputError("the network has a linear part B; affine=False asks for one without")
+    if net.activation.is_curved:
+        from planted.networks._curved_forms import simplify_curved
+
+        return simplify_curved(net, tol=tol, affine=affine)
     may_have_linear = net.B is not None if affine is None else affine
     units = _fewest_units(net, tol, canonical=False, affine=may_have_linear)
     is_same = units.b.size >= net.n_hidden and (units.B is None) == (net.B is None)
@@ -110,6 +114,10 @@ def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     array([[1., 0.],
            [0., 1.]])
     """
+    if net.activation.is_curved:
+        from planted.networks._curved_forms import curved_form
+
+        return curved_form(net, tol=tol)
     units = _fewest_units(net, tol, canonical=True, affine=net.B is not None)
     order = unit_order(units.W, units.b)
     return _as_network(net, _Units(units.W[order], units.b[order], units.A[:, order], units.c, units.B))
@@ -126,9 +134,9 @@ def facing_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
 
 
 def linear_part_as_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
-    """Return an equal network without B: pairs of units f(u'x) - f(-u'x) = 2 slope u'x take its place.
+    """Return an equal network without B: pairs of units f(u'x) - f(-u'x), a multiple of u'x, take its place.
 
-    For programs and forms that know no linear part. The activation must be of degree one and not even.
+    For programs and forms that know no linear part. The activation must differ from its mirror image by a linear function.
 
     Examples
     --------
@@ -138,13 +146,14 @@ def linear_part_as_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
     """
     if net.B is None:
         return net
-    if not net.activation.is_piecewise_linear or net.activation.slope == 0:
+    mirror = net.activation.mirror
+    if mirror is None or mirror.sign != 1 or mirror.slope == 0:
         raise BadInputError(
             f"units with the activation {net.activation.name!r} cannot stand for the linear part B of this network"
         )
     inputs = np.flatnonzero(net.B.any(axis=0))
     rows = np.eye(net.n_features)[inputs]
-    outputs = net.B[:, inputs] / (2 * net.activation.slope)
+    outputs = net.B[:, inputs] / -mirror.slope
     return type(net)(
         W=np.vstack([net.W, rows, -rows]),
         b=np.concatenate([net.b, np.zeros(2 * len(inputs))]),

@@ -33,7 +33,7 @@ from planted._validation import check_choice, check_n_hidden
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import MethodRun, Preparation, Problem
-from planted.networks import parse_activation
+from planted.networks import requested_activation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.recovery._diagnose import Facts, blocks_and_notices, check_method
 from planted.recovery._registry import Method, find_method, methods, require_room, weighing_method
@@ -337,7 +337,7 @@ def recover(
     options = options if affine == "auto" else {**options, "affine": affine}
     if missing_labels not in ("refuse", "mask"):
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
-    name = parse_activation(activation).name
+    name = requested_activation(activation)
     blocks, notices = _rows_of(X, Y, missing_labels)
     chosen = _method_named(weighing_method(method) if blocks.is_weighted else method, name, options)
     data = Preparation(blocks, random_state=random_state, progress=progress)

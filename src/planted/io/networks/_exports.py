@@ -45,7 +45,14 @@ from planted.io.networks._onnx import format_onnx, parse_onnx
 from planted.io.networks._safetensors import load_layers, load_saved, save_network
 from planted.io.networks._source_code import format_c, format_numpy
 from planted.io.state._atomic import atomic_write
-from planted.networks import DeepNetwork, TwoLayerNetwork, linear_part_as_units
+from planted.networks import (
+    Activation,
+    DeepNetwork,
+    TwoLayerNetwork,
+    activation_of_module,
+    activation_of_sklearn,
+    linear_part_as_units,
+)
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Export", "export_network", "import_network", "load_with_columns", "to_sklearn", "to_torch"]
@@ -212,15 +219,11 @@ def to_torch(net: TwoLayerNetwork | DeepNetwork, *, precision: str = "float64") 
     """
     import torch
 
-    name, _, slope = net.activation.name.partition(":")
-    if name not in ("relu", "leaky-relu"):
-        raise BadInputError(
-            f"activation {net.activation.name!r} has no module in PyTorch; expected relu or leaky-relu"
-        )
+    _torch_activation(net.activation)
     dtype = torch.float64 if precision == "float64" else torch.float32
     if isinstance(net, DeepNetwork):
         return _deep_module(net, dtype)
-    middle = torch.nn.ReLU() if name == "relu" else torch.nn.LeakyReLU(float(slope))
+    middle = _torch_activation(net.activation)
     layers = (
         torch.nn.Linear(net.n_features, net.n_hidden, dtype=dtype),
         middle,
@@ -237,15 +240,24 @@ def to_torch(net: TwoLayerNetwork | DeepNetwork, *, precision: str = "float64") 
     return module.eval()
 
 
+def _torch_activation(activation: Activation) -> Any:
+    """The module of an activation."""
+    import torch
+
+    module = activation.spelling.torch
+    if module is None:
+        raise BadInputError(f"activation {activation.name!r} has no module in PyTorch")
+    return getattr(torch.nn, module[0])(**module[1])
+
+
 def _deep_module(net: DeepNetwork, dtype: Any) -> Any:
     """A PyTorch module of several hidden layers, ``Sequential(Linear, ReLU, ..., Linear)``."""
     import torch
 
     parts: list[Any] = []
-    slope = net.activation.name.partition(":")[2]
     for W, _ in net.layers:
-        middle = torch.nn.LeakyReLU(float(slope)) if slope else torch.nn.ReLU()
-        parts += [torch.nn.Linear(W.shape[1], W.shape[0], dtype=dtype), middle]
+        linear = torch.nn.Linear(W.shape[1], W.shape[0], dtype=dtype)
+        parts += [linear, _torch_activation(net.activation)]
     module = torch.nn.Sequential(*parts[:-1])
     module.load_state_dict({key: torch.as_tensor(part.copy()) for key, part in _deep_state(net).items()})
     return module.eval()
@@ -284,7 +296,7 @@ def to_sklearn(net: TwoLayerNetwork | DeepNetwork) -> Any:
     Parameters
     ----------
     net : TwoLayerNetwork or DeepNetwork
-        A ReLU network.
+        A network of ReLU, tanh or sigmoid units.
 
     Returns
     -------
@@ -298,10 +310,13 @@ def to_sklearn(net: TwoLayerNetwork | DeepNetwork) -> Any:
     """
     from sklearn.neural_network import MLPRegressor
 
-    if net.activation.name != "relu":
-        raise BadInputError(f"activation {net.activation.name!r}; scikit-learn's MLPRegressor needs relu")
+    name = net.activation.spelling.sklearn
+    if name is None:
+        raise BadInputError(
+            f"activation {net.activation.name!r}; scikit-learn's MLPRegressor knows relu, tanh and sigmoid"
+        )
     deep = net if isinstance(net, DeepNetwork) else DeepNetwork.from_two_layer(linear_part_as_units(net))
-    model = MLPRegressor(hidden_layer_sizes=deep.widths[1:-1], activation="relu")
+    model = MLPRegressor(hidden_layer_sizes=deep.widths[1:-1], activation=name)
     model.coefs_ = [W.T.copy() for W, _ in deep.layers]
     model.intercepts_ = [b.copy() for _, b in deep.layers]
     model.n_layers_, model.n_outputs_ = len(deep.layers) + 1, net.n_outputs
@@ -322,13 +337,17 @@ def _import_file(path: Path) -> TwoLayerNetwork | DeepNetwork:
 
 
 def _from_sklearn(model: Any) -> TwoLayerNetwork | DeepNetwork:
-    if len(model.coefs_) < 2 or model.activation != "relu":
+    activation = activation_of_sklearn(model.activation)
+    if len(model.coefs_) < 2 or activation is None:
         raise BadInputError(
-            f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected relu"
+            f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected relu, "
+            "tanh or logistic"
         )
     if len(model.coefs_) > 2:
-        return DeepNetwork([(W.T, b) for W, b in zip(model.coefs_, model.intercepts_, strict=True)])
-    return TwoLayerNetwork(model.coefs_[0].T, model.intercepts_[0], model.coefs_[1].T, model.intercepts_[1])
+        pairs = [(W.T, b) for W, b in zip(model.coefs_, model.intercepts_, strict=True)]
+        return DeepNetwork(pairs, activation)
+    (W, A), (b, c) = model.coefs_, model.intercepts_
+    return TwoLayerNetwork(W.T, b, A.T, c, activation)
 
 
 def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
@@ -339,17 +358,16 @@ def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
     kinds = [type(layer).__name__ for layer in layers]
     if type(module) is torch.nn.Sequential and sum(isinstance(each, torch.nn.Linear) for each in layers) > 2:
         return _from_sequential(list(module))
-    is_known = len(layers) == 3 and isinstance(layers[1], torch.nn.ReLU | torch.nn.LeakyReLU)
-    if not is_known or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
+    activation = _read_activation(layers[1]) if len(layers) == 3 else None
+    if activation is None or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
         raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
-    first, middle, last = layers
-    slope = getattr(middle, "negative_slope", None)
+    first, _, last = layers
     return TwoLayerNetwork(
         W=_tensor(first.weight),
         b=_tensor(first.bias),
         A=_tensor(last.weight),
         c=_tensor(last.bias),
-        activation="relu" if slope is None else f"leaky-relu:{slope}",
+        activation=activation,
         B=None if linear is None else _tensor(linear.weight),
     )
 
@@ -360,20 +378,24 @@ def _from_sequential(layers: list[Any]) -> DeepNetwork:
 
     kinds = [type(layer).__name__ for layer in layers]
     linear, middle = layers[::2], layers[1::2]
-    slopes = {getattr(layer, "negative_slope", None) for layer in middle}
+    found = {_read_activation(layer) for layer in middle}
     is_known = (
         len(layers) % 2 == 1
         and all(isinstance(layer, torch.nn.Linear) for layer in linear)
-        and all(isinstance(layer, torch.nn.ReLU | torch.nn.LeakyReLU) for layer in middle)
-        and len(slopes) == 1
+        and len(found) == 1
     )
-    if not is_known:
+    activation = found.pop() if is_known else None
+    if activation is None:
         raise BadInputError(
             f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, ..., Linear with equal activations"
         )
-    slope = slopes.pop()
     pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in linear]
-    return DeepNetwork(pairs, "relu" if slope is None else f"leaky-relu:{slope}")
+    return DeepNetwork(pairs, activation)
+
+
+def _read_activation(layer: Any) -> str | None:
+    """The activation that a module of PyTorch is."""
+    return activation_of_module(type(layer).__name__, vars(layer))
 
 
 def _tensor(value: Any) -> Array | None:

@@ -15,7 +15,7 @@ import numpy as np
 from planted.io.networks._onnx_models import read_onnx_model
 from planted.io.networks._onnx_wires import read_network
 from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
-from planted.outcomes import FileFormatError
+from planted.outcomes import BadInputError, FileFormatError
 
 __all__ = ["format_onnx", "parse_onnx"]
 
@@ -90,35 +90,30 @@ def _tensor(values: Any, name: str, precision: str) -> Any:
 def _activation_nodes(
     activation: Activation, precision: str, tensors: list[Any], place: str = ""
 ) -> list[Any]:
-    """Nodes from ``t`` to ``h``, of some layer; constants they need are added to the tensors."""
+    """Nodes from ``t`` to ``h``, of some layer, as the activation spells them; constants are added to the tensors."""
     from onnx import helper, numpy_helper
 
-    t, h = f"t{place}", f"h{place}"
-    name, _, argument = activation.name.partition(":")
-    if name == "relu":
-        return [helper.make_node("Relu", [t], [h])]
-    if name == "absolute":
-        return [helper.make_node("Abs", [t], [h])]
-    if name == "quadratic":
-        return [helper.make_node("Mul", [t, t], [h])]
-    if name == "power":
-        tensors.append(numpy_helper.from_array(np.array(float(argument), dtype=precision), "degree"))
-        rectified = f"r{place}"
-        return [
-            helper.make_node("Relu", [t], [rectified]),
-            helper.make_node("Pow", [rectified, "degree"], [h]),
-        ]
-    if float(argument) == 0:  # zero times minus infinity would be NaN
-        return [helper.make_node("Relu", [t], [h])]
-    # LeakyRelu keeps its slope in single precision, and onnxruntime has none for doubles; a stored slope is exact.
-    for label, value in (("slope", float(argument)), ("zero", 0.0)):
-        tensors.append(numpy_helper.from_array(np.array(value, dtype=precision), label))
-    is_above, below = f"is_above{place}", f"below{place}"
-    return [
-        helper.make_node("Greater", [t, "zero"], [is_above]),
-        helper.make_node("Mul", [t, "slope"], [below]),
-        helper.make_node("Where", [is_above, t, below], [h]),
-    ]
+    if activation.spelling.onnx is None:
+        raise BadInputError(f"activation {activation.name!r} cannot be written in ONNX")
+    nodes: list[Any] = []
+    constants: dict[float, str] = {}
+
+    def make(tree: Any, result: str) -> str:
+        """Append the nodes that make a tree, and return the name of its value."""
+        if tree == "t":
+            return f"t{place}"
+        if isinstance(tree, float):
+            if tree not in constants:
+                constants[tree] = f"constant{len(constants)}"
+                value = np.array(tree, dtype=precision)
+                tensors.append(numpy_helper.from_array(value, constants[tree]))
+            return constants[tree]
+        parts = [make(part, f"{result}_{number}") for number, part in enumerate(tree[1:])]
+        nodes.append(helper.make_node(tree[0], parts, [result]))
+        return result
+
+    make(activation.spelling.onnx, f"h{place}")
+    return nodes
 
 
 def parse_onnx(path: str | PathLike[str]) -> TwoLayerNetwork | DeepNetwork:

@@ -10,7 +10,8 @@ the graph is refused: so a doubled branch or a second output is never read as th
 step             nodes
 ===============  =====================================================================================================
 layer            Gemm with constant weights (alpha, beta, transB as they are), or MatMul; then any number of Adds
-activation       Relu; LeakyRelu; Abs; Mul(t, t) or Pow(t, 2); Pow(Relu(t), p); Where(t > 0, t, slope t)
+activation       Relu; LeakyRelu; Abs; Mul(t, t) or Pow(t, 2); Pow(Relu(t), p); Where(t > 0, t, slope t); Tanh, Sigmoid,
+                 Softplus, Elu, Gelu; t (1 + Erf(t / sqrt 2)) / 2; t Sigmoid(t)
 in between       Identity; Flatten of everything but the rows
 shift            Add or Sub of a constant to the input, taken into the first bias
 linear part      Add of the last layer and of a layer of the input, or of the input itself
@@ -19,12 +20,13 @@ linear part      Add of the last layer and of a layer of the input, or of the in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from planted._typing import Array
-from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
 from planted.outcomes import FileFormatError
 
 __all__ = ["read_network"]
@@ -37,8 +39,23 @@ ATTRIBUTES = {
     "Gemm": {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT"},
     "LeakyRelu": {"alpha": "FLOAT"},
     "Flatten": {"axis": "INT"},
+    "Elu": {"alpha": "FLOAT"},
+    "Gelu": {"approximate": "STRING"},
 }
-ACTIVATIONS = ("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where")
+ACTIVATIONS = (
+    *("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where"),
+    *("Tanh", "Sigmoid", "Softplus", "Elu", "Gelu"),
+)
+CONSTANT_TOL = {
+    "FLOAT16": 1e-3,
+    "FLOAT": 1e-6,
+    "DOUBLE": 1e-6,
+}  # exporters round the root of two to single precision
+EITHER_WAY = ("Add", "Mul")  # operators whose two values may be exchanged
+SPELLINGS = {
+    ("Gelu", "t"): "gelu",
+    **{each.spelling.onnx: each.name for each in map(parse_activation, activation_names(curved=True))},
+}
 
 
 def read_network(model: Any) -> TwoLayerNetwork | DeepNetwork:
@@ -224,6 +241,10 @@ class _Wires:
 
     def activation(self, name: str) -> tuple[str, str]:
         """Return the activation that makes a value, and the value it takes."""
+        name = self.through(name)
+        for tree, known in SPELLINGS.items():
+            for before, nodes in self.spelled(tree, name, None):
+                return self.take_all(known, nodes), before
         node, options = self.take(self.through(name), *ACTIVATIONS)
         if node.op_type == "Where":
             return self.leaky(node)
@@ -241,6 +262,56 @@ class _Wires:
         if degree != 2:
             raise FileFormatError(f"a power of degree {degree!r} of a value that is no Relu")
         return "quadratic", inner
+
+    def spelled(self, tree: Any, name: str, before: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the ways to read a value as a tree of operators: the value ``t`` it is made from, and its nodes."""
+        if not isinstance(tree, tuple):
+            is_met = before in (None, name) if tree == "t" else self._is_constant(name, tree)
+            if is_met:
+                yield (name if tree == "t" else before or ""), ()
+            return
+        node = self.makers.get(name)
+        if node is None or node.op_type != tree[0] or len(node.input) != len(tree) - 1:
+            return
+        orders = [list(node.input)]
+        if tree[0] in EITHER_WAY:
+            orders.append(orders[0][::-1])
+        for inputs in orders:
+            found: list[tuple[str | None, tuple[str, ...]]] = [(before, (name,))]
+            for part, each in zip(tree[1:], inputs, strict=True):
+                found = [
+                    (origin or None, (*nodes, *more))
+                    for start, nodes in found
+                    for origin, more in self.spelled(part, each, start)
+                ]
+            yield from ((origin, nodes) for origin, nodes in found if origin)
+
+    def _is_constant(self, name: str, value: float) -> bool:
+        """Whether a value is a constant, in the precision of the graph."""
+        if name not in self.tensors:
+            return False
+        number = self._number(name)
+        return number is not None and abs(number - value) <= CONSTANT_TOL[self.precision] * abs(value)
+
+    def _number(self, name: str) -> float | None:
+        """A constant of one number, without using it up; None if it is something else."""
+        from onnx import numpy_helper
+
+        values = np.asarray(numpy_helper.to_array(self.tensors[name]))
+        is_number = values.size == 1 and values.ndim <= 2 and values.dtype.kind == "f"
+        return float(values.ravel()[0]) if is_number else None
+
+    def take_all(self, activation: str, nodes: tuple[str, ...]) -> str:
+        """Take the nodes of an activation with their constants, and return its name."""
+        for name in dict.fromkeys(nodes):
+            kind = self.makers[name].op_type
+            node, options = self.take(name, kind)
+            if options.get("alpha", 1.0) != 1.0 or options.get("approximate", "none") != "none":
+                raise FileFormatError(f"{kind} with {options}; only the plain one is known")
+            for each in node.input:
+                if each in self.tensors:
+                    self.scalar(each)
+        return activation
 
     def leaky(self, node: Any) -> tuple[str, str]:
         """Read ``Where(t > 0, t, slope t)``, a leaky ReLU whose slope is kept in full precision."""
@@ -291,7 +362,10 @@ def _attributes(node: Any) -> dict[str, Any]:
         kind = AttributeProto.AttributeType.Name(item.type)
         if known.get(item.name) != kind or item.name in options:
             raise FileFormatError(f"{node.op_type} has an attribute {item.name!r} ({kind}) that is not known")
-        options[item.name] = float(item.f) if kind == "FLOAT" else int(item.i)
+        if kind == "STRING":
+            options[item.name] = item.s.decode(errors="replace")
+        else:
+            options[item.name] = float(item.f) if kind == "FLOAT" else int(item.i)
     return options
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array
-from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork
 
 __all__ = ["format_c", "format_numpy"]
 
@@ -36,11 +36,11 @@ def format_numpy(net: TwoLayerNetwork | DeepNetwork) -> bytes:
         for name in net.parts
     )
     act = net.activation
-    body = _numpy_activation(act)
+    body = act.numpy_code()
     text = (
         f'"""A two-layer network: {net.n_features} inputs, {net.n_hidden} units ({act.name}), '
         f'{net.n_outputs} outputs."""\n\n'
-        f"import numpy as np\n\n{arrays}\n\n"
+        f"{_imports(body)}\n{arrays}\n\n"
         "def network(X):\n"
         f'    """Return the outputs (n, {net.n_outputs}) for inputs (n, {net.n_features})."""\n'
         f"{_PLAIN_BODY if net.B is None else _LINEAR_BODY}".replace("BODY", body)
@@ -48,10 +48,9 @@ def format_numpy(net: TwoLayerNetwork | DeepNetwork) -> bytes:
     return text.encode()
 
 
-def _numpy_activation(act: Activation) -> str:
-    if act.left == 0.0:
-        return "np.maximum(T, 0.0)" + (f" ** {act.degree}" if act.degree > 1 else "")
-    return f"np.where(T > 0, {act.right!r}, {act.left!r}) * np.abs(T) ** {act.degree}"
+def _imports(body: str) -> str:
+    """The imports of a module whose activation is ``body``; NumPy has no error function, the standard library has."""
+    return "from math import erfc\n\nimport numpy as np\n" if "erfc" in body else "import numpy as np\n"
 
 
 def _format_deep_numpy(net: DeepNetwork) -> bytes:
@@ -62,32 +61,29 @@ def _format_deep_numpy(net: DeepNetwork) -> bytes:
     widths = " -> ".join(map(str, net.widths))
     text = (
         f'"""A network of {len(net.layers)} layers ({net.activation.name}): {widths}."""\n\n'
-        f"import numpy as np\n\nLAYERS = [\n{lists},\n]\n\n\n"
+        f"{_imports(net.activation.numpy_code())}\nLAYERS = [\n{lists},\n]\n\n\n"
         "def network(X):\n"
         f'    """Return the outputs (n, {net.n_outputs}) for inputs (n, {net.n_features})."""\n'
         "    H = np.asarray(X, dtype=float)\n"
         "    for W, b in LAYERS[:-1]:\n"
         "        T = H @ W.T + b\n"
-        f"        H = {_numpy_activation(net.activation)}\n"
+        f"        H = {net.activation.numpy_code()}\n"
         "    W, b = LAYERS[-1]\n"
         "    return H @ W.T + b\n"
     )
     return text.encode()
 
 
-def _c_activation(act: Activation, real: str, suffix: str) -> tuple[str, str]:
-    """Expressions for ``s``, from ``t``, and for the unit's output, from ``s`` and ``t``."""
-    product = " * ".join(["s"] * act.degree)
-    if act.left == 0.0:  # zero times infinity would be NaN
-        return f"t < 0 ? ({real})0 : t", product
-    right, left = (f"({real}){float(value).hex()}{suffix}" for value in (act.right, act.left))
-    return "t > 0 ? t : -t", f"(t > 0 ? {right} : {left}) * {product}"
+def _c_include(value: str) -> str:
+    """The header of the functions that an activation calls, if it calls any."""
+    calls = ("tanh", "exp", "log1p", "erfc", "expm1")
+    return "\n#include <math.h>\n" if any(call in value for call in calls) else ""
 
 
 def _format_deep_c(net: DeepNetwork, precision: str, name: str) -> bytes:
     real, suffix = ("double", "") if precision == "float64" else ("float", "f")
     upper = name.upper()
-    side, value = _c_activation(net.activation, real, suffix)
+    side, value = net.activation.c_code(real, suffix)
     arrays, steps = [], []
     before = "x"
     for place, (W, b) in enumerate(net.layers):
@@ -111,7 +107,7 @@ def _format_deep_c(net: DeepNetwork, precision: str, name: str) -> bytes:
     widths = " -> ".join(map(str, net.widths))
     text = (
         f"/* A network of {len(net.layers)} layers ({net.activation.name}): {widths}. C99, no dependencies. */\n"
-        f"#ifndef {upper}_H\n#define {upper}_H\n\n#define {upper}_INPUTS {net.n_features}\n"
+        f"#ifndef {upper}_H\n#define {upper}_H\n{_c_include(value)}\n#define {upper}_INPUTS {net.n_features}\n"
         f"#define {upper}_OUTPUTS {net.n_outputs}\n\n{''.join(arrays)}\n"
         f"/* y[{net.n_outputs}] for x[{net.n_features}] */\n"
         f"static inline void {name}_eval(const {real} *x, {real} *y)\n{{\n{''.join(steps)}}}\n\n#endif\n"
@@ -130,7 +126,7 @@ def format_c(net: TwoLayerNetwork | DeepNetwork, precision: str, *, name: str) -
     )
     d, k, m = net.n_features, net.n_hidden, net.n_outputs
     act = net.activation
-    side, value = _c_activation(act, real, suffix)
+    side, value = act.c_code(real, suffix)
     formula = "A f(W x + b) + c" if net.B is None else "A f(W x + b) + B x + c"
     linear = (
         ""
@@ -143,7 +139,7 @@ def format_c(net: TwoLayerNetwork | DeepNetwork, precision: str, *, name: str) -
     text = f"""/* A two-layer network: {d} inputs, {k} units ({act.name}), {m} outputs. C99, no dependencies. */
 #ifndef {upper}_H
 #define {upper}_H
-
+{_c_include(value)}
 #define {upper}_INPUTS {d}
 #define {upper}_UNITS {k}
 #define {upper}_OUTPUTS {m}

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from planted._validation import check_choice
+from planted.certificates.searches._curved import UnitSearch, search_units
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.certificates.searches._restarts import search_with_restarts
 from planted.checks import Check
@@ -39,6 +40,7 @@ from planted.fitting._row_weights import weigh_rows, weights_in_memory
 from planted.fitting._run import MethodRun
 from planted.fitting.multistart._attempts import Attempt, attempt_from
 from planted.fitting.multistart._rows import SearchRows, split_rows
+from planted.networks import is_rectifier
 from planted.outcomes import Outcome
 from planted.results import Evidence, Recovery
 
@@ -61,6 +63,7 @@ def recover(
     affine: bool | str = "auto",
     loss: str = "squared",
     sample_weight: Any = None,
+    activation: str = "relu",
 ) -> Recovery:
     """Recover a network with any number of outputs by restarts of an expanded fit.
 
@@ -88,6 +91,8 @@ def recover(
     sample_weight : array_like of shape (n,), optional
         Weights of the samples, inverse to the variance of their noise; samples of weight zero are left out. Omitted for
         rows that carry their weights, as `planted.open_blocks` reads them.
+    activation : str or Activation
+        Activation of the units; ``"leaky-relu"`` without a slope finds the slope too.
 
     Returns
     -------
@@ -104,10 +109,16 @@ def recover(
     run.problem, local = weights_in_memory(run.problem, weights)
     _require_samples(run, n_hidden)
     rows = split_rows(run.problem, loss=loss, omega=local)
+    n_restarts = ATTEMPTS[effort] if n_restarts is None else n_restarts
+    if not is_rectifier(activation):
+        check_choice("loss", loss, ("squared",))  # of the units of other activations
+        units = UnitSearch.begin(run, rows, activation, n_hidden, weights=weights)
+        units.offset, units.affine, units.effort = offset is not False, affine, effort
+        units.n_restarts, units.extra = n_restarts, None if extra == "auto" else int(extra)
+        return search_units(units)
     search = KinkSearch(run, rows, n_hidden, offset, loss, affine, weights)
     if start == "landscape":
         search.start = partial(_attempt_from_landscape, run, rows)
-    n_restarts = ATTEMPTS[effort] if n_restarts is None else n_restarts
     return search_with_restarts(search, n_restarts=n_restarts, extra=extra)  # steps 1 to 4
 
 

@@ -1,0 +1,1 @@
+"""Units of any activation found from samples: fits, the path of widths, orientation."""

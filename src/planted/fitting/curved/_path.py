@@ -1,0 +1,197 @@
+"""Find the number of units of any activation by a path of widths: expand, fit, and take units away one by one.
+
+Problem     Choose k for the form of `_units`, and find a network of that width, from the rows in memory.
+Idea        *Up.* With k given the fit begins with twice as many units. Otherwise widths are 8, 16, 32 and so on, each with
+            the units of the one before, until the rows are reproduced or one more doubling does not lower the criterion.
+            *Down.* The unit that is missed least is taken away and the others are fitted again, and so on. Without noise
+            the answer is the smallest width whose fit is at rounding. With noise it is the width with the smallest
+
+                n m log(cost) + log(n m) unknowns                                                         (1)
+
+            (Schwarz 1978) on the rows used. A path ends where the fit has clearly left the best one.
+Guarantee   None. A path may lose a unit it needs; several paths from other starts are compared by who calls this.
+Cost        Some tens of steps at the largest width on about six equations per unknown, and ten at each smaller one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from planted._typing import Array, IntArray
+from planted.fitting._run import Problem
+from planted.fitting.curved._units import UnitFit, UnitRows, fit_units, random_units, without_unit
+from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
+from planted.networks import Activation
+
+__all__ = ["UnitPath", "follow_units", "unit_rows_of"]
+
+FIRST_WIDTH = 8
+EQUATIONS_PER_UNKNOWN = 6
+NARROW_ROWS = 4000  # at least, for the fits on the way down, where there are so many
+FULLEST = 0.7  # largest number of unknowns per equation
+WIDE_ITER, WIDE_TOL = 60, 1e-3
+STEP_ITER, STEP_TOL = 40, 1e-4
+POLISH_ITER, POLISH_TOL = 200, 1e-7
+LEFT = 3.0  # penalties of one unit by which (1) must exceed its least value before the path ends
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPath:
+    """A width, its fit, and the path that led to it."""
+
+    fit: UnitFit  # of the chosen width
+    data: UnitRows  # the rows it was fitted to
+    criteria: dict[int, float]  # (1) by width, minus infinity at rounding
+    is_exact: bool  # whether the rows used are reproduced to rounding
+    score: float  # held-out mean square
+    records: list[dict[str, Any]]  # lines for the trace
+
+    @property
+    def n_hidden(self) -> int:
+        """The chosen width."""
+        return self.fit.n_units
+
+    @property
+    def criterion(self) -> float:
+        """The criterion (1) at the chosen width."""
+        return self.criteria[self.n_hidden]
+
+
+def unit_rows_of(search: SearchRows, chosen: IntArray, activation: Activation, linear: bool) -> UnitRows:
+    """Return some of the rows in memory with the form to be fitted."""
+    root = None if search.omega is None else np.sqrt(search.omega[chosen])[:, None]
+    return UnitRows(search.rows[chosen], search.Y[chosen], activation, linear, root)
+
+
+def follow_units(
+    problem: Problem,
+    search: SearchRows,
+    activation: Activation,
+    *,
+    linear: bool,
+    n_hidden: int | None = None,
+    extra: int | None = None,
+    known: Array | None = None,
+) -> UnitPath:
+    """Follow the widths up and down once.
+
+    `n_hidden`: the width to end at; chosen if omitted. `extra`: units beyond it at the start. `known`: units to begin with.
+    """
+    records: list[dict[str, Any]] = []
+    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), records)
+    fits = _narrow(problem, data, wide, n_hidden, records)
+    criteria = {fit.n_units: _criterion(data, fit) for fit in fits}
+    exact = [fit for fit in fits if _is_exact(data, fit)]
+    if n_hidden is not None:
+        chosen = next(fit for fit in fits if fit.n_units == n_hidden)
+    elif exact:
+        chosen = min(exact, key=lambda fit: fit.n_units)
+    else:
+        chosen = min(fits, key=lambda fit: criteria[fit.n_units])
+    chosen = fit_units(data, chosen.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    score = _score(search, chosen, activation)
+    return UnitPath(chosen, data, criteria, _is_exact(data, chosen), score, records)
+
+
+def _widen(
+    problem: Problem,
+    search: SearchRows,
+    form: tuple[Activation, bool],
+    asked: tuple[int | None, int | None, Array | None],
+    records: list[dict[str, Any]],
+) -> tuple[UnitFit, UnitRows]:
+    """Fit twice the units asked for, or double the width until (1) stops falling; the rows are those for the way down."""
+    n_hidden, extra, known = asked
+    p = search.rows.shape[1]
+    units = np.zeros((0, p)) if known is None else known
+    width = FIRST_WIDTH if n_hidden is None else n_hidden + (max(n_hidden, 4) if extra is None else extra)
+    best: tuple[float, UnitFit] | None = None
+    while True:
+        data = _rows_for(problem, search, form, max(width, len(units)))
+        affordable = _affordable(data)
+        width = max(min(width, affordable), n_hidden or 1)
+        fresh = random_units(max(width - len(units), 0), p - 1, problem.rng) * search.varies
+        V = np.vstack([units[:width], fresh])
+        fit = fit_units(data, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
+        criterion = _criterion(data, fit) / data.Y.size  # rows differ between widths
+        records.append(_record("expand", fit, data))
+        problem.progress(f"{width} units, residual {np.sqrt(fit.cost / data.Y.size):.1e}", float("nan"))
+        is_worse = best is not None and criterion >= best[0]
+        if best is None or not is_worse:
+            best = criterion, fit
+        if n_hidden is not None or is_worse or width >= affordable or _is_exact(data, fit):
+            return best[1], _rows_for(problem, search, form, best[1].n_units, at_least=NARROW_ROWS)
+        width, units = 2 * width, fit.V
+
+
+def _rows_for(
+    problem: Problem, search: SearchRows, form: tuple[Activation, bool], width: int, at_least: int = 0
+) -> UnitRows:
+    p, m = search.rows.shape[1], search.Y.shape[1]
+    wanted = EQUATIONS_PER_UNKNOWN * (width * (p + m) // m + p)
+    return unit_rows_of(search, search.draw(max(wanted, at_least), problem.rng), *form)
+
+
+def _affordable(data: UnitRows) -> int:
+    """The largest width whose unknowns leave equations to spare."""
+    p, m = data.rows.shape[1], data.Y.shape[1]
+    return max(int((FULLEST * data.Y.size - m * data.n_beside) / (p + m)), 1)
+
+
+def _narrow(
+    problem: Problem, data: UnitRows, wide: UnitFit, n_hidden: int | None, records: list[dict[str, Any]]
+) -> list[UnitFit]:
+    """Take units away one by one and fit the others again, until the fit has left the best one or k are left."""
+    fit = fit_units(data, wide.V, max_iter=STEP_ITER, decrease_tol=STEP_TOL)
+    fits = [fit]
+    penalty = np.log(data.Y.size) * (data.rows.shape[1] + data.Y.shape[1])
+    while fit.n_units > (n_hidden or 1):
+        fit = fit_units(data, without_unit(data, fit), max_iter=STEP_ITER, decrease_tol=STEP_TOL)
+        fits.append(fit)
+        records.append(_record("narrow", fit, data))
+        size = np.sqrt(fit.cost / data.Y.size)
+        problem.progress(f"{fit.n_units} units, residual {size:.1e}", float("nan"))
+        criteria = [_criterion(data, each) for each in fits]
+        if n_hidden is None and criteria[-1] > min(criteria) + LEFT * penalty:
+            break
+    return fits
+
+
+def _is_exact(data: UnitRows, fit: UnitFit) -> bool:
+    return fit.cost <= EXACT_RMS**2 * data.Y.size
+
+
+def _criterion(data: UnitRows, fit: UnitFit) -> float:
+    """The criterion (1); minus infinity at rounding."""
+    if _is_exact(data, fit):
+        return -np.inf
+    p, m = data.rows.shape[1], data.Y.shape[1]
+    unknowns = fit.n_units * (p + m) + m * data.n_beside
+    return float(data.Y.size * np.log(fit.cost / data.Y.size) + np.log(data.Y.size) * unknowns)
+
+
+def _score(search: SearchRows, fit: UnitFit, activation: Activation) -> float:
+    """Mean squared residual on the rows held out, weighted as they are."""
+    net = fit.network(activation)
+    squares = ((search.Y[search.held_out] - net(search.rows[search.held_out, :-1])) ** 2).mean(axis=1)
+    omega = None if search.omega is None else search.omega[search.held_out]
+    return float(np.average(squares, weights=omega))
+
+
+def _record(start: str, fit: UnitFit, data: UnitRows) -> dict[str, Any]:
+    residual = float(np.sqrt(fit.cost / data.Y.size))
+    return {
+        "start": start,
+        "k": fit.n_units,
+        "residual": residual,
+        "rows": len(data.Y),
+        "costs": list(fit.costs),
+    }
+
+
+def with_form(data: UnitRows, activation: Activation, *, linear: bool) -> UnitRows:
+    """Return the same rows with another form."""
+    return replace(data, activation=activation, linear=linear)

@@ -1,0 +1,239 @@
+"""Curved activations: functions, derivatives, symmetries, and how other programs write them.
+
+A curved activation is not positively homogeneous: the scale of a unit's weights is part of the function, and no gauge. What
+may be a gauge is the orientation of a unit. With `Mirror`
+
+    f(-t) = sign f(t) + constant + slope t                                                                    (1)
+
+a unit can be turned round, (w, b, a) -> (-w, -b, sign a), if the offset and the linear part take up what is left. The
+hyperbolic tangent is odd; the sigmoid is odd about one half; softplus, GELU and SiLU differ from their mirror image by the
+identity. `measure_mirror` finds (1) for a function that a user gives.
+
+The derivatives keep their relative precision in the tails, where 1 - tanh² would lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from planted._typing import Array, as_array
+
+__all__ = ["CURVES", "Curve", "Mirror", "Spelling", "measure_curve", "measure_mirror"]
+
+Elementwise = Callable[[Array], Array]
+
+
+class Mirror(NamedTuple):
+    """How an activation looks from behind: ``f(-t) = sign f(t) + constant + slope t``."""
+
+    sign: float
+    constant: float = 0.0
+    slope: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """An activation in other programs; None where they have none."""
+
+    numpy: str | None = None  # an expression in the array T
+    c: str | None = None  # a C99 expression in s; {f} stands for the suffix of functions, {real} for the type
+    # A tree of ONNX operators: ("Op", argument, ...) with "t" for the pre-activation and numbers for constants.
+    onnx: Any = None
+    torch: tuple[str, Mapping[str, float | str]] | None = None  # name and arguments of a module in torch.nn
+    sklearn: str | None = None  # name in sklearn.neural_network
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A smooth activation of one variable."""
+
+    function: Elementwise
+    derivative: Elementwise
+    mirror: Mirror | None  # (1), or None if the mirror image is another function
+    steepest: float  # the largest size of the derivative
+    spelling: Spelling = field(default_factory=Spelling)
+
+
+def _expit(t: Array) -> Array:
+    from scipy.special import expit
+
+    return as_array(expit(t))
+
+
+def _tanh_slope(t: Array) -> Array:
+    return 4.0 * _expit(2.0 * t) * _expit(-2.0 * t)
+
+
+def _sigmoid_slope(t: Array) -> Array:
+    return _expit(t) * _expit(-t)
+
+
+def _softplus(t: Array) -> Array:
+    return as_array(np.logaddexp(0.0, t))
+
+
+def _gelu(t: Array) -> Array:
+    from scipy.special import ndtr
+
+    return as_array(_times(t, ndtr(t)))
+
+
+def _gelu_slope(t: Array) -> Array:
+    from scipy.special import ndtr
+
+    with np.errstate(over="ignore"):
+        return as_array(ndtr(t) + _times(t, np.exp(-(t**2) / 2)) / np.sqrt(2 * np.pi))
+
+
+def _silu(t: Array) -> Array:
+    return _times(t, _expit(t))
+
+
+def _silu_slope(t: Array) -> Array:
+    return _expit(t) * (1.0 + _times(t, _expit(-t)))
+
+
+def _elu(t: Array) -> Array:
+    return np.where(t > 0, t, np.expm1(np.minimum(t, 0.0)))
+
+
+def _elu_slope(t: Array) -> Array:
+    return np.where(t > 0, 1.0, np.exp(np.minimum(t, 0.0)))
+
+
+def _times(t: Array, factor: Array) -> Array:
+    """Return ``t * factor``, and zero where the factor has underflowed: minus infinity times zero is the limit zero."""
+    with np.errstate(invalid="ignore"):
+        return as_array(np.where((factor == 0) & ~np.isnan(t), 0.0, t * factor))
+
+
+_IDENTITY_APART = Mirror(1.0, 0.0, -1.0)
+_HALF_ERF = ("Add", ("Erf", ("Div", "t", float(np.sqrt(2.0)))), 1.0)
+
+CURVES: dict[str, Curve] = {
+    "tanh": Curve(
+        np.tanh,
+        _tanh_slope,
+        Mirror(-1.0),
+        1.0,
+        Spelling("np.tanh(T)", "tanh{f}(s)", ("Tanh", "t"), ("Tanh", {}), "tanh"),
+    ),
+    "sigmoid": Curve(
+        _expit,
+        _sigmoid_slope,
+        Mirror(-1.0, 1.0),
+        0.25,
+        Spelling(
+            "np.exp(-np.logaddexp(0.0, -T))",
+            "({real})1 / (({real})1 + exp{f}(-s))",
+            ("Sigmoid", "t"),
+            ("Sigmoid", {}),
+            "logistic",
+        ),
+    ),
+    "softplus": Curve(
+        _softplus,
+        _expit,
+        _IDENTITY_APART,
+        1.0,
+        Spelling(
+            "np.logaddexp(0.0, T)",
+            "(s > 0 ? s + log1p{f}(exp{f}(-s)) : log1p{f}(exp{f}(s)))",
+            ("Softplus", "t"),
+            # Beyond its threshold PyTorch returns t itself; at 40 the difference is below rounding, at its 20 it is 2e-9.
+            ("Softplus", {"beta": 1.0, "threshold": 40.0}),
+        ),
+    ),
+    "gelu": Curve(
+        _gelu,
+        _gelu_slope,
+        _IDENTITY_APART,
+        1.1289,
+        Spelling(
+            "0.5 * T * np.frompyfunc(erfc, 1, 1)(-T / np.sqrt(2.0)).astype(float)",
+            "({real})0.5 * s * erfc{f}(-s * ({real})0.70710678118654752440)",
+            ("Mul", ("Mul", "t", _HALF_ERF), 0.5),
+            ("GELU", {"approximate": "none"}),
+        ),
+    ),
+    "silu": Curve(
+        _silu,
+        _silu_slope,
+        _IDENTITY_APART,
+        1.0999,
+        Spelling(
+            "T * np.exp(-np.logaddexp(0.0, -T))",
+            "s / (({real})1 + exp{f}(-s))",
+            ("Mul", "t", ("Sigmoid", "t")),
+            ("SiLU", {}),
+        ),
+    ),
+    "elu": Curve(
+        _elu,
+        _elu_slope,
+        None,
+        1.0,
+        Spelling(
+            "np.where(T > 0, T, np.expm1(np.minimum(T, 0.0)))",
+            "(s > 0 ? s : expm1{f}(s))",
+            ("Elu", "t"),
+            ("ELU", {"alpha": 1.0}),
+        ),
+    ),
+}
+
+# Where a user's function is looked at: dense where activations bend, and far out.
+_GRID = np.concatenate([np.linspace(0.01, 6.0, 300), np.linspace(6.5, 40.0, 68)])
+_STEP = 1e-5  # of central differences, whose error is then about 1e-10
+SLOPE_TOL = 1e-6  # difference of a derivative from central differences, relative to the size of both
+
+
+def measure_mirror(function: Elementwise) -> Mirror | None:
+    """Find (1) for a function by least squares on a grid; None if it does not hold to rounding.
+
+    Examples
+    --------
+    >>> measure_mirror(np.sin)
+    Mirror(sign=-1.0, constant=0.0, slope=0.0)
+    >>> measure_mirror(np.exp) is None
+    True
+    """
+    ahead, behind = function(_GRID), function(-_GRID)
+    size = np.abs(ahead) + np.abs(behind) + _GRID
+    for sign in (-1.0, 1.0):
+        left = behind - sign * ahead
+        columns = np.column_stack([np.ones_like(_GRID), _GRID])
+        constant, slope = np.linalg.lstsq(columns, left)[0]
+        missed = np.abs(left - constant - slope * _GRID)
+        if (missed <= 1e-12 * (1.0 + size)).all():
+            tidy = [0.0 if abs(value) < 1e-12 else float(value) for value in (constant, slope)]
+            return Mirror(sign, *tidy)
+    return None
+
+
+def measure_curve(function: Elementwise, derivative: Elementwise) -> tuple[Curve | None, str]:
+    """Make a curve of a user's function and derivative, or say what is wrong with them."""
+    t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
+    try:
+        values, slopes = as_array(function(t)), as_array(derivative(t))
+        ends = as_array(function(t + _STEP)), as_array(function(t - _STEP))
+    except (TypeError, ValueError) as error:
+        return None, f"it cannot be evaluated on an array: {error}"
+    if values.shape != t.shape or slopes.shape != t.shape:
+        return None, f"on an array of {t.size} numbers it returns shapes {values.shape} and {slopes.shape}"
+    if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+        return None, f"it is not finite everywhere on [-{_GRID[-1]:g}, {_GRID[-1]:g}]"
+    differences = (ends[0] - ends[1]) / (2 * _STEP)
+    allowed = SLOPE_TOL * (1.0 + np.abs(slopes) + np.abs(values))
+    worst = int(np.argmax(np.abs(differences - slopes) - allowed))
+    if abs(differences[worst] - slopes[worst]) > allowed[worst]:
+        return None, (
+            f"at t = {t[worst]:.3g} the derivative is given as {slopes[worst]:.6g}, "
+            f"but differences of the function give {differences[worst]:.6g}"
+        )
+    curve = Curve(function, derivative, measure_mirror(function), float(np.abs(slopes).max()))
+    return curve, ""

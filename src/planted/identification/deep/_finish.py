@@ -26,6 +26,9 @@ FEW = 600  # parameters: below that everything that was asked takes part, and fe
 PER_PARAMETER_FEW = 0.5
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
+RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
+WALK = 30  # steps from a place that was asked to a fresh one
+NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
 ON_LINE = 400  # questions on a fresh line, at most
 
 
@@ -55,6 +58,7 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     rows = box.snap(box.draw(count, rng))
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
+    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], rng))])
     fresh = rows, records.ask(rows)
     X, Y = records.all() if is_small else fresh
     net = polish(net, X, Y, _weights(X))
@@ -62,6 +66,31 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
+
+
+def _places_of_rare_units(net: DeepNetwork, rows: Array, asked: Array, rng: np.random.Generator) -> Array:
+    """Places where units are on that are hardly ever on, or off that are hardly ever off: a walk from asked ones.
+
+    Their parameters show nowhere else. The walk asks nothing. Shapes: rows (n, d), asked (q, d), result (r, d).
+    """
+    near = asked[np.linalg.norm(asked, axis=1) <= NEAR * np.linalg.norm(rows, axis=1).max()]
+    found = [np.zeros((0, rows.shape[1]))]
+    for layer, (on, seen) in enumerate(zip(net.patterns(rows), net.patterns(near), strict=True)):
+        enough = RARE * (net.widths[layer] + 1)
+        for unit in range(on.shape[1]):
+            for side in (True, False):
+                starts = near[seen[:, unit] == side]
+                if (on[:, unit] == side).sum() >= enough or not len(starts):
+                    continue
+                walk = starts[rng.integers(len(starts), size=enough)]
+                for _ in range(WALK):
+                    sizes = 2.0 ** rng.uniform(-4, 1, (enough, 1))
+                    trial = walk + sizes * rng.standard_normal(walk.shape)
+                    stays = net.patterns(trial)[layer][:, unit] == side
+                    walk = np.where(stays[:, None], trial, walk)
+                found.append(walk)
+    rows = np.concatenate(found)
+    return rows
 
 
 def _weights(X: Array) -> Array:

@@ -25,6 +25,7 @@ PER_PARAMETER = 2.5  # fresh equations for each parameter, for the polish
 FEW = 600  # parameters: below that everything that was asked takes part, and fewer fresh answers are needed
 PER_PARAMETER_FEW = 0.5
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
+LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
@@ -122,7 +123,8 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
     """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
     if net.n_parameters > LARGEST_RANK:
         return -1
-    rows = X[:: max(1, len(X) * net.n_outputs // (6 * net.n_parameters))]
+    most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
+    rows = X[:: max(1, len(X) * net.n_outputs // most)]
     J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     J = J[:, lengths > 0] / lengths[lengths > 0]

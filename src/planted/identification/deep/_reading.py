@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
-from planted._typing import Array, Progress
+from planted._typing import Array, BoolArray, Progress
 from planted.identification._breakpoints import LineScan
 from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
@@ -36,6 +38,7 @@ from planted.identification.deep._planes import (
     drop_absent,
     find_planes,
     refine_planes,
+    unexplained,
 )
 from planted.identification.deep._regions import read_regions
 from planted.identification.deep._space import Space
@@ -53,6 +56,9 @@ CHORDS = 4
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
 HIGHER = 2  # breaks that bend, to say that there are higher layers
+MOST_SUBSETS = 300  # of hyperplanes that are tried as the first layer
+ATTEMPTS = 4  # to find the first layer
+SKIPS = 1e-3  # relative scatter of the part of gradients that is the same everywhere, as of a connection that skips
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
@@ -78,7 +84,7 @@ class Reading:
     @property
     def is_deep(self) -> bool:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
-        return len(self.layers) > 1 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+        return len(self.layers) > 0 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 class Records:
@@ -120,11 +126,8 @@ def read_layers(
     )
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
-    is_done = partial(_is_quiet, fewest=BOX_LINES if box.has_box else LINES)
-    survey = find_planes(space, _lines(space, rng), rng=rng, is_done=is_done, scans=scans)
-    refine_planes(space, survey.planes, rng)
+    survey, layer = _survey_first(space, _all_on(base, []), scans, rng, has_box=box.has_box)
     reading.surveys.append(survey)
-    layer = _orient_survey(survey, _all_on(base, reading.layers))
     while True:
         number = len(reading.layers) + 1
         top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
@@ -154,6 +157,55 @@ def read_layers(
             layer = _read_later(records, base, reading, space.rounding, rng)
 
 
+def _survey_first(
+    space: Space, region: Region, scans: Sequence[tuple[Line, LineScan]], rng: np.random.Generator, *, has_box: bool
+) -> tuple[Survey, _LayerFound]:
+    """Look for the units of the first layer; where they contradict each other, doubt them and look again."""
+    is_done = partial(_is_quiet, fewest=BOX_LINES if has_box else LINES)
+    survey = Survey(Planes.none(space.dim))
+    for attempt in range(ATTEMPTS):
+        further = partial(_lines, space, rng)
+        survey = find_planes(space, further, rng=rng, is_done=is_done, scans=() if attempt else scans, survey=survey)
+        refine_planes(space, survey.planes, rng)
+        layer = _orient_survey(survey, region)
+        is_sound = layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN
+        if is_sound or not doubt_planes(space, survey.planes, rng):
+            break
+    chosen = None if is_sound else _consistent_planes(survey)
+    if chosen is not None:
+        survey.planes.keep(chosen)
+    return survey, _orient_survey(survey, region)
+
+
+def _consistent_planes(survey: Survey) -> BoolArray | None:
+    """The hyperplanes that may all be of one layer, if others are flat parts of higher ones; None if there are no such.
+
+    As many are chosen as there are dimensions. Every unit must take part in the gradients on one side only, and where it is
+    on it should take part wherever the others do.
+    """
+    normals, offsets = survey.planes.normals, survey.planes.offsets
+    count, rank = len(offsets), int(np.linalg.matrix_rank(normals)) if len(offsets) else 0
+    if not survey.gradients or not rank < count or comb(count, rank) > MOST_SUBSETS:
+        return None
+    places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
+    noise = 1e-9 * float(np.abs(gradients).max())
+    best, found = 0.0, None
+    for subset in combinations(range(count), rank):
+        rows, ends = normals[list(subset)], offsets[list(subset)]
+        if np.linalg.svd(rows, compute_uv=False).min() < INDEPENDENT:
+            continue
+        values = places @ rows.T + ends
+        votes, cast = orientation_votes(rows, values, gradients, noise=noise)
+        if cast.min() == 0 or (np.abs(votes) < CERTAIN * cast).any():
+            continue
+        is_bent = np.abs(gradients).max(axis=(1, 2)) > noise
+        idle = ((values * np.sign(votes) > 0) & is_bent[:, None]).sum() - cast.sum()
+        score = float(cast.sum() / (1 + cast.sum() + idle))
+        if score > best:
+            best, found = score, np.isin(np.arange(count), subset)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _LayerFound:
     """The units of one layer, up to scale, and the votes for their orientation."""
@@ -164,16 +216,22 @@ class _LayerFound:
     has_higher: bool  # whether breaks of higher layers were seen beside
     gaps: int = 0  # weights that were not seen
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether the rows are independent."""
+        rows = self.planes[0]
+        return len(rows) <= rows.shape[1] and np.linalg.svd(rows, compute_uv=False).min(initial=1.0) >= INDEPENDENT
+
     def problem(self, number: int) -> str:
         """Why the next layer cannot be read; empty if it can."""
         rows = self.planes[0]
         if not rows.size:
             return f"no unit of layer {number} was found"
-        if not self.has_higher:
+        if not self.has_higher and number > 1:
             return f"the {len(rows)} units found in layer {number} do not explain all answers, and no layer above was seen"
         if self.gaps:
             return f"{self.gaps} weights of layer {number} were not seen"
-        if len(rows) > rows.shape[1] or np.linalg.svd(rows, compute_uv=False).min() < INDEPENDENT:
+        if not self.is_independent:
             return (
                 f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows, and layers "
                 "that widen are not read"
@@ -232,15 +290,28 @@ def _read_later(
 
 
 def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
-    """Whether enough lines have shown no new unit."""
-    return (survey.n_lines >= fewest and quiet >= fewest - 1) or survey.n_lines >= MOST_LINES
+    """Whether enough lines have shown no new unit, and the units found explain all gradients, or none of them."""
+    if survey.planes.offsets.size >= survey.planes.normals.shape[1]:
+        fewest += 2  # gradients do not show what is missing
+    if survey.n_lines < fewest or quiet < fewest - 1:
+        return False
+    places, across = unexplained(survey)
+    if not len(places) or survey.n_lines >= MOST_LINES:
+        return True
+    total = sum(len(part) for part, _ in survey.gradients)
+    return len(places) == total and np.ptp(across, axis=0).max() <= SKIPS * np.abs(across).max()
 
 
-def _lines(space: Space, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
-    """Random lines through typical places."""
+def _lines(space: Space, rng: np.random.Generator, survey: Survey) -> Iterator[tuple[Line, Array]]:
+    """Lines through typical places, or where a gradient shows that a unit is missing, in the direction that shows it."""
     spread = np.concatenate([-OUTWARD[::-1], [0.0], OUTWARD])
     while True:
         origin, direction = space.draw(1, rng)[0], rng.standard_normal(space.dim)
+        places, across = unexplained(survey)
+        if survey.n_lines >= LINES and len(places):
+            chosen = rng.integers(len(places))
+            origin = places[chosen]
+            direction = across[chosen] / np.linalg.norm(across[chosen]) + 0.3 * direction / np.sqrt(space.dim)
         yield Line(origin, direction / np.linalg.norm(direction)), spread
 
 
@@ -276,7 +347,7 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
     space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=FAR / np.sqrt(p), rng=rng)
     lines = list(_orthant_lines(p, rng))
     survey = find_planes(
-        space, iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
+        space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
     )
     if _has_higher(survey):
         drop_absent(space, survey)

@@ -40,6 +40,7 @@ from planted.identification.deep import (
     DeepFinding,
     Reading,
     Records,
+    breaks_bend,
     finish_reading,
     judge_deep,
     judge_deep_stop,
@@ -60,6 +61,7 @@ REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and ar
 NOISY_SAMPLES = 20_000
 PER_PARAMETER = 4  # questions at typical inputs after a search farther out
 ON_HYPERPLANES = 4  # questions on each hyperplane after a search farther out
+PATIENCE = 1  # lines within a box without success before higher layers are looked for
 N_GRID = 40  # further questions if the first answers lie on a grid
 WIDENINGS = 4  # of the scale, at most
 LARGER = 2.0**12  # by which the scale is widened at once, at most
@@ -304,8 +306,16 @@ def _identify_exact(run: _Run) -> Recovery:
         reader = _DeepReader(run, box, wide, deep_rng)
         is_open = run.depth != 1 and not grid.words
         guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
-        for latest in search_lines(box, rng=rng, progress=run.progress, looks_deep=guess):
+        for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
             found = latest  # kept in case the search is stopped; the last is the answer
+            if (
+                number == PATIENCE
+                and is_open
+                and reader.is_wanted(found)
+                and box.has_box
+                and breaks_bend(box, guessing)
+            ):
+                break
         if isinstance(found, Deeper) and reader.too_coarse(found):
             found = Refusal(
                 "parallel lines say that it has several hidden layers, and its answers are uncertain by "

@@ -14,9 +14,10 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
-from planted.identification._search import Checks, check_network
+from planted.identification._search import BlackBox, Checks, check_network
 from planted.identification.deep._polish import jacobian, polish
-from planted.identification.deep._reading import Reading, Records
+from planted.identification.deep._reading import Reading
+from planted.identification.deep._records import Records
 from planted.networks import DeepNetwork
 
 __all__ = ["DeepFinding", "finish_reading"]
@@ -59,7 +60,7 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     rows = box.snap(box.draw(count, rng))
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
-    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], rng))])
+    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
     fresh = rows, records.ask(rows)
     X, Y = records.all() if is_small else fresh
     net = polish(net, X, Y, _weights(X))
@@ -69,7 +70,9 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
 
 
-def _places_of_rare_units(net: DeepNetwork, rows: Array, asked: Array, rng: np.random.Generator) -> Array:
+def _places_of_rare_units(
+    net: DeepNetwork, rows: Array, asked: Array, box: BlackBox, rng: np.random.Generator
+) -> Array:
     """Places where units are on that are hardly ever on, or off that are hardly ever off: a walk from asked ones.
 
     Their parameters show nowhere else. The walk asks nothing. Shapes: rows (n, d), asked (q, d), result (r, d).
@@ -87,11 +90,11 @@ def _places_of_rare_units(net: DeepNetwork, rows: Array, asked: Array, rng: np.r
                 for _ in range(WALK):
                     sizes = 2.0 ** rng.uniform(-4, 1, (enough, 1))
                     trial = walk + sizes * rng.standard_normal(walk.shape)
+                    trial = np.clip(trial, -box.room, box.room)
                     stays = net.patterns(trial)[layer][:, unit] == side
                     walk = np.where(stays[:, None], trial, walk)
                 found.append(walk)
-    rows = np.concatenate(found)
-    return rows
+    return np.concatenate(found)
 
 
 def _weights(X: Array) -> Array:

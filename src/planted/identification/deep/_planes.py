@@ -34,6 +34,7 @@ from planted.identification.deep._space import (
 __all__ = [
     "Planes",
     "Survey",
+    "check_planes",
     "doubt_planes",
     "drop_absent",
     "find_planes",

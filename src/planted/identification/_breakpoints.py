@@ -33,6 +33,7 @@ SPLIT = 0.45  # not the middle: the points asked of a symmetric function would m
 MAX_ROUNDS = 80  # halvings of a gap; 2**-52 is rounding
 RESOLUTION = 64.0  # a step of this many rounding errors across a gap that cannot be split is a jump
 STEEP = 1e4  # times the slopes around: a continuous network would need weights of that size in one unit
+NARROW = 1e-6  # a step across a wider gap, relative to 1 + |t|, may be a ramp between two flat pieces
 INNER = 0.02  # a third point nearer to an end than this part of the chord does not show that it is straight
 NEARNESS = 8.0  # witnesses of a breakpoint stand this many times its own uncertainty away from it
 
@@ -221,6 +222,8 @@ def _settle_gap(points: _Points, before: _Run, after: _Run) -> tuple[list[float]
 def _is_jump(points: _Points, before: _Run, after: _Run) -> bool:
     """Whether the function changes across a gap thousands of times faster than anywhere on its pieces or overall."""
     low, high = points.t[before.last], points.t[after.first]
+    if high - low > NARROW * (1 + abs(low)):
+        return False
     step = np.abs(before.piece.at(low) - after.piece.at(high))
     overall = (points.y.max(axis=0) - points.y.min(axis=0)) / (points.t[-1] - points.t[0])
     steepest = np.maximum(np.maximum(np.abs(before.piece.slope), np.abs(after.piece.slope)), overall)

@@ -25,6 +25,7 @@ from planted.identification._refine_answers import Deviation, largest_standard_e
 from planted.identification._rounding import Rounding
 from planted.identification._search import (
     COARSE,
+    DEEPER,
     STEPS_OFF,
     BlackBox,
     Deeper,
@@ -39,10 +40,12 @@ from planted.identification.deep import (
     DeepFinding,
     Reading,
     Records,
+    breaks_bend,
     finish_reading,
     judge_deep,
     judge_deep_stop,
     looks_deep,
+    miss_on_lines,
     read_layers,
 )
 from planted.networks import DeepNetwork, TwoLayerNetwork
@@ -58,6 +61,7 @@ REFINED_RADII = 8.0  # questions farther out carry larger rounding errors and ar
 NOISY_SAMPLES = 20_000
 PER_PARAMETER = 4  # questions at typical inputs after a search farther out
 ON_HYPERPLANES = 4  # questions on each hyperplane after a search farther out
+PATIENCE = 1  # lines within a box without success before higher layers are looked for
 N_GRID = 40  # further questions if the first answers lie on a grid
 WIDENINGS = 4  # of the scale, at most
 LARGER = 2.0**12  # by which the scale is widened at once, at most
@@ -291,7 +295,7 @@ def _identify_exact(run: _Run) -> Recovery:
     near = _black_box(session, domain, DOUBLES)
     wide, grid = domain, near.grid
     found: Identification | Refusal | Deeper | None = None
-    reader = _DeepReader(run, near, deep_rng)
+    reader = _DeepReader(run, near, domain, deep_rng)
     try:
         first = domain.rows(domain.snap(near.draw(N_REPEATED, checking) / 2))
         answers = session.ask(first)
@@ -299,10 +303,19 @@ def _identify_exact(run: _Run) -> Recovery:
         grid, larger = _choose_scale(near, answers, checking)
         wide = replace(domain, scale=domain.scale * larger)
         box = _black_box(session, wide, grid)
-        is_open = run.depth != 1 and not grid.words and larger == 1.0
+        reader = _DeepReader(run, box, wide, deep_rng)
+        is_open = run.depth != 1 and not grid.words
         guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
-        for latest in search_lines(box, rng=rng, progress=run.progress, looks_deep=guess):
+        for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
             found = latest  # kept in case the search is stopped; the last is the answer
+            if (
+                number == PATIENCE
+                and is_open
+                and reader.is_wanted(found)
+                and box.has_box
+                and breaks_bend(box, guessing)
+            ):
+                break
         if isinstance(found, Deeper) and reader.too_coarse(found):
             found = Refusal(
                 "parallel lines say that it has several hidden layers, and its answers are uncertain by "
@@ -313,6 +326,11 @@ def _identify_exact(run: _Run) -> Recovery:
             if isinstance(found, Deeper) and not reader.is_answer:
                 for latest in search_lines(box, rng=rng, progress=run.progress):
                     found = latest
+        if is_open and isinstance(found, Identification) and not (found.misfits or reader.is_answer):
+            refusal = _refuse_shallow(box, found, guessing)
+            if refusal is not None:
+                found = refusal
+                reader.read([])
         if reader.is_answer:
             session.check_unchanged(first, answers)
             return reader.record()
@@ -341,11 +359,25 @@ def _guess_depth(
     return looks_deep(box, line, scan, rounding, rng) if depth == "auto" else [(line, scan)]
 
 
+def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generator) -> Refusal | None:
+    """Refuse a two-layer network that fresh lines, which go farther out than typical inputs, contradict."""
+    if found.rounding.relative > COARSE:
+        return None
+    off, asked = miss_on_lines(box, found.network, found.rounding, rng)
+    if off == 0:
+        return None
+    return Refusal(
+        f"a network of {found.network.n_hidden} units answers as it does near typical inputs, but not in {off} of {asked} "
+        f"places on fresh lines that go farther out. {DEEPER}",
+        found.rounding,
+    )
+
+
 class _DeepReader:
     """The reading of several hidden layers, in the units of the search, and the record that is made of it."""
 
-    def __init__(self, run: _Run, box: BlackBox, rng: np.random.Generator) -> None:
-        self.run, self.records, self.rng = run, Records(box), rng
+    def __init__(self, run: _Run, box: BlackBox, domain: _Domain, rng: np.random.Generator) -> None:
+        self.run, self.records, self.domain, self.rng = run, Records(box), domain, rng
         self.reading = Reading()
         self.finding: DeepFinding | None = None
         self.is_started = False
@@ -395,7 +427,7 @@ class _DeepReader:
         )
         network = None
         if is_shown and finding is not None:
-            network = DeepNetwork(run.domain.restore_layers(finding.network.layers)).canonical()
+            network = DeepNetwork(self.domain.restore_layers(finding.network.layers)).canonical()
         return run.finish(None, verdict, network, **({} if is_shown else self._certain()))
 
     def record_stop(self, stop: StopRequested) -> Recovery:
@@ -410,7 +442,7 @@ class _DeepReader:
         layers = self.reading.layers
         if not layers or self.reading.top is not None:
             return {"certain_layers": []}
-        restored = self.run.domain.restore_layers(layers)
+        restored = self.domain.restore_layers(layers)
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
 
 

@@ -1,17 +1,20 @@
 """Deep ReLU networks from questions: layer by layer, then all layers at once, judged by fresh answers."""
 
-from planted.identification.deep._depth import looks_deep
+from planted.identification.deep._depth import looks_deep, miss_on_lines
 from planted.identification.deep._finish import DeepFinding, finish_reading
-from planted.identification.deep._reading import Reading, Records, read_layers
+from planted.identification.deep._reading import Reading, breaks_bend, read_layers
+from planted.identification.deep._records import Records
 from planted.identification.deep._verdict import judge_deep, judge_deep_stop
 
 __all__ = [
     "DeepFinding",
     "Reading",
     "Records",
+    "breaks_bend",
     "finish_reading",
     "judge_deep",
     "judge_deep_stop",
     "looks_deep",
+    "miss_on_lines",
     "read_layers",
 ]

@@ -14,9 +14,10 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
-from planted.identification._search import Checks, check_network
+from planted.identification._search import BlackBox, Checks, check_network
 from planted.identification.deep._polish import jacobian, polish
-from planted.identification.deep._reading import Reading, Records
+from planted.identification.deep._reading import Reading
+from planted.identification.deep._records import Records
 from planted.networks import DeepNetwork
 
 __all__ = ["DeepFinding", "finish_reading"]
@@ -25,7 +26,11 @@ PER_PARAMETER = 2.5  # fresh equations for each parameter, for the polish
 FEW = 600  # parameters: below that everything that was asked takes part, and fewer fresh answers are needed
 PER_PARAMETER_FEW = 0.5
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
+LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
+RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
+WALK = 30  # steps from a place that was asked to a fresh one
+NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
 ON_LINE = 400  # questions on a fresh line, at most
 
 
@@ -55,6 +60,7 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     rows = box.snap(box.draw(count, rng))
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
+    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
     fresh = rows, records.ask(rows)
     X, Y = records.all() if is_small else fresh
     net = polish(net, X, Y, _weights(X))
@@ -62,6 +68,33 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
+
+
+def _places_of_rare_units(
+    net: DeepNetwork, rows: Array, asked: Array, box: BlackBox, rng: np.random.Generator
+) -> Array:
+    """Places where units are on that are hardly ever on, or off that are hardly ever off: a walk from asked ones.
+
+    Their parameters show nowhere else. The walk asks nothing. Shapes: rows (n, d), asked (q, d), result (r, d).
+    """
+    near = asked[np.linalg.norm(asked, axis=1) <= NEAR * np.linalg.norm(rows, axis=1).max()]
+    found = [np.zeros((0, rows.shape[1]))]
+    for layer, (on, seen) in enumerate(zip(net.patterns(rows), net.patterns(near), strict=True)):
+        enough = RARE * (net.widths[layer] + 1)
+        for unit in range(on.shape[1]):
+            for side in (True, False):
+                starts = near[seen[:, unit] == side]
+                if (on[:, unit] == side).sum() >= enough or not len(starts):
+                    continue
+                walk = starts[rng.integers(len(starts), size=enough)]
+                for _ in range(WALK):
+                    sizes = 2.0 ** rng.uniform(-4, 1, (enough, 1))
+                    trial = walk + sizes * rng.standard_normal(walk.shape)
+                    trial = np.clip(trial, -box.room, box.room)
+                    stays = net.patterns(trial)[layer][:, unit] == side
+                    walk = np.where(stays[:, None], trial, walk)
+                found.append(walk)
+    return np.concatenate(found)
 
 
 def _weights(X: Array) -> Array:
@@ -93,7 +126,8 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
     """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
     if net.n_parameters > LARGEST_RANK:
         return -1
-    rows = X[:: max(1, len(X) * net.n_outputs // (6 * net.n_parameters))]
+    most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
+    rows = X[:: max(1, len(X) * net.n_outputs // most)]
     J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     J = J[:, lengths > 0] / lengths[lengths > 0]

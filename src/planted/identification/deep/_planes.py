@@ -34,19 +34,22 @@ from planted.identification.deep._space import (
 __all__ = [
     "Planes",
     "Survey",
+    "check_planes",
     "doubt_planes",
     "drop_absent",
     "find_planes",
     "place_on_plane",
     "refine_planes",
+    "unexplained",
 ]
 
 HITS, MISSES = 5, 2
-ROUNDS = 12  # of places at which a hyperplane is looked for
+ROUNDS = 16  # of places at which a hyperplane is looked for
 POOL = 64  # places drawn to find points on a hyperplane
 NEAR = 1e-6  # radii: how far a break may be from the hyperplane to which it is put down, besides its error
 ENOUGH = 3  # drawn places on either side of a hyperplane
 FINE = 3e-8  # error of a normal above which it is measured again
+ACROSS = 1e-6  # of the largest gradient: a part across the known normals that is no rounding
 VAGUE = 1e-5  # error above which it is no hyperplane
 REMEASURED = 3  # times, at most
 AROUND = np.array([-0.5, -0.2, -0.06, -0.02, 0.02, 0.06, 0.2, 0.5])  # radii: first points of such a line
@@ -117,20 +120,20 @@ class Survey:
 
 def find_planes(
     space: Space,
-    lines: Iterator[tuple[Line, Array]],
+    lines: Callable[[Survey], Iterator[tuple[Line, Array]]],
     *,
     rng: np.random.Generator,
     is_done: Callable[[Survey, int], bool],
     scans: Sequence[tuple[Line, LineScan]] = (),
-    known: Planes | None = None,
+    survey: Survey | None = None,
 ) -> Survey:
     """Scan lines until `is_done` says so; it is told how many lines in a row have shown no new hyperplane.
 
-    `scans`: lines that have been scanned already; `known`: hyperplanes that are known.
+    `lines`: chooses further lines by what is known. `scans`: lines that have been scanned already; `survey`: what is known.
     """
-    survey = Survey(Planes.none(space.dim) if known is None else known)
+    survey = survey or Survey(Planes.none(space.dim))
     quiet = 0
-    further = ((line, _scan(space, line, spread, survey)) for line, spread in lines)
+    further = ((line, _scan(space, line, spread, survey)) for line, spread in lines(survey))
     for line, scan in chain(scans, further):
         survey.n_lines += 1
         if scan.jumps or not scan.is_complete:
@@ -166,10 +169,38 @@ def _read_line(space: Space, line: Line, scan: LineScan, survey: Survey, rng: np
         return 0
     survey.gradients.append((breaks.beside.reshape(-1, space.dim), np.concatenate(list(breaks.gradients))))
     verdicts = check_planes(space, breaks, rng)
+    verdicts[(verdicts == 0) & _met_before(space, breaks, survey)] = 1.0
     survey.planes.add(breaks.select(verdicts > 0))
     survey.others.append(breaks.select(verdicts < 0))
     survey.unsure.append(breaks.select(verdicts == 0))
     return int((verdicts > 0).sum())
+
+
+def _met_before(space: Space, breaks: Breaks, survey: Survey) -> BoolArray:
+    """Which breaks lie on a hyperplane that an earlier line met, where too much is flat to find it again at random."""
+    before = Planes.none(space.dim)
+    for part in survey.unsure:
+        before.add(part)
+    near = before.hold(breaks.places, NEAR * space.rounding.radius)
+    alike = np.abs(breaks.normals @ before.normals.T) > 1 - 1e-10
+    return np.asarray((near & alike).any(axis=1))
+
+
+def unexplained(survey: Survey) -> tuple[Array, Array]:
+    """Places, and the largest parts of the gradients there that the known normals do not explain, shapes (n, p).
+
+    In a deep network whose first layer is known there are none.
+    """
+    p = survey.planes.normals.shape[1]
+    if not survey.gradients:
+        return np.zeros((0, p)), np.zeros((0, p))
+    places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
+    rows = np.linalg.svd(survey.planes.normals, full_matrices=False)[2]
+    across = gradients - gradients @ rows.T @ rows
+    sizes = np.linalg.norm(across, axis=2)
+    largest = sizes.max(axis=1)
+    chosen = np.flatnonzero(largest > ACROSS * np.linalg.norm(gradients, axis=(1, 2)).max())
+    return places[chosen], across[chosen, sizes[chosen].argmax(axis=1)]
 
 
 def _outside_span(
@@ -216,7 +247,8 @@ def check_planes(space: Space, breaks: Breaks, rng: np.random.Generator) -> Arra
     count = breaks.errors.size
     hits, misses = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
     for _ in range(ROUNDS):
-        open_ones = np.flatnonzero((hits < HITS) & (misses < MISSES))
+        # After one miss, only many more hits make it plausible that the miss was an accident of rounding.
+        open_ones = np.flatnonzero((hits < HITS * (1 + misses)) & (misses < MISSES))
         if not open_ones.size:
             break
         places = []
@@ -228,9 +260,9 @@ def check_planes(space: Space, breaks: Breaks, rng: np.random.Generator) -> Arra
         np.add.at(hits, chosen[found], 1)
         np.add.at(misses, chosen[absent], 1)
     verdicts = np.zeros(count)
-    verdicts[misses >= MISSES] = -1.0
+    verdicts[misses > 0] = -1.0
     verdicts[(hits >= 2) & (misses == 0)] = 1.0
-    verdicts[(hits >= HITS)] = 1.0
+    verdicts[(misses < MISSES) & (hits >= HITS * (1 + misses))] = 1.0
     return verdicts
 
 
@@ -299,17 +331,27 @@ def doubt_planes(space: Space, planes: Planes, rng: np.random.Generator) -> int:
 def place_on_plane(space: Space, normal: Array, anchor: Array, rng: np.random.Generator) -> Array:
     """A random place of a hyperplane within the polytope: between two drawn places, or a walk from a place on it."""
     pool = space.draw(POOL, rng)
+    if not space.limits.size:
+        # Where all is flat at typical places, the breaks are farther out, and so are the places to look at.
+        pool *= max(1.0, rng.uniform(0.0, 1.0) * float(np.linalg.norm(anchor)) / space.rounding.radius)
     values = (pool - anchor) @ normal
     above, below = np.flatnonzero(values > 0), np.flatnonzero(values < 0)
     if min(above.size, below.size) >= ENOUGH:
         one, other = rng.choice(above), rng.choice(below)
         share = values[one] / (values[one] - values[other])
         return np.asarray(pool[one] + share * (pool[other] - pool[one]))
+    if not space.limits.size:
+        # A hyperplane far from typical places: as far from the foot of its perpendicular as that is from the origin.
+        size = max(1.0, abs(float(anchor @ normal)) / space.rounding.radius)
+        place = pool[0] * size * 2.0 ** rng.uniform(-2, 1)
+        return np.asarray(place - ((place - anchor) @ normal) * normal)
     place = anchor
     for step in range(STEPS):
         # Towards a drawn place first: a random direction leads nowhere from a corner of the polytope.
         direction = rng.standard_normal(space.dim) if step % 2 else pool[step] - place
         direction -= (direction @ normal) * normal
+        if not direction.any():
+            continue
         low, high = space.room(place, direction)
         end = rng.choice([low, high]) if step % 2 else min(high, 1.0)
         place = place + end * rng.uniform(0.1, 0.9) * direction

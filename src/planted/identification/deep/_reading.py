@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
-from planted._typing import Array, Progress
+from planted._typing import Array, BoolArray, Progress
 from planted.identification._breakpoints import LineScan
 from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
@@ -32,31 +34,50 @@ from planted.identification.deep._other_kinds import name_other_kind
 from planted.identification.deep._planes import (
     Planes,
     Survey,
+    check_planes,
     doubt_planes,
     drop_absent,
     find_planes,
     refine_planes,
+    unexplained,
 )
+from planted.identification.deep._records import Records
 from planted.identification.deep._regions import read_regions
-from planted.identification.deep._space import Space
+from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._space import Space, measure_breaks, scan_line
 from planted.identification.deep._top import Top, fit_top
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
 
-__all__ = ["Reading", "Records", "read_layers"]
+__all__ = ["Reading", "breaks_bend", "read_layers"]
 
 REACH = 1024.0  # radii: how far lines in the inputs go
 MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
 CORNER = 1e-4  # typical pre-activations: where rays along an axis begin
 NEAR, FAR = 0.02, 400.0  # where chords begin and rays end
-CHORDS = 4
+CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end early
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
 HIGHER = 2  # breaks that bend, to say that there are higher layers
+FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
+FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
+MOST_SUBSETS = 300  # of hyperplanes that are tried as the first layer
+ATTEMPTS = 4  # to find the first layer
+SKIPS = 1e-3  # relative scatter of the part of gradients that is the same everywhere, as of a connection that skips
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
 ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
+
+
+def breaks_bend(box: BlackBox, rng: np.random.Generator) -> bool:
+    """Whether some breaks of one line are missing elsewhere on their hyperplanes: there are higher layers."""
+    space = _input_space(Records(box), rng)
+    line, spread = next(_lines(space, rng, Survey(Planes.none(space.dim))))
+    scan = scan_line(space, line, spread=spread, expected=np.zeros(0))
+    usable = np.flatnonzero(np.isfinite(scan.breakpoints))[:FEW_BREAKS]
+    breaks = measure_breaks(space, line, scan, usable)
+    return bool(breaks.errors.size and (check_planes(space, breaks, rng) < 0).any())
 
 
 @dataclass(slots=True)
@@ -78,25 +99,7 @@ class Reading:
     @property
     def is_deep(self) -> bool:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
-        return len(self.layers) > 1 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
-
-
-class Records:
-    """All questions, in the units of the search, and their answers."""
-
-    def __init__(self, box: BlackBox) -> None:
-        self.box = box
-        self.parts: list[tuple[Array, Array]] = []
-
-    def ask(self, Z: Array) -> Array:
-        """Ask and remember."""
-        Y = self.box.ask(Z)
-        self.parts.append((Z, Y))
-        return Y
-
-    def all(self) -> tuple[Array, Array]:
-        """Return everything asked so far."""
-        return np.concatenate([Z for Z, _ in self.parts]), np.concatenate([Y for _, Y in self.parts])
+        return len(self.layers) > 0 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 def read_layers(
@@ -112,19 +115,12 @@ def read_layers(
     """
     reading = Reading()
     box = records.box
-    d = box.n_features
-    sides = np.concatenate([np.eye(d), -np.eye(d)]) if box.has_box else np.zeros((0, d))
-    base = Base(np.eye(d), np.zeros(d), sides, np.ones(len(sides)))
-    space = Space.calibrated(
-        records.ask, box.draw, sides=base.sides, limits=base.limits, reach=REACH, rng=rng
-    )
+    space = _input_space(records, rng)
+    base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
-    is_done = partial(_is_quiet, fewest=BOX_LINES if box.has_box else LINES)
-    survey = find_planes(space, _lines(space, rng), rng=rng, is_done=is_done, scans=scans)
-    refine_planes(space, survey.planes, rng)
+    survey, layer = _survey_first(space, _all_on(base, []), scans, rng, has_box=box.has_box)
     reading.surveys.append(survey)
-    layer = _orient_survey(survey, _all_on(base, reading.layers))
     while True:
         number = len(reading.layers) + 1
         top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
@@ -154,6 +150,72 @@ def read_layers(
             layer = _read_later(records, base, reading, space.rounding, rng)
 
 
+def _input_space(records: Records, rng: np.random.Generator) -> Space:
+    """The function of the inputs, within the box if there is one."""
+    box = records.box
+    d = box.n_features
+    sides = np.concatenate([np.eye(d), -np.eye(d)]) if box.has_box else np.zeros((0, d))
+    return Space.calibrated(
+        records.ask, box.draw, sides=sides, limits=np.ones(len(sides)), reach=REACH, rng=rng
+    )
+
+
+def _survey_first(
+    space: Space,
+    region: Region,
+    scans: Sequence[tuple[Line, LineScan]],
+    rng: np.random.Generator,
+    *,
+    has_box: bool,
+) -> tuple[Survey, _LayerFound]:
+    """Look for the units of the first layer; where they contradict each other, doubt them and look again."""
+    is_done = partial(_is_quiet, fewest=BOX_LINES if has_box else LINES)
+    survey = Survey(Planes.none(space.dim))
+    for attempt in range(ATTEMPTS):
+        further = partial(_lines, space, rng)
+        survey = find_planes(
+            space, further, rng=rng, is_done=is_done, scans=() if attempt else scans, survey=survey
+        )
+        refine_planes(space, survey.planes, rng)
+        layer = _orient_survey(survey, region)
+        is_sound = layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN
+        if is_sound or not doubt_planes(space, survey.planes, rng):
+            break
+    chosen = None if is_sound else _consistent_planes(survey)
+    if chosen is not None:
+        survey.planes.keep(chosen)
+    return survey, _orient_survey(survey, region)
+
+
+def _consistent_planes(survey: Survey) -> BoolArray | None:
+    """The hyperplanes that may all be of one layer, if others are flat parts of higher ones; None if there are no such.
+
+    As many are chosen as there are dimensions. Every unit must take part in the gradients on one side only, and where it is
+    on it should take part wherever the others do.
+    """
+    normals, offsets = survey.planes.normals, survey.planes.offsets
+    count, rank = len(offsets), int(np.linalg.matrix_rank(normals)) if len(offsets) else 0
+    if not survey.gradients or not rank < count or comb(count, rank) > MOST_SUBSETS:
+        return None
+    places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
+    noise = 1e-9 * float(np.abs(gradients).max())
+    best, found = 0.0, None
+    for subset in combinations(range(count), rank):
+        rows, ends = normals[list(subset)], offsets[list(subset)]
+        if np.linalg.svd(rows, compute_uv=False).min() < INDEPENDENT:
+            continue
+        values = places @ rows.T + ends
+        votes, cast = orientation_votes(rows, values, gradients, noise=noise)
+        if cast.min() == 0 or (np.abs(votes) < CERTAIN * cast).any():
+            continue
+        is_bent = np.abs(gradients).max(axis=(1, 2)) > noise
+        idle = ((values * np.sign(votes) > 0) & is_bent[:, None]).sum() - cast.sum()
+        score = float(cast.sum() / (1 + cast.sum() + idle))
+        if score > best:
+            best, found = score, np.isin(np.arange(count), subset)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _LayerFound:
     """The units of one layer, up to scale, and the votes for their orientation."""
@@ -164,16 +226,25 @@ class _LayerFound:
     has_higher: bool  # whether breaks of higher layers were seen beside
     gaps: int = 0  # weights that were not seen
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether the rows are independent."""
+        rows = self.planes[0]
+        return (
+            len(rows) <= rows.shape[1]
+            and np.linalg.svd(rows, compute_uv=False).min(initial=1.0) >= INDEPENDENT
+        )
+
     def problem(self, number: int) -> str:
         """Why the next layer cannot be read; empty if it can."""
         rows = self.planes[0]
         if not rows.size:
             return f"no unit of layer {number} was found"
-        if not self.has_higher:
+        if not self.has_higher and number > 1:
             return f"the {len(rows)} units found in layer {number} do not explain all answers, and no layer above was seen"
         if self.gaps:
             return f"{self.gaps} weights of layer {number} were not seen"
-        if len(rows) > rows.shape[1] or np.linalg.svd(rows, compute_uv=False).min() < INDEPENDENT:
+        if not self.is_independent:
             return (
                 f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows, and layers "
                 "that widen are not read"
@@ -216,7 +287,7 @@ def _read_later(
         return records.ask(base.inputs(V))
 
     found = _LayerFound((np.zeros((0, 0)), np.zeros(0)), np.zeros(0), np.zeros(0), False)
-    has_higher = False
+    has_higher, missing = False, MissingUnits(records, rng)
     for rows, survey in read_regions(ask, base, reading.layers, rounding, rng=rng):
         reading.surveys.append(survey)
         has_higher |= _has_higher(survey)
@@ -228,19 +299,41 @@ def _read_later(
         found = _LayerFound(rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, gaps)
         if fit_top(records.all(), reading.layers, found.planes) is not None:
             break
+        whole = np.array([known.all() for known in rows.known])
+        if len(reading.surveys) > FIRST_REGIONS and whole.any():
+            planes = found.planes[0][whole], found.planes[1][whole]
+            completed = missing.complete(reading.layers, planes)
+            if completed is not None and fit_top(records.all(), reading.layers, completed) is not None:
+                count = len(completed[1])
+                return _LayerFound(completed, np.ones(count), np.zeros(count), has_higher)
     return found
 
 
 def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
-    """Whether enough lines have shown no new unit."""
-    return (survey.n_lines >= fewest and quiet >= fewest - 1) or survey.n_lines >= MOST_LINES
+    """Whether enough lines have shown no new unit, and the units found explain all gradients, or none of them."""
+    if survey.planes.offsets.size >= survey.planes.normals.shape[1]:
+        fewest += 2  # gradients do not show what is missing
+    if survey.n_lines < fewest or quiet < fewest - 1:
+        return False
+    places, across = unexplained(survey)
+    if not len(places) or survey.n_lines >= MOST_LINES * (1 + (fewest >= BOX_LINES)):
+        return True
+    total = sum(len(part) for part, _ in survey.gradients)
+    return len(places) == total and np.ptp(across, axis=0).max() <= SKIPS * np.abs(across).max()
 
 
-def _lines(space: Space, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
-    """Random lines through typical places."""
+def _lines(space: Space, rng: np.random.Generator, survey: Survey) -> Iterator[tuple[Line, Array]]:
+    """Lines through typical places, or where a gradient shows that a unit is missing, in the direction that shows it."""
     spread = np.concatenate([-OUTWARD[::-1], [0.0], OUTWARD])
     while True:
         origin, direction = space.draw(1, rng)[0], rng.standard_normal(space.dim)
+        if space.limits.size:  # within a box the longest lines pass by its centre
+            direction = -origin + 0.4 * space.draw(1, rng)[0]
+        places, across = unexplained(survey)
+        if survey.n_lines >= LINES and len(places):
+            chosen = rng.integers(len(places))
+            origin = places[chosen]
+            direction = across[chosen] / np.linalg.norm(across[chosen]) + 0.3 * direction / np.sqrt(space.dim)
         yield Line(origin, direction / np.linalg.norm(direction)), spread
 
 
@@ -271,12 +364,13 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
         return records.ask(base.inputs(V))
 
     def draw(count: int, stream: np.random.Generator) -> Array:
-        return np.abs(stream.standard_normal((count, p))) * np.exp(stream.standard_normal((count, p)))
+        V = np.abs(stream.standard_normal((count, p))) * np.exp(stream.standard_normal((count, p)))
+        return _pulled_in(base, V)
 
     space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=FAR / np.sqrt(p), rng=rng)
-    lines = list(_orthant_lines(p, rng))
+    lines = list(_orthant_lines(base, rng))
     survey = find_planes(
-        space, iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
+        space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
     )
     if _has_higher(survey):
         drop_absent(space, survey)
@@ -285,15 +379,31 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
     return space, survey
 
 
-def _orthant_lines(p: int, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
+def _pulled_in(base: Base, V: Array) -> Array:
+    """Pull coordinates that leave the box towards the corner at which all units are barely on, until they are within."""
+    p = V.shape[1]
+    if len(base.sides) == p:
+        return V
+    corner = np.full(p, CORNER)
+    slack = base.limits[p:] - base.sides[p:] @ corner
+    along = (V - corner) @ base.sides[p:].T
+    with np.errstate(divide="ignore"):
+        share = np.where(along > 0, slack / along, np.inf).min(axis=1)
+    return np.asarray(corner + np.minimum(1.0, 0.98 * np.maximum(share, 0.0))[:, None] * (V - corner))
+
+
+def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
     """Chords between opposite corners, then one ray along each axis: every unit that switches anywhere meets a ray."""
-    for _ in range(CHORDS):
+    p = base.matrix.shape[1]
+    chords = CHORDS if len(base.sides) == p else BOX_CHORDS
+    for _ in range(chords):
         far = rng.permutation(p) < p / 2
         sizes = np.exp(1.5 * rng.standard_normal((2, p)))
         one, other = (
             np.where(far, 8 * sizes[0], NEAR * sizes[1]),
             np.where(far, NEAR * sizes[0], 8 * sizes[1]),
         )
+        one, other = _pulled_in(base, np.array([one, other]))
         direction = other - one
         yield Line(one, direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
     for axis in rng.permutation(p):

@@ -199,10 +199,10 @@ def _read_region(
     lines = [_line_through(centre, vertex) for vertex in vertices]
     survey = find_planes(
         space,
-        iter(lines),
+        lambda _: iter(lines),
         rng=rng,
         is_done=lambda state, quiet: state.n_lines >= len(lines),
-        known=known,
+        survey=Survey(known),
     )
     refine_planes(space, survey.planes, rng)
     numbers = []

@@ -29,6 +29,7 @@ SHORTENINGS = (1.0, 0.1, 0.01, 0.001)  # of the step of a gradient that left its
 KNOTS = np.array([0.1, 0.45, 0.9])  # first points between two breaks that are expected
 CHECKED = 40.0  # rounding errors by which a gradient may miss the derivative along its line
 PROBE = 1e-4  # radii: half the length of a segment on which a break is looked for
+STEEP = 20.0  # times that change: a slope beside which a break would be seen
 SEEN = 60.0  # rounding errors above which a change of slope is a break
 
 
@@ -243,7 +244,9 @@ def look_for_breaks(
     is not flat there. Shapes: places (n, p), normals (n, p), doubts (n,), results (n,).
     """
     rooms = np.array([space.room(place, normal) for place, normal in zip(places, normals, strict=True)])
-    half = np.maximum(PROBE * space.rounding.radius, 30 * doubts)
+    # Far out, breaks are farther apart and rounding errors larger.
+    half = PROBE * np.maximum(space.rounding.radius, np.linalg.norm(places, axis=1))
+    half = np.maximum(half, 30 * doubts)
     half = np.minimum(half, 0.45 * np.maximum(np.minimum(-rooms[:, 0], rooms[:, 1]), 1e-9))
     steps = np.array([-2.0, -1.0, 1.0, 2.0])
     rows = places[:, None, :] + (half[:, None] * steps)[:, :, None] * normals[:, None, :]
@@ -259,5 +262,5 @@ def look_for_breaks(
     with np.errstate(divide="ignore", invalid="ignore"):
         meeting = -np.einsum("nm,nm->n", jump, gap) / size
     is_there = is_bent & (np.abs(meeting) < 0.2 * half)
-    is_steep = (np.abs(left) > limit).any(axis=1) | (np.abs(right) > limit).any(axis=1)
+    is_steep = (np.maximum(np.abs(left), np.abs(right)) > STEEP * limit).any(axis=1)
     return is_there, ~is_there & is_steep

@@ -175,12 +175,14 @@ def progress_bar(title: str) -> Iterator[Progress]:
 @contextmanager
 def spoken_warnings() -> Iterator[None]:
     """Print planted's own warnings as lines on stderr; leave those of others alone."""
+    from planted._validation import ConstantColumnsWarning
     from planted.outcomes import DataWarning, RecoveryWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         for category in (DataWarning, RecoveryWarning):
             warnings.simplefilter("always", category)
+        warnings.simplefilter("ignore", ConstantColumnsWarning)  # the command names them
         try:
             yield
         finally:

@@ -45,20 +45,39 @@ def predict(
     saved = load_with_columns(network)
     net = saved.network
     if features is None and saved.features is not None and not all(map(str.isdigit, saved.features)):
-        features = list(saved.features)
-    predicted = net(read_inputs(data, features=features, n_features=net.n_features))
+        features = list(saved.features) if saved.recipe is None else None
+    rows = read_inputs(data, features=features, n_features=net.n_features, recipe=saved.recipe)
+    predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
     if out is not None:
         write_table(out, columns)
     if as_json:
-        answer = {name: column.tolist() for name, column in columns.items()}
+        answer = {
+            name: [None if value != value else value for value in column.tolist()]
+            for name, column in columns.items()
+        }
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
         sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
     if out is not None:
         print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+
+
+def _answers(net: Any, rows: Any) -> Any:
+    """Evaluate a network; rows with missing inputs have no answer."""
+    import numpy as np
+
+    gaps = np.isnan(rows).any(axis=1)
+    if not gaps.any():
+        return net(rows)
+    print_note(
+        f"{int(gaps.sum()):,} rows with missing inputs have no prediction (nan), as they had no part in the fit."
+    )
+    predicted = np.full((len(rows), net.n_outputs), np.nan)
+    predicted[~gaps] = net(rows[~gaps])
+    return predicted
 
 
 def compare(

@@ -24,6 +24,7 @@ from planted.cli._data import (
     Columns,
     LongRun,
     is_too_large,
+    notes_on,
     noticed_interrupts,
     open_run,
     read_samples,
@@ -33,11 +34,15 @@ from planted.cli._data import (
 from planted.cli._options import (
     ActivationOption,
     AffineOption,
+    CategoriesOption,
+    DecimalOption,
     EffortOption,
+    ExcludeOption,
     FeaturesOption,
     ForceOption,
     MethodOption,
     MethodOptions,
+    MissingOption,
     NoiseOption,
     ObjectiveOption,
     RuleOption,
@@ -52,6 +57,9 @@ from planted.cli._options import (
 from planted.outcomes import BadInputError, Outcome, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planted.io import Recipe
     from planted.reporting import Report
     from planted.results import Recovery
 
@@ -66,11 +74,16 @@ def recover(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file, or a folder of them."
+            metavar="DATA",
+            help="A .csv, .tsv (or .csv.gz), .parquet, .feather, .npy or .npz file, or a folder of them.",
         ),
     ] = None,
     targets: TargetsOption = None,
     features: FeaturesOption = None,
+    exclude: ExcludeOption = None,
+    categories: CategoriesOption = None,
+    missing: MissingOption = "refuse",
+    decimal: DecimalOption = "point",
     weights: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A column of row weights; the file is then read in blocks."),
@@ -142,7 +155,7 @@ def recover(
     ):
         samples = _open_samples(
             data,
-            Columns(targets, features, weights),
+            Columns(targets, features, weights, exclude, categories, missing, decimal),
             large,
             sums=sums,
             seed=seed,
@@ -159,7 +172,10 @@ def recover(
 
     drawn = report is not None
     summary = summarise(record, data=samples.preview(), **samples.names) if drawn else outline(record)
-    notes = write_results(record, summary, samples.names, out=out, report=report)
+    notes = [
+        *samples.notes,
+        *write_results(record, summary, samples.names, out=out, report=report, recipe=samples.recipe),
+    ]
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
@@ -199,15 +215,20 @@ class _Samples:
     data: tuple[Any, ...]
     names: dict[str, Any]
     run: LongRun | None = None
+    recipe: Recipe | None = None
+    notes: Sequence[str] = ()
 
     def recover(self, **options: Any) -> Recovery:
         """Recover from rows, or from sums if there are only sums."""
-        import planted
         from planted.moments import RowSummary
 
         if isinstance(self.data[0], RowSummary):
-            return planted.recover_from_sums(*self.data, **options)
-        return planted.recover(*self.data, **options)
+            from planted.recovery import recover_from_sums
+
+            return recover_from_sums(*self.data, **options)
+        from planted.recovery._recover import recover as recover_rows
+
+        return recover_rows(*self.data, **options)
 
     def preview(self) -> tuple[Any, Any]:
         """Rows to draw: all that are in memory, or a sample of the blocks."""
@@ -257,10 +278,11 @@ def _open_samples(
         )
         from planted.io.tables._blocks import columns_of
 
-        return _Samples((run.blocks,), columns_of(run.blocks), run)
-    table = read_samples(data, targets=columns.targets, features=columns.features)
+        notes = run.recipe.notes if run.recipe else ()
+        return _Samples((run.blocks,), columns_of(run.blocks), run, run.recipe, notes)
+    table, recipe = read_samples(data, columns)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
-    return _Samples((table.X, table.Y), names)
+    return _Samples((table.X, table.Y), names, recipe=recipe, notes=notes_on(table, recipe))
 
 
 def print_verdict(console: Console, summary: Report) -> None:
@@ -293,14 +315,20 @@ def print_kinks(console: Console, record: Recovery, names: dict[str, Any]) -> No
 
 
 def write_results(
-    record: Recovery, summary: Report, names: dict[str, Any], *, out: Path | None, report: Path | None
+    record: Recovery,
+    summary: Report,
+    names: dict[str, Any],
+    *,
+    out: Path | None,
+    report: Path | None,
+    recipe: Recipe | None = None,
 ) -> list[str]:
     """Write the files that were asked for; return what is to be said about them."""
     notes = []
     if out is not None and record.network is None:
         notes.append(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        notes += save_with_columns(record.network, out, names)
+        notes += save_with_columns(record.network, out, names, recipe)
     if report is not None:
         write_page(report, summary.html())
         notes.append(f"The report is in {report}.")

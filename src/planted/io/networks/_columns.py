@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planted._typing import Json
+from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
@@ -33,6 +34,9 @@ class SavedNetwork:
     network: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork  # the network itself
     features: tuple[str, ...] | None = None  # names of the inputs, in the order of the network's columns
     targets: tuple[str, ...] | None = None  # names of the outputs
+    recipe: Recipe | None = (
+        None  # how the columns of a table become the inputs, where they are not numbers as they stand
+    )
 
 
 def check_columns(

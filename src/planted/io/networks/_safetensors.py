@@ -7,7 +7,8 @@ A three-layer network has a format name of its own, the tensors ``R`` and ``s`` 
 record; the other tensors are those of its head. A deep network has a format name of its own too, the number of
 its layers in the record, and the tensors ``W0``, ``b0``, ``W1``, ``b1`` and so on. Names of the columns, where
 given, are in the record under ``features`` and ``targets``; such a file has schema 2, so that an older release
-asks for an upgrade.
+asks for an upgrade. How the columns of a table become the inputs (`planted.io.Recipe`) is in the record under ``recipe``,
+as data; such a file has schema 3.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -35,6 +36,7 @@ from planted.io._outputs import refuse_other_suffix
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
+from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, FileFormatError
 
@@ -43,7 +45,7 @@ __all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 DEEP = "planted.deep-network"
 LARGEST_DEPTH = 1_000  # layers
-SCHEMA, SCHEMA_WITH_COLUMNS = 1, 2
+SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_RECIPE = 1, 2, 3
 COLUMNS = ("features", "targets")
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
 MEMORY_PER_BYTE = 4  # the file, its tensors, the network's own copy, and the bytes that the digest covers
@@ -57,11 +59,13 @@ def save_network(
     *,
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
 ) -> None:
     """Write a network to a safetensors file.
 
     `path`: where to write. An existing file is replaced only when the new one is complete. `features`, `targets`: names of
-    the inputs and of the outputs, kept with the network; `load_with_columns` returns them.
+    the inputs and of the outputs, kept with the network; `load_with_columns` returns them. `recipe`: how the columns of a
+    table become the inputs, kept too; it names the inputs and the targets.
 
     Examples
     --------
@@ -73,7 +77,10 @@ def save_network(
     """
     refuse_other_suffix(path, "network")
     arrays, settings = _take_apart(net)
-    record = _record(arrays, settings | check_columns(net, features, targets))
+    if recipe is not None:
+        features, targets = recipe.inputs, recipe.targets
+    kept = check_columns(net, features, targets) | ({} if recipe is None else {"recipe": recipe.to_dict()})
+    record = _record(arrays, settings | kept)
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
     if int.from_bytes(contents[:LENGTH_FIELD], "little") > LARGEST_HEADER:
         raise BadInputError(f"the names of the columns take more than {LARGEST_HEADER} bytes; shorten them")
@@ -83,6 +90,7 @@ def save_network(
         read = load_saved(partial)
         written, _ = _take_apart(read.network)
         is_same = (read.features, read.targets) == tuple(_names(record, role) for role in COLUMNS)
+        is_same = is_same and read.recipe == recipe
         if not is_same or {name: array.tobytes() for name, array in written.items()} != {
             name: array.tobytes() for name, array in arrays.items()
         }:
@@ -130,7 +138,8 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
             raise FileFormatError("the contents do not match their checksum; the file is damaged")
         net = _put_together(arrays, settings)
         check_columns(net, *(record.get(role) for role in COLUMNS))
-        return SavedNetwork(net, *(_names(record, role) for role in COLUMNS))
+        recipe = _recipe_of(record)
+        return SavedNetwork(net, *(_names(record, role) for role in COLUMNS), recipe)
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"
@@ -184,12 +193,22 @@ def _put_together(
     return ThreeLayerNetwork(arrays["R"], arrays["s"], settings["power"], head)
 
 
+def _recipe_of(record: Json) -> Recipe | None:
+    """Read the recipe of a record, which must name the inputs and targets as the record does."""
+    if "recipe" not in record:
+        return None
+    recipe = Recipe.from_dict(record["recipe"])
+    if (recipe.inputs, recipe.targets) != tuple(_names(record, role) for role in COLUMNS):
+        raise FileFormatError("the preparation of the columns does not lead to the inputs of the network")
+    return recipe
+
+
 def _settings_of(record: Json) -> tuple[str, ...]:
     """The fields of a record that make up the network, besides its tensors, and the names of its columns."""
     own: tuple[str, ...] = {THREE_LAYERS: ("power",), DEEP: ("layers",)}.get(record["format"], ())
     if record.get("linear") is not None:
         own = (*own, "linear")
-    return ("format", "activation", *own, *(role for role in COLUMNS if role in record))
+    return ("format", "activation", *own, *(role for role in (*COLUMNS, "recipe") if role in record))
 
 
 def _tensor_names(record: Json) -> tuple[str, ...]:
@@ -208,6 +227,7 @@ def _record(arrays: dict[str, Array], settings: Json) -> Json:
     names = _tensor_names(settings)
     shapes = {name: list(arrays[name].shape) for name in names}
     schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
+    schema = SCHEMA_WITH_RECIPE if "recipe" in settings else schema
     record: Json = {**settings, "schema": schema, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in names:
@@ -261,8 +281,8 @@ def _read_record(header: Json) -> Json:
     if not isinstance(record, dict) or record.get("format") not in [*TENSORS, DEEP]:
         known = f"{TWO_LAYERS!r}, {THREE_LAYERS!r} or {DEEP!r}"
         raise FileFormatError(f"the record does not name the format {known}")
-    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS):
-        known = f"{SCHEMA} and {SCHEMA_WITH_COLUMNS}"
+    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_RECIPE):
+        known = f"{SCHEMA} to {SCHEMA_WITH_RECIPE}"
         raise FileFormatError(
             f"schema {record.get('schema')!r}; this version reads {known}, please upgrade planted"
         )

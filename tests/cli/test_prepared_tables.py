@@ -90,3 +90,21 @@ def test_excluded_and_doubled_columns(tmp_path: Path) -> None:
     assert "Inputs 'a' and 'b' are the same; leave one out: --exclude 'b'" in said
     _, printed, said = run("recover", table, *words, "--exclude", "b,c")
     assert "are the same" not in said and "inputs 1" in printed
+
+
+def test_a_fit_may_be_what_was_asked_for(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "rows.csv", 3, gaps=False)
+    words = ["--effort", "quick", "--method", "small-network", "--seed", 0]
+    code, printed, _ = run("recover", table, *words, "--accept", "fitted")
+    assert code == 0 and "Beside simpler models" in printed and "below that of a straight line" in printed
+    assert "collect more samples" not in printed and "theorem" not in printed
+    code, _, said = run("recover", table, "--accept", "anything")
+    assert code == 2 and "--accept is 'anything'; expected recovered or fitted" in said
+
+
+def test_a_spent_budget_names_its_option(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    values = np.random.default_rng(6).standard_normal((300, 5))
+    np.savetxt(table, values, delimiter=",", header="a,b,c,d,y", comments="")
+    code, printed, _ = run("recover", table, "--budget", 0, "--method", "restarts", "--seed", 0)
+    assert code == 1 and "Allow more time with --budget SECONDS" in printed

@@ -37,6 +37,7 @@ __all__ = [
 
 PATIENCE_SECONDS = 2.0
 PIPED_WIDTH = 110
+NARROWEST = 40  # columns that a table needs
 _MARK_STYLES = {"pass": "green", "fail": "red", "info": "dim"}
 
 
@@ -77,8 +78,10 @@ class LastingStream:
 
 
 def out_console() -> Console:
-    """Return a console on stdout: plain and of fixed width when it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, soft_wrap=False)
+    """Return a console on stdout: plain and, unless COLUMNS says otherwise, of fixed width when it is not a terminal."""
+    columns = os.environ.get("COLUMNS", "")
+    wanted = int(columns) if columns.isdecimal() and int(columns) >= NARROWEST else PIPED_WIDTH
+    return Console(width=None if sys.stdout.isatty() else wanted, highlight=False, soft_wrap=False)
 
 
 def err_console() -> Console:

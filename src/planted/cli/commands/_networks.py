@@ -19,6 +19,8 @@ from planted.outcomes import BadInputError
 
 __all__ = ["compare", "predict"]
 
+FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
+
 NetworkArgument = Annotated[
     Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
 ]
@@ -146,6 +148,7 @@ def compare(
         line = f"  largest parameter difference {difference:.3g}"
         out_console().print(Text.assemble(_word(answer.is_equal), line))
         print_comparison(answer)
+        print_tolerance(answer, tol, default="only rounding of 64-bit numbers")
     else:
         shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
         out_console().print(Text.assemble(_word(False), f"  one has {shapes[0]}, the other {shapes[1]}"))
@@ -219,6 +222,8 @@ def _compare_proved(
 
 def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: bool) -> None:
     """Ask both models and print what came of it."""
+    from planted.identification._compare import ASKED_TOL
+
     answer = compare_models(first, second, tol=tol)
     if as_json:
         witness = None if answer.witness is None else answer.witness.tolist()
@@ -227,7 +232,22 @@ def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: b
     else:
         out_console().print(_word(answer.is_equal))
         print_comparison(answer)
+        print_tolerance(answer, tol, default=f"{ASKED_TOL:g} of the scale of an output")
     _exit(answer.is_equal)
+
+
+def print_tolerance(answer: Any, tol: float | None, *, default: str) -> None:
+    """Print which differences count, and name the option if the two differ as copies in single precision do."""
+    said = default if tol is None else f"{tol:g} of the scale of an output"
+    console = out_console()
+    console.print(Text(f"tolerance: {said}", style="dim"))
+    if answer.is_equal is False and tol is None and 0 < answer.difference < FLOAT32_DIFFERENCE:
+        console.print(
+            Text(
+                f"A difference of {answer.difference:.1g} is what rounding to 32-bit numbers makes; for copies in single "
+                "precision give --tol 1e-5."
+            )
+        )
 
 
 def _word(is_equal: bool | None) -> Text:

@@ -9,7 +9,9 @@ by one reader.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -42,7 +44,20 @@ from planted.rows import (
     weighed_block,
 )
 
-__all__ = ["TableSource", "columns_of", "open_blocks"]
+__all__ = ["TableSource", "columns_of", "open_blocks", "watched_rows"]
+
+# Called as watcher(first row, rows, rows in all or None) for each block that is read in this thread.
+_watcher: ContextVar[Callable[[int, int, int | None], None] | None] = ContextVar("planted_rows", default=None)
+
+
+@contextmanager
+def watched_rows(watcher: Callable[[int, int, int | None], None]) -> Iterator[None]:
+    """Tell a function of every block of files that is read inside this block of code, in this process."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 def open_blocks(
@@ -197,6 +212,9 @@ class TableSource(RowSource):
                 values = prepared(values, self.recipe, label=where, names=names, first_row=number * step)
             X, Y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d:end])
             block = Block(number // PART_BLOCKS, number, number * step, X, Y)
+            watcher = _watcher.get()
+            if watcher is not None:
+                watcher(number * step, len(X), None if self.rows is None else sum(self.rows))
             yield block if self.weight is None else weighed_block(block, values[:, end])
             number += 1
         if number == 0:

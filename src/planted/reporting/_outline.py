@@ -70,7 +70,7 @@ class Table:
 class Figure:
     """A figure as data; the HTML rendering draws it."""
 
-    kind: str  # ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"histogram"`` or ``"intervals"``
+    kind: str  # ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"lines"``, ``"histogram"`` or ``"intervals"``
     title: str  # caption
     alt: str  # the message of the figure in words, for those who cannot see it
     data: Mapping[str, Any]  # the numbers and labels to draw

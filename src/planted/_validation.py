@@ -47,6 +47,10 @@ NAMES_SHOWN = 5
 """Columns listed by name before the rest is only counted."""
 
 
+class ConstantColumnsWarning(DataWarning):
+    """Columns hold one value only; who knows their names, as the command line does, says it by name instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedData:
     """Rows that passed every check."""
@@ -93,7 +97,7 @@ def check_rows(
     ):
         if constant:
             notices.append(_constant_notice(label, names, constant))
-            warnings.warn(notices[-1], DataWarning, stacklevel=3)
+            warnings.warn(notices[-1], ConstantColumnsWarning, stacklevel=3)
     n_distinct = _count_distinct_rows(X_clean, Y_clean)
     if n_distinct is not None and n_distinct < len(X_clean):
         notices.append(
@@ -208,12 +212,13 @@ def check_finite(
     names: Sequence[str] | None = None,
     first_row: int = 0,
     may_miss: bool = False,
+    if_missing: str = "Drop those rows or fill the values in.",
 ) -> tuple[int, ...]:
     """Refuse NaN and infinity, and find the constant columns in the same pass.
 
     `values`: the data; read in blocks, so that a memory map is never loaded whole. `first_row`: row number of the
-    first row, where `values` is a part of a larger table. Returns indices of the columns that hold one value only;
-    empty if there are fewer than two rows. Shapes: values (n, d).
+    first row, where `values` is a part of a larger table. `if_missing`: what to do about missing values. Returns indices
+    of the columns that hold one value only; empty if there are fewer than two rows. Shapes: values (n, d).
 
     Examples
     --------
@@ -240,7 +245,7 @@ def check_finite(
         raise BadInputError(
             f"{label} contains {n_nan + n_infinite} values that are not finite ({n_nan} missing or NaN, "
             f"{n_infinite} inf), the first in row {first_row + first[0]}, column {first[1]}{name}, "
-            "counted from 0. Drop those rows or fill the values in."
+            f"counted from 0. {if_missing if n_nan else 'Drop those rows or fill the values in.'}"
         )
     return tuple(np.flatnonzero(low == high).tolist()) if len(values) > 1 else ()
 

@@ -66,7 +66,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]
                 raise result
             return result
 
-        monkeypatch.setattr(planted, "recover", recover, raising=False)
+        monkeypatch.setattr("planted.recovery._recover.recover", recover)
         return calls
 
     return prepare
@@ -202,7 +202,7 @@ def test_warnings_of_planted_are_lines_on_stderr(table: Path, monkeypatch: pytes
             warnings.warn("column 2 is constant", DataWarning, stacklevel=1)
         return make_record(Outcome.RECOVERED)
 
-    monkeypatch.setattr(planted, "recover", recover, raising=False)
+    monkeypatch.setattr("planted.recovery._recover.recover", recover)
     result = invoke("recover", str(table), "--json")
     assert result.stderr.count("warning: column 2 is constant") == 1
     json.loads(result.stdout)

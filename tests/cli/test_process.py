@@ -90,7 +90,8 @@ def test_ctrl_c_ends_with_130(folder: Path) -> None:
     code = (
         "import planted, time\n"
         "def wait(*a, **k):\n    print('ready', flush=True)\n    time.sleep(60)\n"
-        "planted.recover = wait\n"
+        "import planted.recovery._recover\n"
+        "planted.recovery._recover.recover = wait\n"
         "from planted.cli import main\nmain()"
     )
     command = [sys.executable, "-c", code, "recover", "data.csv"]

@@ -72,7 +72,7 @@ def test_paths_that_are_not_tables(tmp_path):
         read_table(tmp_path)
     (tmp_path / "sheet.xlsx").write_bytes(b"PK")
     with pytest.raises(
-        FileFormatError, match=r"format '\.xlsx' is unknown, expected one of \.csv, \.feather"
+        FileFormatError, match=r"format '\.xlsx' is unknown, expected one of \.csv, \.csv\.gz, \.feather"
     ):
         read_table(tmp_path / "sheet.xlsx")
     os.mkfifo(tmp_path / "pipe.csv")
@@ -259,7 +259,9 @@ def test_unknown_columns_suggest_close_ones(tmp_path):
     file.write_text("pressure,torque\n1,2\n")
     with pytest.raises(BadInputError, match=r"no column 'torqe' \(targets\)\. Did you mean 'torque'\?"):
         read_table(file, targets="torqe")
-    with pytest.raises(BadInputError, match=r"no column 'zzz' \(features\)\. It has: pressure, torque"):
+    with pytest.raises(
+        BadInputError, match=r"no column 'zzz' \(features, --features\)\. It has: pressure, torque"
+    ):
         read_table(file, features="zzz")
     with pytest.raises(BadInputError, match="2 columns, so there is no column 2"):
         read_table(file, targets=2)

@@ -108,13 +108,54 @@ def test_only_recovered_looks_like_success() -> None:
 def test_evidence_table_has_need_measurement_and_verdict() -> None:
     failing = Evidence("held-out residual", 0.3, 1e-9, "<=")
     part = section(make_report(evidence=(*make_record().evidence, failing)), "evidence")
-    (table,) = part.blocks
-    assert isinstance(table, Table)
+    table, measured = part.blocks
+    assert isinstance(table, Table) and isinstance(measured, Table)
+    assert table.columns[1] == "The theorem needs"
     assert table.rows[0] == ("samples — equation (2)", "≥ 35", "300", "holds")
-    assert table.rows[3] == ("condition number", "for information", "812.5", "—")
-    assert table.rows[4] == ("held-out residual", "≤ 1e-09", "0.3", "fails")
-    assert table.marks == ("pass", "pass", "pass", "info", "fail")
+    assert table.rows[3] == ("held-out residual", "≤ 1e-09", "0.3", "fails")
+    assert table.marks == ("pass", "pass", "pass", "fail")
+    assert measured.rows == (("condition number", "812.5"),)  # what has no limit stands apart
     assert part.paragraphs[0].startswith("3 of 4 requirements hold")
+
+
+def test_a_method_without_a_theorem_claims_none() -> None:
+    source = Provenance("small-network", "planted", {}, 0, (30, 2, 1))
+    part = section(make_report(provenance=source, network=None), "evidence")
+    assert part.blocks[0].columns[1] == "Needed" and "theorem" not in str(part)
+
+
+def context(line: float, network: float) -> dict[str, object]:
+    sizes = {"mean": 2.0, "line": line, "network": network}
+    return {
+        "context": [
+            {"model": name, "parameters": 3, "r2": 0.5, "error": size} for name, size in sizes.items()
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    "line, network, words",
+    [
+        (1.0, 0.5, "75% below that of a straight line"),
+        (1.0, 0.995, "A straight line predicts as well"),
+        (0.5, 1.0, "Use a straight line: its squared error on new samples is 75% below"),
+    ],
+)
+def test_a_fit_stands_beside_a_line(line: float, network: float, words: str) -> None:
+    source = Provenance("small-network", "planted", {}, 0, (N_SAMPLES, len(NAMES), 3))
+    report = make_report(outcome=Outcome.FITTED, provenance=source, stats=context(line, network))
+    assert words in report.verdict.advice and "collect more samples" not in report.verdict.advice
+    (table,) = section(report, "context").blocks
+    assert [row[0] for row in table.rows] == ["the mean", "a straight line", "this network"]
+    assert table.rows[1][3] == f"{line:g}"
+
+
+def test_advice_names_options_that_the_entry_has() -> None:
+    source = Provenance("identify", "Carlini2020", {}, 0, (30, 2, 1))
+    asked = make_report(outcome=Outcome.STOPPED_EARLY, provenance=source, network=None).verdict.advice
+    assert "--budget" in asked and "restarts" not in asked and "hidden" not in asked
+    searched = make_report(outcome=Outcome.STOPPED_EARLY, network=None).verdict.advice
+    assert "--effort thorough" in searched and "--hidden" in searched
 
 
 def test_units_are_sorted_by_output_norm_times_activity() -> None:

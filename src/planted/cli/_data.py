@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,7 @@ __all__ = [
     "LongRun",
     "default_folder",
     "is_too_large",
+    "notes_on",
     "noticed_interrupts",
     "open_run",
     "read_blocks",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from planted.io import Table
+    from planted.io import Recipe, Table
     from planted.rows import RowBlocks
 
 T = TypeVar("T")
@@ -51,6 +52,40 @@ class Columns:
     targets: list[str] | None
     features: list[str] | None
     weights: str | None = None
+    exclude: list[str] | None = None
+    categories: list[str] | None = None
+    missing: str = "refuse"
+    decimal: str = "point"
+
+    def recipe_for(self, path: Path) -> Recipe | None:
+        """Learn how the columns of a table become inputs; None if they are numbers as they stand."""
+        if self.decimal not in (marks := {"point": ".", "comma": ",", ".": ".", ",": ","}):
+            raise BadInputError(f"--decimal is {self.decimal!r}; expected point or comma.")
+        is_simple = (
+            not self.exclude
+            and not self.categories
+            and (self.missing, marks[self.decimal]) == ("refuse", ".")
+        )
+        if is_simple and self._is_plain(path):
+            return None
+        from planted.io import learn_recipe
+
+        if self.missing not in ("refuse", "drop", "mean"):
+            raise BadInputError(f"--missing is {self.missing!r}; expected refuse, drop or mean.")
+        learn = partial(learn_recipe, weights=self.weights, missing=self.missing, decimal=marks[self.decimal])
+        return _by_names(learn, path, self._names)
+
+    def _is_plain(self, path: Path) -> bool:
+        """Whether the head of the table shows numbers, and no column that could count the rows."""
+        from planted.io.tables._tables import is_plain, table_files
+
+        return is_plain(table_files(path)[0])
+
+    @property
+    def _names(self) -> dict[str, list[str] | None]:
+        """All names as they were typed."""
+        roles = ("targets", "features", "exclude", "categories")
+        return {role: getattr(self, role) for role in roles}
 
 
 @dataclass(slots=True)
@@ -60,6 +95,7 @@ class LongRun:
     blocks: RowBlocks
     seed: int | None
     folder: Path | None
+    recipe: Recipe | None = None
 
     def finish(self) -> None:
         """Delete the checkpoint of a run that came to its end."""
@@ -91,7 +127,9 @@ def open_run(
     if folder is not None and folder.exists() and (not folder.is_dir() or _holds(folder, data)):
         what = "read as data" if folder.is_dir() else "a file"
         raise BadInputError(f"--checkpoint {folder} is {what}; choose another folder.")
-    blocks = read_blocks(data, columns)
+    blocks, recipe = read_blocks(data, columns)
+    if recipe is not None:
+        parameters = {**parameters, "recipe": recipe.to_dict()}
     if cluster is not None:
         from planted.distributed import on_cluster
 
@@ -102,7 +140,7 @@ def open_run(
             print_note(
                 f"{Path.cwd()} is read-only: there will be no checkpoint unless --checkpoint names a folder."
             )
-            return LongRun(blocks, seed, None)
+            return LongRun(blocks, seed, None, recipe)
     from planted.io import Checkpoint, checkpointed
 
     found = Checkpoint(folder).manifest() if resume else None
@@ -113,7 +151,7 @@ def open_run(
     blocks = checkpointed(
         blocks, folder, resume=resume, parameters={**parameters, "seed": seed}, wait_seconds=wait_seconds
     )
-    return LongRun(blocks, seed, folder)
+    return LongRun(blocks, seed, folder, recipe)
 
 
 def _holds(folder: Path, data: Path) -> bool:
@@ -169,29 +207,63 @@ def noticed_interrupts() -> Iterator[Interrupts]:
         signal.signal(signal.SIGINT, before)
 
 
-def read_samples(path: Path, *, targets: list[str] | None, features: list[str] | None) -> Table:
-    """Read inputs and targets; ``a,b`` means two columns unless one is called that."""
+def read_samples(path: Path, columns: Columns) -> tuple[Table, Recipe | None]:
+    """Read inputs and targets, and the recipe they were made by; ``a,b`` means two columns unless one is called that."""
     from planted.io import read_table
 
-    return _by_names(read_table, path, targets, features)
+    recipe = columns.recipe_for(path)
+    if recipe is not None:
+        return read_table(path, recipe=recipe), recipe
+    return _by_names(read_table, path, {"targets": columns.targets, "features": columns.features}), None
 
 
-def read_blocks(path: Path, columns: Columns) -> RowBlocks:
+def read_blocks(path: Path, columns: Columns) -> tuple[RowBlocks, Recipe | None]:
     """Open a file or a folder as blocks; names mean what they mean in `read_samples`."""
     from planted.io import open_blocks
 
-    return _by_names(partial(open_blocks, weights=columns.weights), path, columns.targets, columns.features)
+    recipe = columns.recipe_for(path)
+    open_file = partial(open_blocks, weights=columns.weights)
+    if recipe is not None:
+        return open_file(path, recipe=recipe), recipe
+    return _by_names(open_file, path, {"targets": columns.targets, "features": columns.features}), None
 
 
-def _by_names(read: Callable[..., T], path: Path, targets: list[str] | None, features: list[str] | None) -> T:
-    given = targets or None, features or None
+def _by_names(read: Callable[..., T], path: Path, names: Mapping[str, list[str] | None]) -> T:
+    """Read with names as they were typed; if there is no such column, with ``a,b`` as two names."""
+    given = {role: chosen or None for role, chosen in names.items()}
     try:
-        return read(path, targets=given[0], features=given[1])
+        return read(path, **given)
     except BadInputError:
-        split = split_names(targets), split_names(features)
+        split = {role: split_names(chosen) for role, chosen in names.items()}
         if split == given:
             raise
-        return read(path, targets=split[0], features=split[1])
+        return read(path, **split)
+
+
+def notes_on(table: Table, recipe: Recipe | None) -> list[str]:
+    """Say what was done to the columns of a table, and which of its inputs are constant or the same."""
+    notes = [] if recipe is None else list(recipe.notes)
+    constant = [
+        j
+        for j, (low, high) in enumerate(zip(table.X.min(axis=0), table.X.max(axis=0), strict=True))
+        if low == high
+    ]
+    if len(table.X) > 1 and constant:
+        values = ", ".join(f"{table.feature_names[j]!r} ({table.X[0, j]:g})" for j in constant[:5])
+        more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+        notes.append(
+            f"Constant inputs, which explain nothing: {values}{more}. Leave them out with --exclude."
+        )
+    fixed = [name for j, name in enumerate(table.target_names) if (table.Y[:, j] == table.Y[0, j]).all()]
+    if len(table.X) > 1 and fixed:
+        notes.append(f"The target {fixed[0]!r} is constant: there is nothing to learn about it.")
+    seen: dict[bytes, int] = {}
+    for j in range(table.X.shape[1]):
+        first = seen.setdefault(hashlib.sha256(np.ascontiguousarray(table.X[:, j])).digest(), j)
+        if first != j and j not in constant:
+            one, other = table.feature_names[first], table.feature_names[j]
+            notes.append(f"Inputs {one!r} and {other!r} are the same; leave one out: --exclude {other!r}.")
+    return notes
 
 
 def is_too_large(path: Path) -> bool:
@@ -202,35 +274,45 @@ def is_too_large(path: Path) -> bool:
     return budget is not None and path.is_file() and path.stat().st_size > budget / 2
 
 
-def read_inputs(path: Path, *, features: list[str] | None, n_features: int) -> Array:
-    """Read the inputs of a network from a table that may or may not hold targets too."""
-    from planted.io import read_table
+def read_inputs(
+    path: Path, *, features: Sequence[str] | None, n_features: int, recipe: Recipe | None = None
+) -> Array:
+    """Read the inputs of a network from a table that may or may not hold targets too.
 
-    table = read_table(path, targets=() if _has_one_column(path) else None)
-    names = (*table.feature_names, *table.target_names)
-    columns = np.hstack([table.X, table.Y])
+    Rows hold NaN if the recipe leaves out rows like them.
+    """
+    from planted.io.tables._tables import read_columns
+
+    if recipe is not None and not features:
+        return read_columns(path, recipe=recipe)[0]
     if features:
-        chosen = split_names(features, known=names) or []
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
-            raise BadInputError(f"{path} has no column {unknown[0]!r}. It has: {', '.join(names[:10])}.")
-        columns = columns[:, [names.index(name) for name in chosen]]
-    elif table.X.shape[1] == n_features:
-        columns = table.X
-    if columns.shape[1] != n_features:
-        raise BadInputError(
-            f"the network has {n_features} inputs, but {columns.shape[1]} columns of {path} were chosen. "
-            "Name the inputs with --features."
-        )
+        return _chosen_inputs(path, features, n_features)
+    columns, _ = read_columns(path)
+    if columns.shape[1] == n_features + 1:  # and a target in the last column
+        columns = columns[:, :-1]
+    _refuse_count(columns.shape[1], n_features, path)
     return columns
 
 
-def _has_one_column(path: Path) -> bool:
-    """Return whether a table has one column, which cannot be its target if inputs are looked for."""
-    from planted.io._memory import current_budget
-    from planted.io.tables._tables import open_source
+def _chosen_inputs(path: Path, features: Sequence[str], n_features: int) -> Array:
+    """Read columns by name; ``a,b`` means two unless one is called that."""
+    from planted.io.tables._tables import open_source, read_columns
 
-    return len(open_source(path, current_budget()).names) == 1
+    names = open_source(path).names
+    chosen = split_names(list(features), known=names) or []
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise BadInputError(f"{path} has no column {unknown[0]!r}. It has: {', '.join(names[:10])}.")
+    _refuse_count(len(chosen), n_features, path)
+    return read_columns(path, chosen)[0]
+
+
+def _refuse_count(n_columns: int, n_features: int, path: Path) -> None:
+    if n_columns != n_features:
+        raise BadInputError(
+            f"the network has {n_features} inputs, but {n_columns} columns of {path} were chosen. "
+            "Name the inputs with --features."
+        )
 
 
 def write_page(path: Path, page: str) -> None:
@@ -241,14 +323,19 @@ def write_page(path: Path, page: str) -> None:
 
 
 def save_with_columns(
-    network: Any, out: Path, names: Mapping[str, Any], *, noise: tuple[float, float] | None = None
+    network: Any,
+    out: Path,
+    names: Mapping[str, Any],
+    recipe: Recipe | None = None,
+    *,
+    noise: tuple[float, float] | None = None,
 ) -> list[str]:
     """Write a network with the names of its columns, so that `predict` finds them again; without, if they cannot be kept.
 
-    `names`: ``feature_names`` and ``target_names``, or nothing. `noise`: that of predictions, if it is known. Returns what
-    is to be said about it.
+    `names`: ``feature_names`` and ``target_names``, or nothing; `recipe`: how columns become inputs. `noise`: that of
+    predictions, if it is known. Returns what is to be said about it.
     """
-    from planted.io import check_columns
+    from planted.io import check_columns, save_network
 
     columns = {"features": names.get("feature_names"), "targets": names.get("target_names")}
     try:
@@ -256,5 +343,10 @@ def save_with_columns(
     except BadInputError as error:
         network.save(out, noise=noise)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
+    if recipe is not None and not recipe.is_plain:
+        save_network(network, out, recipe=recipe, noise=noise)
+        return [
+            f"The network is in {out}, with the preparation of the columns, which `planted predict` repeats."
+        ]
     network.save(out, **columns, noise=noise)
     return [f"The network is in {out}."]

@@ -113,8 +113,9 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     demo: ("planted demo", "planted demo --seed 7 --out story.html"),
     recover: (
         "planted recover samples.csv --targets y1 y2 --out net.safetensors --report report.html",
-        "planted recover samples.parquet --targets y --hidden 5 --seed 1 --json",
-        "planted recover folder_of_parquet --targets y --cluster tcp://127.0.0.1:8786 --checkpoint run --resume",
+        "planted recover samples.parquet --targets y1 --hidden 5 --seed 1 --json",
+        "planted recover prices.csv.gz --targets price --exclude name --missing mean --accept fitted",
+        "planted recover folder_of_parquet --targets y1 y2 --cluster tcp://127.0.0.1:8786 --checkpoint run --resume",
         "planted recover --sums a.sums b.sums",
     ),
     sums: ("planted sums part1.parquet --targets y1 y2 --out a.sums",),
@@ -136,9 +137,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     identify: (
         "planted identify model.onnx --budget 20000 --out net.safetensors",
         "planted identify --inputs 3 -- python model.py",
+        "planted identify --inputs 3 --alive -- python model.py",
     ),
     export: (
-        "planted export net.safetensors --to onnx",
+        "planted export net.safetensors --out net.onnx",
         "planted export net.safetensors --to c --out net.h",
         "planted export net.safetensors --to onnx --precision float32 --check 1e-3 --box 0 1",
     ),

@@ -16,12 +16,16 @@ from planted.outcomes import BadInputError
 __all__ = [
     "ActivationOption",
     "AffineOption",
+    "CategoriesOption",
     "DataArgument",
+    "DecimalOption",
     "EffortOption",
+    "ExcludeOption",
     "FeaturesOption",
     "ForceOption",
     "MethodOption",
     "MethodOptions",
+    "MissingOption",
     "NoiseOption",
     "ObjectiveOption",
     "RuleOption",
@@ -38,7 +42,7 @@ __all__ = [
     "within_memory",
 ]
 
-VARIADIC = ("--targets", "--features", "--sums")
+VARIADIC = ("--targets", "--features", "--exclude", "--categories", "--sums")
 
 
 def complete_method(incomplete: str) -> list[str]:
@@ -49,7 +53,8 @@ def complete_method(incomplete: str) -> list[str]:
 
 
 DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file.")
+    Path,
+    typer.Argument(metavar="DATA", help="A .csv, .tsv (or .csv.gz), .parquet, .feather, .npy or .npz file."),
 ]
 TargetsOption = Annotated[
     list[str] | None,
@@ -62,6 +67,24 @@ TargetsOption = Annotated[
 FeaturesOption = Annotated[
     list[str] | None,
     typer.Option("--features", metavar="NAME...", help="Input columns (if not given, all others)."),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="NAME...", help="Columns to leave out."),
+]
+CategoriesOption = Annotated[
+    list[str] | None,
+    typer.Option("--categories", metavar="NAME...", help="Columns of numbers that are names of categories."),
+]
+MissingOption = Annotated[
+    str,
+    typer.Option(
+        metavar="refuse|drop|mean",
+        help="Rows with missing inputs: refuse them, leave them out, or fill in the mean and say where.",
+    ),
+]
+DecimalOption = Annotated[
+    str, typer.Option(metavar="point|comma", help="The decimal mark of a text file: 1.5 or 1,5.")
 ]
 ActivationOption = Annotated[
     str, typer.Option(help="relu, leaky-relu:SLOPE, power:P, absolute or quadratic.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from planted._typing import Array
 from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
 from planted.estimators._shared import NetworkRegressor, is_collection, seed_of, warn_of_outcome
+from planted.moments import beside_simple_models
 from planted.outcomes import BadInputError, Outcome, RecoveryError
 from planted.recovery import KinkTable, half_width, kinks, prediction_noise, recover
 from planted.results import Recovery
@@ -121,7 +123,8 @@ class TwoLayerRegressor(NetworkRegressor):
         if weights is not None and (weights != 1).any():
             counts = weights.astype(int)
             rows, targets = rows.repeat(counts, axis=0), targets.repeat(counts, axis=0)
-        return self._accept(recover(in_own_order(rows, targets), None, self.n_hidden, **self._settings()))
+        found = recover(in_own_order(rows, targets), None, self.n_hidden, **self._settings())
+        return self._accept(_in_context(found, rows, targets))
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Add rows to those seen by earlier calls, and recover the network from all of them.
@@ -241,3 +244,11 @@ class TwoLayerRegressor(NetworkRegressor):
         self.network_ = recovery.network
         self.recovery_ = recovery
         return self
+
+
+def _in_context(recovery: Recovery, X: Array, Y: Array) -> Recovery:
+    """Put the network beside the mean and a straight line, in ``recovery_.stats["context"]``."""
+    if recovery.network is None:
+        return recovery
+    context = beside_simple_models(recovery.network, X, Y, recovery.held_out_mse)
+    return replace(recovery, stats={**recovery.stats, "context": context})

@@ -13,11 +13,12 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import IO, Any
 
 import numpy as np
@@ -25,9 +26,10 @@ import numpy as np
 from planted._typing import Array
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
-__all__ = ["Oracle", "as_oracle"]
+__all__ = ["Oracle", "as_oracle", "live_command"]
 
 COMMAND_SECONDS = 600.0  # for one batch of questions
+LAST_SECONDS = 2.0  # for a command that was kept running to end by itself
 LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
 LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
 
@@ -219,10 +221,102 @@ def _command_oracle(words: Sequence[Any]) -> Oracle:
             )
         return _parse_answers(answers.decode())
 
+    return Oracle(call, None, False, Path(command[0]).name, _identity_of(command))
+
+
+def _identity_of(command: list[str]) -> str:
+    """Name a command line for a log; a long one by its hash."""
     line = json.dumps(command)
     if len(line) > LONGEST_COMMAND:
         line = f"{line[:LONGEST_COMMAND]}... with SHA-256 {hashlib.sha256(line.encode()).hexdigest()}"
-    return Oracle(call, None, False, Path(command[0]).name, f"command {line}")
+    return f"command {line}"
+
+
+@contextmanager
+def live_command(words: Sequence[Any]) -> Iterator[Oracle]:
+    """Start a command once and ask it line by line, until the block ends.
+
+    The protocol: a line in is a question, its numbers separated by commas; a line out is the answer to it, in the same form
+    and order. There is no header. The command must answer each line when it has read it (Python's output is not buffered
+    here; `stdbuf -oL` helps other programs), and it ends when its input ends.
+    """
+    command = [os.fspath(word) for word in words]
+    if not command:
+        raise BadInputError("the command is empty; expected a program and its arguments")
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        except OSError as error:
+            raise BadInputError(f"the command {command[0]!r} cannot be started: {error}") from error
+
+        def call(X: Array) -> Array:
+            return _ask_lines(process, X, command[0], said)
+
+        try:
+            yield Oracle(call, None, False, Path(command[0]).name, _identity_of(command))
+        finally:
+            _end(process)
+
+
+def _ask_lines(process: subprocess.Popen[bytes], X: Array, name: str, said: IO[bytes]) -> Array:
+    """Write a line for each row and read a line for each; a thread writes, so that neither side waits for the other."""
+    assert process.stdin is not None and process.stdout is not None
+    questions = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()).encode()
+    writer = Thread(target=_write_all, args=(process.stdin, questions), daemon=True)
+    limit = Timer(COMMAND_SECONDS, process.kill)
+    limit.daemon = True
+    limit.start()
+    writer.start()
+    answers: list[bytes] = []
+    try:
+        for _ in range(len(X)):
+            line = process.stdout.readline(LINE_BYTES + 1)
+            if not line.endswith(b"\n"):
+                what = (
+                    f"wrote a line of more than {LINE_BYTES:,} bytes"
+                    if line
+                    else f"ended after {len(answers)} answers"
+                )
+                said.seek(0)
+                words = said.read(ANSWER_BYTES).decode(errors="replace").strip().splitlines()
+                last = words[-1][-LONGEST_COMMAND:] if words else "it printed nothing"
+                raise RuntimeError(
+                    f"the command {name!r} {what} of {len(X)} ({last}); it must answer each line as it is read, until its "
+                    "input ends"
+                )
+            answers.append(line)
+    finally:
+        limit.cancel()
+    writer.join()
+    return _parse_answers(b"".join(answers).decode())
+
+
+def _write_all(pipe: IO[bytes], text: bytes) -> None:
+    """Write questions; whoever reads the answers notices that the command is gone."""
+    try:
+        pipe.write(text)
+        pipe.flush()
+    except (BrokenPipeError, ValueError):
+        return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the input of a command, which ends it, and end it ourselves if it does not."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.close()
+        process.wait(LAST_SECONDS)
+    except (BrokenPipeError, subprocess.TimeoutExpired):
+        process.kill()
+        process.wait()
+    finally:
+        process.stdout.close()
 
 
 def _run_limited(command: list[str], text: str, most: int) -> tuple[int, bytes, bytes]:

@@ -15,12 +15,16 @@ from planted.io.state._atomic import atomic_write
 from planted.io.state._checkpoint import Checkpoint, checkpointed
 from planted.io.state._sums import read_sums, write_sums
 from planted.io.tables._blocks import open_blocks
+from planted.io.tables._learn import learn_recipe
+from planted.io.tables._recipe import PreparedColumn, Recipe
 from planted.io.tables._tables import Table, iter_table, read_table
 from planted.io.tables._write import write_table
 
 __all__ = [
     "Checkpoint",
     "Export",
+    "PreparedColumn",
+    "Recipe",
     "SavedNetwork",
     "Table",
     "atomic_write",
@@ -29,6 +33,7 @@ __all__ = [
     "export_network",
     "import_network",
     "iter_table",
+    "learn_recipe",
     "load_network",
     "load_two_layers",
     "load_with_columns",

@@ -124,9 +124,7 @@ def _paint_scatter(axes: Any, data: Mapping[str, Any]) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)
         low, high = axes.get_ylim()
         is_narrow = high < 30 * low  # too few powers of ten to read from: label the ticks between them
-        axes.yaxis.set_major_formatter(
-            lambda value, _: f"{value:.0e}" if not is_narrow else format_number(value)
-        )
+        axes.yaxis.set_major_formatter(lambda value, _: format_number(value, digits=4 if is_narrow else 1))
         axes.yaxis.set_minor_formatter(lambda value, _: format_number(value, digits=2) if is_narrow else "")
     else:
         _tame_ticks(axes)
@@ -151,11 +149,33 @@ def _paint_curves(axes: Any, data: Mapping[str, Any]) -> None:
         axes.plot(range(1, len(curve) + 1), curve, color=_MUTED, linewidth=0.8, alpha=0.7)
     axes.plot(range(1, len(best) + 1), best, color=_ACCENT, linewidth=1.6)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
+    axes.yaxis.set_major_formatter(lambda value, _: format_number(value, digits=1))
     axes.yaxis.set_minor_formatter(lambda value, _: "")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(data["x_title"])
     axes.set_ylabel(data["y_title"])
+
+
+def _paint_lines(axes: Any, data: Mapping[str, Any]) -> None:
+    """One line for each series; two points are drawn as points too."""
+    series = data["series"]
+    for colour, style, item in zip((_ACCENT, _SECOND, _PLUS), ("-", "--", ":"), series, strict=False):
+        marker = "o" if len(item["x"]) == 2 else ""
+        axes.plot(
+            item["x"],
+            item["y"],
+            style,
+            color=colour,
+            linewidth=1.6,
+            marker=marker,
+            markersize=4,
+            label=item["name"],
+        )
+    _tame_ticks(axes)
+    axes.set_xlabel(_shorten(data["x_title"]))
+    axes.set_ylabel(_shorten(data["y_title"]))
+    if len(series) > 1:
+        axes.legend(loc="best", fontsize=8, framealpha=0.0)
 
 
 def _paint_histogram(axes: Any, data: Mapping[str, Any]) -> None:
@@ -200,6 +220,7 @@ _PAINTERS: dict[str, Callable[[Any, Mapping[str, Any]], None]] = {
     "heatmap": _paint_heatmap,
     "scatter": _paint_scatter,
     "curves": _paint_curves,
+    "lines": _paint_lines,
     "histogram": _paint_histogram,
     "intervals": _paint_intervals,
     "bends": _paint_bends,

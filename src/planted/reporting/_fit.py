@@ -28,7 +28,7 @@ def fit_section(
 ) -> Section:
     """Show predictions against observations, and what is left.
 
-    Returns two figures of predictions and residuals, a histogram and a table; or why they are missing.
+    Returns figures of predictions and residuals, a histogram and a table; or why they are missing.
     """
     title = "Predicted against observed"
     if rows is None:
@@ -47,6 +47,7 @@ def fit_section(
         _prediction_figure(predicted, observed),
         _residual_figure(predicted, residual),
         _residual_histogram(residual),
+        _residual_order(residual),
         _residual_table(observed, residual, outputs),
     )
     return Section("fit", title, (text,), blocks)
@@ -121,6 +122,25 @@ def _residual_histogram(residual: Array) -> Figure:
     data = {"counts": counts.tolist(), "edges": edges.tolist(), "x_title": "residual", "y_title": "count"}
     alt = f"Histogram of {residual.size:,} residuals with standard deviation {residual.std():.3g}."
     return Figure("histogram", "Distribution of the residuals", alt, data)
+
+
+def _residual_order(residual: Array) -> Figure:
+    """Residuals in the order of the rows: a drift or a jump here is something that the inputs do not tell."""
+    place = np.broadcast_to(np.arange(1, len(residual) + 1, dtype=np.float64)[:, None], residual.shape)
+    x, y = _thin_points(np.ascontiguousarray(place), residual)
+    data = {
+        "series": [{"name": "samples", "x": x, "y": y}],
+        "x_title": "row, in the order of the table",
+        "y_title": "residual",
+        "zero": True,
+    }
+    half = max(len(residual) // 2, 1)
+    first, second = residual[:half].mean(), residual[half:].mean() if len(residual) > 1 else 0.0
+    alt = (
+        "Residuals in the order of the rows; a drift or a jump is something that the inputs do not tell. Their mean is "
+        f"{format_number(first, digits=2)} in the first half and {format_number(second, digits=2)} in the second."
+    )
+    return Figure("scatter", "Residuals in the order of the rows", alt, data)
 
 
 def _residual_table(observed: Array, residual: Array, outputs: tuple[str, ...]) -> Table:

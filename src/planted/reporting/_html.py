@@ -51,7 +51,7 @@ def _keep_numbers_whole(text: str) -> str:
 
 
 def _figure_class(blocks: tuple[Table | Figure | Code, ...], place: int) -> str:
-    """Two figures to a row; one left over shares its row with its description; a broad one has it alone."""
+    """Two figures to a row; one left over, or a broad one, has a row of its own."""
     narrow = [
         isinstance(block, Figure) and len(block.data.get("columns", ())) <= MAX_HALF_COLUMNS
         for block in blocks

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Json
-from planted.outcomes import Outcome
+from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery
 
 __all__ = [
@@ -28,6 +28,9 @@ __all__ = [
     "Section",
     "Table",
     "Verdict",
+    "advice_of",
+    "beside_a_line",
+    "counted",
     "format_number",
     "outline",
     "to_plain",
@@ -67,7 +70,8 @@ class Table:
 class Figure:
     """A figure as data; the HTML rendering draws it."""
 
-    kind: str  # ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"histogram"``, ``"intervals"`` or ``"bends"``
+    # ``"heatmap"``, ``"scatter"``, ``"curves"``, ``"lines"``, ``"histogram"``, ``"intervals"`` or ``"bends"``
+    kind: str
     title: str  # caption
     alt: str  # the message of the figure in words, for those who cannot see it
     data: Mapping[str, Any]  # the numbers and labels to draw
@@ -147,8 +151,8 @@ def format_number(value: Any, *, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> format_number(-1234567), format_number(2.5e-14), format_number(float("nan"))
-    ('−1,234,567', '2.5e-14', '—')
+    >>> format_number(-1234567), format_number(2.5e-14), format_number(float("nan")), format_number(-131.4, digits=2)
+    ('−1,234,567', '2.5e-14', '—', '−131')
     """
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
@@ -160,8 +164,9 @@ def format_number(value: Any, *, digits: int = 4) -> str:
     if math.isinf(number):
         return "∞" if number > 0 else "−∞"
     is_whole = number == int(number) and abs(number) < 1e9
-    text = f"{int(number):,}" if is_whole else f"{number:.{digits}g}"
-    return "−" + text[1:] if text.startswith("-") else text
+    is_middling = 10**digits <= abs(number) < 1e6  # not 1.3e+02
+    text = f"{round(number):,}" if is_whole or is_middling else f"{number:.{digits}g}"
+    return ("−" + text[1:] if text.startswith("-") else text).replace("e+0", "e").replace("e+", "e")
 
 
 def to_plain(value: Any) -> Any:
@@ -193,6 +198,7 @@ def to_plain(value: Any) -> Any:
 
 
 _TONES = {Outcome.RECOVERED: "good", Outcome.FITTED: "caution"}
+CLEAR_GAIN = 0.02  # of the squared error; less is not worth a bend
 _SIGNS = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
 
 
@@ -209,12 +215,26 @@ def outline(recovery: Recovery) -> Report:
     n, d, m = recovery.provenance.shape
     return Report(
         title="Recovery report",
-        lead=f"Is there one two-layer network behind these {n:,} samples of {d} inputs and {m} outputs?",
+        lead=(
+            f"Is there one two-layer network behind these {counted(n, 'sample')} of {counted(d, 'input')} and "
+            f"{counted(m, 'output')}?"
+        ),
         verdict=_verdict(recovery),
         facts=_facts(recovery),
-        sections=(_evidence_section(recovery),),
+        sections=(_evidence_section(recovery), *_context_section(recovery)),
         record=to_plain(recovery.to_dict()),
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is one.
+
+    Examples
+    --------
+    >>> counted(1, "input"), counted(1200, "row")
+    ('1 input', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _verdict(recovery: Recovery) -> Verdict:
@@ -225,9 +245,74 @@ def _verdict(recovery: Recovery) -> Verdict:
         tone=_TONES.get(outcome, "bad"),
         sentence=outcome.meaning,
         detail=recovery.detail,
-        advice=outcome.advice,
+        advice=advice_of(recovery),
         guarantee=recovery.guarantee.value,
     )
+
+
+def advice_of(recovery: Recovery) -> str:
+    """Return what to do next, in the words of the entry that was used: never an option that it does not have."""
+    outcome, method = recovery.outcome, recovery.provenance.algorithm
+    if outcome is Outcome.STOPPED_EARLY and method == "identify":
+        return (
+            "Allow more questions with --budget N (`budget=` in Python), or more time with --budget-seconds "
+            "(`budget_seconds=`)."
+        )
+    if outcome is Outcome.STOPPED_EARLY:
+        return (
+            "Look longer with --effort thorough (`effort=` in Python), or give the number of hidden units with --hidden "
+            "(`n_hidden=`) if you know it."
+        )
+    comparison = beside_a_line(recovery)
+    if outcome is Outcome.FITTED and comparison:
+        more = "" if method == "small-network" else f" {outcome.advice.partition('. ')[2]}"
+        return f"{comparison}{more}"
+    return outcome.advice
+
+
+def beside_a_line(recovery: Recovery) -> str:
+    """Return whether the network predicts better than a straight line, in one sentence; nothing if that is not known."""
+    models = {item["model"]: item for item in recovery.stats.get("context", ())}
+    if recovery.network is None or not {"line", "network"} <= set(models) or not models["line"]["error"] > 0:
+        return ""
+    gain = 1 - (models["network"]["error"] / models["line"]["error"]) ** 2
+    if gain >= CLEAR_GAIN:
+        return f"Use it for prediction: its squared error on new samples is {gain:.0%} below that of a straight line."
+    if gain > -CLEAR_GAIN:
+        return "A straight line predicts as well as this network: use the line unless you need the bends."
+    loss = 1 - (models["line"]["error"] / models["network"]["error"]) ** 2
+    return f"Use a straight line: its squared error on new samples is {loss:.0%} below that of this network."
+
+
+def _context_section(recovery: Recovery) -> tuple[Section, ...]:
+    """The network beside the mean and a straight line."""
+    models = recovery.stats.get("context", ())
+    if not models:
+        return ()
+    names = {"mean": "the mean", "line": "a straight line", "network": "this network"}
+    rows = tuple(
+        (
+            names[item["model"]],
+            format_number(item["parameters"]),
+            format_number(item["r2"], digits=3),
+            format_number(item["error"], digits=3),
+        )
+        for item in models
+    )
+    how = (
+        "from the residuals and the number of parameters"
+        if recovery.held_out_mse is None
+        else "by cross-validation"
+    )
+    table = Table(
+        title="Beside simpler models",
+        columns=("Model", "Parameters", "R²", "Error on new samples"),
+        rows=rows,
+        note=f"Root mean square error on new samples, {how}.",
+        is_numeric=True,
+    )
+    sentence = beside_a_line(recovery)
+    return (Section("context", "Beside simpler models", (sentence,) if sentence else (), (table,)),)
 
 
 def _facts(recovery: Recovery) -> tuple[tuple[str, str], ...]:
@@ -250,31 +335,47 @@ def _evidence_section(recovery: Recovery) -> Section:
         text = "The method recorded no measurements behind this outcome."
         return Section("evidence", "The evidence", (text, *notices))
     judged = [item for item in recovery.evidence if item.comparison != "info"]
+    measured = [item for item in recovery.evidence if item.comparison == "info"]
     passed = sum(item.passed for item in judged)
-    table = Table(
-        title="What the theorem needs, and what your data gave",
-        columns=("What is checked", "The theorem needs", "Your data gave", "Verdict"),
-        rows=tuple(_evidence_row(item) for item in recovery.evidence),
-        marks=tuple(_mark(item) for item in recovery.evidence),
-    )
+    has_theorem = _has_theorem(recovery.provenance.algorithm)
+    needs = "The theorem needs" if has_theorem else "Needed"
+    tables = []
     if judged:
-        lead = f"{passed} of {len(judged)} requirements hold; each was checked on these samples."
+        title = "What the theorem needs, and what your data gave" if has_theorem else "What was checked"
+        tables.append(
+            Table(
+                title=title,
+                columns=("What is checked", needs, "Your data gave", "Verdict"),
+                rows=tuple(_evidence_row(item) for item in judged),
+                marks=tuple("pass" if item.passed else "fail" for item in judged),
+            )
+        )
+        verb = "holds" if len(judged) == 1 else "hold"
+        lead = f"{passed} of {counted(len(judged), 'requirement')} {verb}; each was checked on these samples."
     else:
-        lead = "No requirement was tested; the measurements below are for information."
-    return Section("evidence", "The evidence", (lead, *notices), (table,))
+        lead = "No requirement was tested; what was measured is below."
+    if measured:
+        rows = tuple((_name(item), format_number(item.measured)) for item in measured)
+        tables.append(
+            Table("What was measured besides" if judged else "What was measured", ("What", "Measured"), rows)
+        )
+    return Section("evidence", "The evidence", (lead, *notices), tuple(tables))
+
+
+def _has_theorem(method: str) -> bool:
+    """Return whether a theorem stands behind a method: its card promises more than a fit."""
+    from planted.recovery._registry import methods
+
+    card = methods().get(method)
+    return card is None or card.guarantee in (Guarantee.EXACT, Guarantee.ASYMPTOTIC)
+
+
+def _name(item: Evidence) -> str:
+    """What a line is about, with the place where the requirement comes from."""
+    return f"{item.name} — {item.equation}" if item.equation else item.name
 
 
 def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:
     """One line of the certificate as text."""
-    name = f"{item.name} — {item.equation}" if item.equation else item.name
-    if item.comparison == "info":
-        return name, "for information", format_number(item.measured), "—"
     need = f"{_SIGNS[item.comparison]} {format_number(item.required)}"
-    return name, need, format_number(item.measured), "holds" if item.passed else "fails"
-
-
-def _mark(item: Evidence) -> str:
-    """The verdict of one line as a mark."""
-    if item.comparison == "info":
-        return "info"
-    return "pass" if item.passed else "fail"
+    return _name(item), need, format_number(item.measured), "holds" if item.passed else "fails"

@@ -10,6 +10,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.networks import DeepNetwork
+from planted.reporting._dependence import dependence_section
 from planted.reporting._fit import fit_section, search_section
 from planted.reporting._outliers import outlier_section
 from planted.reporting._outline import Code, Report, Section, Table, format_number, outline
@@ -54,6 +55,7 @@ def summarise(
     if recovery.network is not None:
         sections.append(network_section(recovery, inputs, outputs, X=None if rows is None else rows[0]))
         sections += _bends(recovery, inputs, outputs, rows)
+        sections += dependence_section(recovery.network, None if rows is None else rows[0], inputs, outputs)
         sections.append(fit_section(recovery.network, rows, outputs, n_samples=n))
     outliers = outlier_section(recovery, outputs)
     if outliers is not None:
@@ -129,16 +131,21 @@ def _provenance_section(recovery: Recovery) -> Section:
         ("data (samples × inputs, outputs)", "{:,} × {:,}, {:,}".format(*source.shape)),
         ("started", source.started),
     ]
-    rows += [(f"option {name}", format_number(value)) for name, value in source.parameters.items()]
+    rows += [(f"option {_words(name)}", format_number(value)) for name, value in source.parameters.items()]
     rows += [
-        (f"statistic {name}", format_number(value))
-        for name, value in recovery.stats.items()
-        if _is_short(value)
+        (_words(name), format_number(value)) for name, value in recovery.stats.items() if _is_short(value)
     ]
     rows += [(f"version of {name}", version) for name, version in source.versions.items()]
     text = "The same data, options, seed and versions give the same network."
     table = Table("Where this came from", ("Item", "Value"), tuple(rows))
     return Section("provenance", "Provenance", (text,), (table,))
+
+
+def _words(name: str) -> str:
+    """The name of an option or a number as words."""
+    return {"n_hidden": "hidden units", "seconds": "seconds taken", "tol": "tolerance"}.get(
+        name, name.replace("_", " ")
+    )
 
 
 def _is_short(value: Any) -> bool:

@@ -16,6 +16,7 @@ __all__ = ["network_section"]
 MAX_UNITS = 40
 MAX_COLUMNS = 60
 MAX_PARAMETERS = 300
+MAX_TOLD, MAX_TERMS = 12, 4  # units told in words, and inputs of each
 _LEGEND = "Blue is positive, orange negative; the stronger the colour, the larger."
 Z_95 = 1.96  # two-sided 95 % point of the normal law
 
@@ -61,6 +62,7 @@ def network_section(
         _hidden_map(net, shown, inputs),
         _output_map(net, shown, outputs),
         _unit_table(net, order, (share, strength), inputs, bands),
+        *_words_of_units(net, order, (inputs, outputs), X),
         *(() if bands is None else (_bias_figure(net, shown, bands),)),
         _parameter_table(net, order, (inputs, outputs), bands),
     )
@@ -164,6 +166,50 @@ def _unit_table(
         rows=tuple(rows),
         is_numeric=True,
     )
+
+
+def _words_of_units(
+    net: TwoLayerNetwork,
+    order: IntArray,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    X: Array | None,
+) -> tuple[Table, ...]:
+    """Say of each unit in the words of the columns where it is on and what it then adds."""
+    if net.activation.name != "relu":
+        return ()
+    inputs, outputs = names
+    spread = np.ones(net.n_features) if X is None else X.std(axis=0)
+    rows = []
+    for rank, i in enumerate(order[:MAX_TOLD]):
+        weights = net.W[i]
+        strongest = np.argsort(-np.abs(weights) * spread, kind="stable")[:MAX_TERMS]
+        chosen = [j for j in strongest if abs(weights[j]) * spread[j] > 0]
+        more = int(np.count_nonzero(np.abs(weights) * spread)) - len(chosen)
+        terms = " ".join(_term(weights[j], inputs[j], is_first=place == 0) for place, j in enumerate(chosen))
+        rest = f" and {more} smaller {_plural('term', more)}" if more else ""
+        target = int(np.argmax(np.abs(net.A[:, i])))
+        limit = format_number(-net.b[i], digits=3)
+        rows.append(
+            (
+                f"unit {rank + 1}",
+                f"{terms or '0'}{rest} > {limit}",
+                f"{format_number(net.A[target, i], digits=3)} to {outputs[target]} for each 1 beyond",
+            )
+        )
+    return (
+        Table(
+            title=f"The units in words{_part(len(rows), net.n_hidden)}",
+            columns=("Unit", "It is on where", "Then it adds"),
+            rows=tuple(rows),
+        ),
+    )
+
+
+def _term(weight: float, name: str, *, is_first: bool) -> str:
+    """One term of a sum, with its sign."""
+    sign = "−" if weight < 0 else "" if is_first else "+"
+    size = f"{format_number(abs(weight), digits=2)}·{name}"
+    return f"{sign}{size}" if is_first else f"{sign} {size}"
 
 
 def _with_band(value: float, error: float | None) -> str:

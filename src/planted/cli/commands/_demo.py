@@ -98,10 +98,9 @@ def _plant(seed: int) -> Dataset:
 def _tell_beginning(world: Dataset, seed: int) -> tuple[str, ...]:
     """What was planted and what is seen."""
     net = world.network
-    n_numbers = net.W.size + net.b.size + net.A.size
     return (
         f"Planted. A network of {net.n_hidden} ReLU units with biases, {net.n_features} inputs and "
-        f"{net.n_outputs} outputs: {n_numbers:,} numbers, drawn at random with seed {seed}, then put away.",
+        f"{net.n_outputs} outputs: {net.n_parameters:,} free numbers, drawn at random with seed {seed}, then put away.",
         f"Seen. {len(world.X)} samples, no more: inputs from a lopsided law (a shifted exponential) and the "
         "outputs that the network gave for them. Not the weights, and not the number of units.",
         "Asked. Which network made these samples, and is it the only one that could have?",

@@ -10,16 +10,19 @@ import typer
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, print_table, progress_bar, spoken_warnings
-from planted.cli._data import is_too_large, read_samples, write_page
+from planted.cli._data import Columns, is_too_large, notes_on, read_blocks, read_samples, write_page
 from planted.cli._options import (
+    CategoriesOption,
     DataArgument,
+    DecimalOption,
+    ExcludeOption,
     FeaturesOption,
     ForceOption,
+    MissingOption,
     SeedOption,
     TargetsOption,
     check_written,
     parse_hidden,
-    split_names,
 )
 from planted.outcomes import shown
 
@@ -30,6 +33,10 @@ def diagnose(
     data: DataArgument,
     targets: TargetsOption = None,
     features: FeaturesOption = None,
+    exclude: ExcludeOption = None,
+    categories: CategoriesOption = None,
+    missing: MissingOption = "refuse",
+    decimal: DecimalOption = "point",
     hidden: Annotated[str, typer.Option(metavar="auto|N", help="Number of hidden units.")] = "auto",
     seed: SeedOption = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report (.html).")] = None,
@@ -41,14 +48,15 @@ def diagnose(
     Exit code 0: at least one method applies. 1: none does.
     """
     check_written(("--report", report, "report"), inputs=[data], force=force)
+    columns = Columns(targets, features, None, exclude, categories, missing, decimal)
     samples: Any
+    notes: list[str] = []
     if data.is_dir() or is_too_large(data):
-        from planted.io import open_blocks
-
-        samples = (open_blocks(data, targets=split_names(targets), features=split_names(features)), None)
+        blocks, recipe = read_blocks(data, columns)
+        samples, notes = (blocks, None), list(recipe.notes) if recipe else []
     else:
-        table = read_samples(data, targets=targets, features=features)
-        samples = (table.X, table.Y)
+        table, recipe = read_samples(data, columns)
+        samples, notes = (table.X, table.Y), notes_on(table, recipe)
 
     import planted
     from planted.reporting import summarise_diagnosis
@@ -67,6 +75,8 @@ def diagnose(
         for section in summary.sections:
             for block in section.blocks:
                 print_table(console, block)  # type: ignore[arg-type]  # both sections hold tables only
+    for note in notes:
+        print_note(note)
     if report is not None:
         print_note(f"The report is in {report}.")
     if not any(check.applies for check in diagnosis.methods):

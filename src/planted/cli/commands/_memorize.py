@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planted.cli._console import out_console, print_note, progress_bar, spoken_warnings
-from planted.cli._data import read_samples, save_with_columns
+from planted.cli._data import Columns, notes_on, read_samples, save_with_columns
 from planted.cli._options import FeaturesOption, ForceOption, SeedOption, TargetsOption, check_written
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def memorize(
 
     with progress_bar(f"memorising {len(X):,} labels") as progress, spoken_warnings():
         memory = planted.memorize(X, Y, random_state=seed, progress=progress, **options)
-    notes = [] if out is None else save_with_columns(memory.network, out, names)
+    notes = [] if out is None else save_with_columns(memory.network, out, names, names.get("recipe"))
     if as_json:
         print(json.dumps(_as_record(memory), allow_nan=False))
     else:
@@ -118,8 +118,10 @@ def _read(
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return inputs and labels of a table or of one of the two known sets of images, and the names of the columns."""
     if data not in ("digits", "mnist"):
-        table = read_samples(Path(data), targets=targets, features=features)
-        names = {"feature_names": table.feature_names, "target_names": table.target_names}
+        table, recipe = read_samples(Path(data), Columns(targets, features))
+        for note in notes_on(table, recipe):
+            print_note(note)
+        names = {"feature_names": table.feature_names, "target_names": table.target_names, "recipe": recipe}
         return table.X, table.Y, names
     from planted.reproduce._images import load_images
 

@@ -19,6 +19,8 @@ from planted.outcomes import BadInputError
 
 __all__ = ["compare", "predict"]
 
+FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
+
 NetworkArgument = Annotated[
     Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
 ]
@@ -50,8 +52,9 @@ def predict(
     saved = load_with_columns(network)
     net = saved.network
     if features is None and saved.features is not None and not all(map(str.isdigit, saved.features)):
-        features = list(saved.features)
-    predicted = net(read_inputs(data, features=features, n_features=net.n_features))
+        features = list(saved.features) if saved.recipe is None else None
+    rows = read_inputs(data, features=features, n_features=net.n_features, recipe=saved.recipe)
+    predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
     if interval is not None:
@@ -59,7 +62,10 @@ def predict(
     if out is not None:
         write_table(out, columns)
     if as_json:
-        answer = {name: column.tolist() for name, column in columns.items()}
+        answer = {
+            name: [None if value != value else value for value in column.tolist()]
+            for name, column in columns.items()
+        }
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
@@ -87,6 +93,21 @@ def _with_bounds(
     if len(bounds) < 3 * len(columns):
         raise BadInputError("An output is called like the bound of another; rename it.")
     return bounds
+
+
+def _answers(net: Any, rows: Any) -> Any:
+    """Evaluate a network; rows with missing inputs have no answer."""
+    import numpy as np
+
+    gaps = np.isnan(rows).any(axis=1)
+    if not gaps.any():
+        return net(rows)
+    print_note(
+        f"{int(gaps.sum()):,} rows with missing inputs have no prediction (nan), as they had no part in the fit."
+    )
+    predicted = np.full((len(rows), net.n_outputs), np.nan)
+    predicted[~gaps] = net(rows[~gaps])
+    return predicted
 
 
 def compare(
@@ -155,6 +176,7 @@ def compare(
         line = f"  largest parameter difference {difference:.3g}"
         out_console().print(Text.assemble(_word(answer.is_equal), line))
         print_comparison(answer)
+        print_tolerance(answer, tol, default="only rounding of 64-bit numbers")
     else:
         shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
         out_console().print(Text.assemble(_word(False), f"  one has {shapes[0]}, the other {shapes[1]}"))
@@ -228,6 +250,8 @@ def _compare_proved(
 
 def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: bool) -> None:
     """Ask both models and print what came of it."""
+    from planted.identification._compare import ASKED_TOL
+
     answer = compare_models(first, second, tol=tol)
     if as_json:
         witness = None if answer.witness is None else answer.witness.tolist()
@@ -236,7 +260,22 @@ def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: b
     else:
         out_console().print(_word(answer.is_equal))
         print_comparison(answer)
+        print_tolerance(answer, tol, default=f"{ASKED_TOL:g} of the scale of an output")
     _exit(answer.is_equal)
+
+
+def print_tolerance(answer: Any, tol: float | None, *, default: str) -> None:
+    """Print which differences count, and name the option if the two differ as copies in single precision do."""
+    said = default if tol is None else f"{tol:g} of the scale of an output"
+    console = out_console()
+    console.print(Text(f"tolerance: {said}", style="dim"))
+    if answer.is_equal is False and tol is None and 0 < answer.difference < FLOAT32_DIFFERENCE:
+        console.print(
+            Text(
+                f"A difference of {answer.difference:.1g} is what rounding to 32-bit numbers makes; for copies in single "
+                "precision give --tol 1e-5."
+            )
+        )
 
 
 def _word(is_equal: bool | None) -> Text:

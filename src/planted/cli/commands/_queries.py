@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["compare_models", "export", "identify", "print_comparison", "read_any_network", "simplify"]
 
 UNDECIDED = 4  # exit code if neither "equal" nor "different" is proved
-FORMATS = "onnx|torch|json|numpy|c|planted"
+SUFFIXES = {
+    "onnx": ".onnx",
+    "torch": ".torch.safetensors",
+    "json": ".json",
+    "numpy": ".py",
+    "c": ".h",
+    "planted": ".planted.safetensors",
+}
+FORMATS = "|".join(SUFFIXES)
 
 
 def complete_format(incomplete: str) -> list[str]:
@@ -41,6 +51,13 @@ def identify(
     inputs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of inputs, where the model does not tell.")
     ] = None,
+    alive: Annotated[
+        bool,
+        typer.Option(
+            "--alive",
+            help="Start the command once and ask it line by line; it must answer each line at once.",
+        ),
+    ] = False,
     depth: Annotated[
         str, typer.Option(metavar="N|auto", help="Number of hidden layers, where it is known.")
     ] = "auto",
@@ -89,8 +106,10 @@ def identify(
     import planted
     from planted.reporting import outline, summarise
 
-    oracle: Any = model[0] if len(model) == 1 and model[0].lower().endswith(".onnx") else model
-    with progress_bar("asking") as progress, spoken_warnings():
+    is_file = len(model) == 1 and model[0].lower().endswith(".onnx")
+    if alive and is_file:
+        raise BadInputError("--alive is for a command, after --; an .onnx file is loaded once anyway.")
+    with progress_bar("asking") as progress, spoken_warnings(), _opened(model, is_file, alive) as oracle:
         record = planted.identify(
             oracle,
             inputs,
@@ -117,6 +136,18 @@ def identify(
         raise typer.Exit(1)
 
 
+@contextmanager
+def _opened(model: list[str], is_file: bool, alive: bool) -> Iterator[Any]:
+    """Give what is to be asked: a file, a command that is started for each batch, or one that is kept running."""
+    if not alive:
+        yield model[0] if is_file else model
+        return
+    from planted.identification._oracles import live_command
+
+    with live_command(model) as oracle:
+        yield oracle
+
+
 def _write_partial(record: Recovery, path: Path | None) -> list[str]:
     """Write the certain layers of a reading that ended early; its outputs are the units of the last of them."""
     if path is None:
@@ -140,8 +171,13 @@ def _write_partial(record: Recovery, path: Path | None) -> list[str]:
 def export(
     network: Annotated[Path, typer.Argument(metavar="NET", help="A network: .safetensors, .onnx or .json.")],
     to: Annotated[
-        str, typer.Option(metavar=FORMATS, help="Format to write.", autocompletion=complete_format)
-    ],
+        str | None,
+        typer.Option(
+            metavar=FORMATS,
+            help="Format to write (if not given, that of the name of --out).",
+            autocompletion=complete_format,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write (if not given, beside NET).")
     ] = None,
@@ -164,19 +200,24 @@ def export(
     With --check, copies in float32, float16 and int8 are compared with the network, with proof; exit code 1 if the precision
     that was written is proved to differ by more, 4 if that is not decided.
     """
-    suffixes = {"onnx": ".onnx", "torch": ".torch.safetensors", "json": ".json", "numpy": ".py", "c": ".h"}
-    suffixes["planted"] = ".planted.safetensors"
-    if to not in suffixes:
-        raise BadInputError(f"--to is {to!r}; expected one of {', '.join(suffixes)}.")
+    to = _format_named(out) if to is None else to
+    if to not in SUFFIXES:
+        raise BadInputError(f"--to is {to!r}; expected one of {', '.join(SUFFIXES)}.")
     if (check is None) != (box is None):
         raise BadInputError("--check TOL and --box LOW HIGH go together.")
     if check is not None:
         check_tolerance(check)
-    target = out or network.with_suffix(suffixes[to])
+    target = out or network.with_suffix(SUFFIXES[to])
     check_written(("--out", target, to), inputs=[network], force=force)
     import planted
 
     net, columns = _read_with_columns(network)
+    recipe = columns.get("recipe")
+    if recipe is not None and to != "planted":
+        columns = {"features": recipe.inputs, "targets": recipe.targets}
+        print_note(
+            f"The preparation of the columns is not part of {to}: its inputs are {', '.join(recipe.inputs[:8])}."
+        )
     names = columns if to in ("json", "planted") else {}
     written = planted.export_network(net, target, to=to, precision=precision, **names)
     copies = {} if check is None else _check_copies(net, check, box)
@@ -197,6 +238,21 @@ def export(
             "normal inputs."
         )
     _exit_with(copies.get(precision))
+
+
+def _format_named(out: Path | None) -> str:
+    """Return the format that the name of a file stands for."""
+    if out is None:
+        raise BadInputError(f"give --to FORMAT or --out FILE; formats are {', '.join(SUFFIXES)}.")
+    for name, suffix in SUFFIXES.items():
+        if out.name.lower().endswith(suffix):
+            return name
+    if out.suffix.lower() == ".safetensors":
+        raise BadInputError(f"--out {shown(out)}: say what it holds with --to torch or --to planted.")
+    raise BadInputError(
+        f"--out {shown(out)}: the name stands for no format; give --to, or a name that ends with "
+        f"{', '.join(SUFFIXES.values())}."
+    )
 
 
 def _check_copies(net: Any, tol: float, box: tuple[float, float] | None) -> dict[str, Comparison]:
@@ -230,6 +286,7 @@ def simplify(
     check_written(("--out", out, "network"), inputs=[network], force=force)
     check_tolerance(tol)
     from planted.identification import simplify as reduce_network
+    from planted.io import save_network
     from planted.networks import DeepNetwork
 
     net, columns = _read_with_columns(network)
@@ -238,7 +295,7 @@ def simplify(
         return
     found = reduce_network(net, tol=tol)
     if out is not None:
-        found.network.save(out, **columns)
+        save_network(found.network, out, **columns)
     parts = {"dropped": found.dropped, "merged": found.merged, "cancelled": found.cancelled}
     counts = {"units_before": net.n_hidden, "units_after": found.network.n_hidden}
     if as_json:
@@ -261,9 +318,11 @@ def _simplify_deep(
     net: DeepNetwork, columns: dict[str, Any], *, out: Path | None, tol: float, as_json: bool
 ) -> None:
     """Reduce a network of several hidden layers; every step keeps the function, layer by layer."""
+    from planted.io import save_network
+
     found = net.simplify(tol=tol)
     if out is not None:
-        found.save(out, **columns)
+        save_network(found, out, **columns)
     before, after = ("-".join(map(str, each.widths)) for each in (net, found))
     if as_json:
         counts = {"units_before": net.n_hidden, "units_after": found.n_hidden}
@@ -314,4 +373,6 @@ def _read_with_columns(path: Path) -> tuple[TwoLayerNetwork | DeepNetwork, dict[
         saved = load_with_columns(path)
     except FileFormatError:  # of another program, which keeps no names
         return net, {}
+    if saved.recipe is not None:
+        return net, {"recipe": saved.recipe}
     return net, {"features": saved.features, "targets": saved.targets}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ from planted.cli._data import (
     Columns,
     LongRun,
     is_too_large,
+    notes_on,
     noticed_interrupts,
     open_run,
     read_samples,
@@ -33,11 +34,15 @@ from planted.cli._data import (
 from planted.cli._options import (
     ActivationOption,
     AffineOption,
+    CategoriesOption,
+    DecimalOption,
     EffortOption,
+    ExcludeOption,
     FeaturesOption,
     ForceOption,
     MethodOption,
     MethodOptions,
+    MissingOption,
     NoiseOption,
     ObjectiveOption,
     RuleOption,
@@ -52,13 +57,20 @@ from planted.cli._options import (
 from planted.outcomes import BadInputError, Outcome, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planted.io import Recipe
     from planted.reporting import Report
     from planted.results import Recovery
 
 __all__ = ["print_verdict", "recover", "write_results"]
 
-PREVIEW_ROWS = 2000
+PREVIEW_ROWS = 20_000
 EXIT_INTERRUPTED = 130
+ACCEPTED = {
+    "recovered": (Outcome.RECOVERED,),
+    "fitted": (Outcome.RECOVERED, Outcome.FITTED),
+}
 TONES = {"good": "bold green", "caution": "bold yellow", "bad": "bold red"}
 
 
@@ -66,11 +78,16 @@ def recover(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DATA", help="A .csv, .parquet, .feather, .npy or .npz file, or a folder of them."
+            metavar="DATA",
+            help="A .csv, .tsv (or .csv.gz), .parquet, .feather, .npy or .npz file, or a folder of them.",
         ),
     ] = None,
     targets: TargetsOption = None,
     features: FeaturesOption = None,
+    exclude: ExcludeOption = None,
+    categories: CategoriesOption = None,
+    missing: MissingOption = "refuse",
+    decimal: DecimalOption = "point",
     weights: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A column of row weights; the file is then read in blocks."),
@@ -118,13 +135,22 @@ def recover(
             metavar="SECONDS", min=0.0, help="How long to wait for another run with this checkpoint."
         ),
     ] = 0.0,
+    accept: Annotated[
+        str,
+        typer.Option(
+            metavar="recovered|fitted", help="What exit code 0 means: this network, or one that fits."
+        ),
+    ] = "recovered",
     force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Find the two-layer network that made the targets from the inputs.
 
-    Exit code 0: this is the network. 1: it could not be recovered, and the reason is printed. 130: interrupted.
+    Exit code 0: this is the network (with --accept fitted: or one that fits). 1: it could not be recovered, and the reason
+    is printed. 130: interrupted.
     """
+    if accept not in ACCEPTED:
+        raise BadInputError(f"--accept is {accept!r}; expected recovered or fitted.")
     files = ("--out", out, "network"), ("--report", report, "report")
     check_written(*files, inputs=[data, warm_start, *(sums or ())], force=force)
     named = {"variant": variant, "noise": noise, "objective": objective, "rule": rule}
@@ -142,7 +168,7 @@ def recover(
     ):
         samples = _open_samples(
             data,
-            Columns(targets, features, weights),
+            Columns(targets, features, weights, exclude, categories, missing, decimal),
             large,
             sums=sums,
             seed=seed,
@@ -158,8 +184,16 @@ def recover(
     from planted.reporting import outline, summarise
 
     drawn = report is not None
-    summary = summarise(record, data=samples.preview(), **samples.names) if drawn else outline(record)
-    notes = write_results(record, summary, samples.names, out=out, report=report)
+    record, rows = samples.in_context(record)
+    summary = summarise(record, data=rows, **samples.names) if drawn else outline(record)
+    if record.outcome is Outcome.STOPPED_EARLY and (noticed.seen or budget is not None):
+        more_time = "Allow more time with --budget SECONDS."
+        advice = _how_to_go_on(samples.run, data) if noticed.seen else more_time
+        summary = replace(summary, verdict=replace(summary.verdict, advice=advice))
+    notes = [
+        *samples.notes,
+        *write_results(record, summary, samples.names, out=out, report=report, recipe=samples.recipe),
+    ]
     if as_json:
         print(json.dumps(summary.record, allow_nan=False))
     else:
@@ -168,12 +202,25 @@ def recover(
     for note in notes:
         print_note(note)
     if noticed.seen:
-        print_note("Interrupted: this is the best so far. Run again with --resume to go on where it stopped.")
+        print_note(_how_to_go_on(samples.run, data))
         raise typer.Exit(EXIT_INTERRUPTED)
     if samples.run is not None:
         samples.run.finish()
-    if record.outcome is not Outcome.RECOVERED:
+    if record.outcome not in ACCEPTED[accept]:
         raise typer.Exit(1)
+
+
+def _how_to_go_on(run: LongRun | None, data: Path | None) -> str:
+    """Say what an interrupted run left behind, and what to type to go on."""
+    if run is None or run.folder is None:
+        return (
+            "Interrupted: this is the best so far. Nothing was kept to go on from; a run with --checkpoint FOLDER keeps "
+            "what it has read."
+        )
+    return (
+        f"Interrupted: this is the best so far. What was read is in {run.folder}; go on with: "
+        f"planted recover {data} --resume --checkpoint {run.folder}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +246,30 @@ class _Samples:
     data: tuple[Any, ...]
     names: dict[str, Any]
     run: LongRun | None = None
+    recipe: Recipe | None = None
+    notes: Sequence[str] = ()
 
     def recover(self, **options: Any) -> Recovery:
         """Recover from rows, or from sums if there are only sums."""
-        import planted
         from planted.moments import RowSummary
 
         if isinstance(self.data[0], RowSummary):
-            return planted.recover_from_sums(*self.data, **options)
-        return planted.recover(*self.data, **options)
+            from planted.recovery import recover_from_sums
+
+            return recover_from_sums(*self.data, **options)
+        from planted.recovery._recover import recover as recover_rows
+
+        return recover_rows(*self.data, **options)
+
+    def in_context(self, record: Recovery) -> tuple[Recovery, tuple[Any, Any]]:
+        """Put the network beside the mean and a line, and return the rows by which that was done."""
+        from planted.moments._gram import beside_simple_models
+
+        rows = self.preview()
+        if record.network is None:
+            return record, rows
+        context = beside_simple_models(record.network, *rows, held_out_mse=record.held_out_mse)
+        return replace(record, stats={**record.stats, "context": context}), rows
 
     def preview(self) -> tuple[Any, Any]:
         """Rows to draw: all that are in memory, or a sample of the blocks."""
@@ -257,10 +319,11 @@ def _open_samples(
         )
         from planted.io.tables._blocks import columns_of
 
-        return _Samples((run.blocks,), columns_of(run.blocks), run)
-    table = read_samples(data, targets=columns.targets, features=columns.features)
+        notes = run.recipe.notes if run.recipe else ()
+        return _Samples((run.blocks,), columns_of(run.blocks), run, run.recipe, notes)
+    table, recipe = read_samples(data, columns)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
-    return _Samples((table.X, table.Y), names)
+    return _Samples((table.X, table.Y), names, recipe=recipe, notes=notes_on(table, recipe))
 
 
 def print_verdict(console: Console, summary: Report) -> None:
@@ -272,8 +335,10 @@ def print_verdict(console: Console, summary: Report) -> None:
     if verdict.detail:
         console.print(Text(shown(verdict.detail)))
     console.print(Text(shown(" · ".join(f"{label} {value}" for label, value in summary.facts)), style="dim"))
-    for block in summary.sections[0].blocks:
-        print_table(console, block)  # type: ignore[arg-type]  # the evidence section holds tables only
+    for section in summary.sections:
+        if section.name in ("evidence", "context"):
+            for block in section.blocks:
+                print_table(console, block)  # type: ignore[arg-type]  # these sections hold tables only
     console.print(Text.assemble(("Guarantee  ", "bold"), verdict.guarantee))
     console.print(Text.assemble(("What to do ", "bold"), verdict.advice))
 
@@ -293,14 +358,20 @@ def print_kinks(console: Console, record: Recovery, names: dict[str, Any]) -> No
 
 
 def write_results(
-    record: Recovery, summary: Report, names: dict[str, Any], *, out: Path | None, report: Path | None
+    record: Recovery,
+    summary: Report,
+    names: dict[str, Any],
+    *,
+    out: Path | None,
+    report: Path | None,
+    recipe: Recipe | None = None,
 ) -> list[str]:
     """Write the files that were asked for; return what is to be said about them."""
     notes = []
     if out is not None and record.network is None:
         notes.append(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        notes += save_with_columns(record.network, out, names, noise=_noise_of(record))
+        notes += save_with_columns(record.network, out, names, recipe, noise=_noise_of(record))
     if report is not None:
         write_page(report, summary.html())
         notes.append(f"The report is in {report}.")

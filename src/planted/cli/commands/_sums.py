@@ -53,7 +53,9 @@ def sums(
     from planted.moments import summarise_rows
 
     with progress_bar(f"summing {data}"), spoken_warnings(), one_thread():
-        blocks = read_blocks(data, Columns(targets, features))
+        blocks, recipe = read_blocks(data, Columns(targets, features))
+        if recipe is not None and not recipe.is_plain:
+            raise BadInputError(f"{data}: sums are of numbers; leave out columns of text with --features.")
         if cluster is not None:
             from planted.distributed import on_cluster
 

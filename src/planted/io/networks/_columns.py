@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any
 
 from planted._typing import Json
+from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
@@ -36,6 +37,9 @@ class SavedNetwork:
     targets: tuple[str, ...] | None = None  # names of the outputs
     # Standard deviation of a new output about its prediction, and the degrees of freedom with which it is known.
     noise: tuple[float, float] | None = None
+    recipe: Recipe | None = (
+        None  # how the columns of a table become the inputs, where they are not numbers as they stand
+    )
 
 
 def check_columns(

@@ -45,6 +45,7 @@ from planted.io.networks._onnx import format_onnx, parse_onnx
 from planted.io.networks._safetensors import load_layers, load_saved, save_network
 from planted.io.networks._source_code import format_c, format_numpy
 from planted.io.state._atomic import atomic_write
+from planted.io.tables._recipe import Recipe
 from planted.networks import (
     Activation,
     DeepNetwork,
@@ -87,6 +88,7 @@ def export_network(
     precision: str = "float64",
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
 ) -> Export:
     """Write a network for another program.
 
@@ -102,6 +104,8 @@ def export_network(
         Precision of the parameters, for ONNX, PyTorch and C.
     features, targets : sequence of str, optional
         Names of the inputs and of the outputs, kept by the formats ``"json"`` and ``"planted"``.
+    recipe : Recipe, optional
+        How the columns of a table become the inputs, kept by the format ``"planted"``; it names the columns too.
 
     Returns
     -------
@@ -122,10 +126,12 @@ def export_network(
         )
     chosen = _choose_format(path, to, precision)
     columns = check_columns(net, features, targets)
+    if recipe is not None and chosen != "planted":
+        raise BadInputError(f"{chosen} keeps no preparation of columns; planted does")
     if columns and chosen not in FORMATS_WITH_COLUMNS:
         raise BadInputError(f"{chosen} keeps no names of columns; json and planted do")
     if chosen == "planted":
-        save_network(net, path, **columns)
+        save_network(net, path, **columns, recipe=recipe)
         return Export(Path(path), chosen, precision, 0.0)
     _check_range(net, precision)
     writers: dict[str, Callable[[TwoLayerNetwork | DeepNetwork, str], bytes]] = {

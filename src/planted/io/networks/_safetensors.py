@@ -6,8 +6,9 @@ numbers. So a changed byte is an error, not a slightly different network. Nothin
 A three-layer network has a format name of its own, the tensors ``R`` and ``s`` besides, and its power in the
 record; the other tensors are those of its head. A deep network has a format name of its own too, the number of
 its layers in the record, and the tensors ``W0``, ``b0``, ``W1``, ``b1`` and so on. Names of the columns, where
-given, are in the record under ``features`` and ``targets``; such a file has schema 2, and one with the noise of
-its predictions schema 3, so that an older release asks for an upgrade.
+given, are in the record under ``features`` and ``targets``; such a file has schema 2, so that an older release
+asks for an upgrade. How the columns of a table become the inputs (`planted.io.Recipe`) is in the record under ``recipe``,
+as data, and the noise of its predictions under ``noise``; a file with one of them has schema 3.
 
 Departures from a plain call of safetensors: arrays are made C-contiguous first, because release 0.8.0 writes
 others with their elements in the wrong order, and the file is read back and compared before it takes its
@@ -35,6 +36,7 @@ from planted.io._outputs import refuse_other_suffix
 from planted.io.networks._columns import SavedNetwork, check_columns, check_noise
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
+from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, FileFormatError
 
@@ -43,7 +45,7 @@ __all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 DEEP = "planted.deep-network"
 LARGEST_DEPTH = 1_000  # layers
-SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_NOISE = 1, 2, 3
+SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_PREPARATION = 1, 2, 3
 COLUMNS = ("features", "targets")
 NOISE = "noise"
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
@@ -59,12 +61,14 @@ def save_network(
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
     noise: tuple[float, float] | None = None,
+    recipe: Recipe | None = None,
 ) -> None:
     """Write a network to a safetensors file.
 
     `path`: where to write. An existing file is replaced only when the new one is complete. `features`, `targets`: names of
     the inputs and of the outputs, kept with the network; `load_with_columns` returns them. `noise`: standard deviation of
-    a new output about its prediction, with its degrees of freedom, for intervals.
+    a new output about its prediction, with its degrees of freedom, for intervals. `recipe`: how the columns of a table
+    become the inputs, kept too; it names the inputs and the targets.
 
     Examples
     --------
@@ -76,7 +80,10 @@ def save_network(
     """
     refuse_other_suffix(path, "network")
     arrays, settings = _take_apart(net)
-    record = _record(arrays, settings | check_columns(net, features, targets) | check_noise(noise))
+    if recipe is not None:
+        features, targets = recipe.inputs, recipe.targets
+    kept = check_columns(net, features, targets) | check_noise(noise)
+    record = _record(arrays, settings | kept | ({} if recipe is None else {"recipe": recipe.to_dict()}))
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
     if int.from_bytes(contents[:LENGTH_FIELD], "little") > LARGEST_HEADER:
         raise BadInputError(f"the names of the columns take more than {LARGEST_HEADER} bytes; shorten them")
@@ -85,7 +92,7 @@ def save_network(
         partial.write_bytes(contents)
         read = load_saved(partial)
         written, _ = _take_apart(read.network)
-        is_same = (read.features, read.targets, read.noise) == _kept(record)
+        is_same = (read.features, read.targets, read.noise, read.recipe) == (*_kept(record), recipe)
         if not is_same or {name: array.tobytes() for name, array in written.items()} != {
             name: array.tobytes() for name, array in arrays.items()
         }:
@@ -134,8 +141,7 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
         net = _put_together(arrays, settings)
         check_columns(net, *(record.get(role) for role in COLUMNS))
         check_noise(record.get(NOISE))
-        features, targets, noise = _kept(record)
-        return SavedNetwork(net, features, targets, noise)
+        return SavedNetwork(net, *_kept(record), _recipe_of(record))
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"
@@ -189,12 +195,22 @@ def _put_together(
     return ThreeLayerNetwork(arrays["R"], arrays["s"], settings["power"], head)
 
 
+def _recipe_of(record: Json) -> Recipe | None:
+    """Read the recipe of a record, which must name the inputs and targets as the record does."""
+    if "recipe" not in record:
+        return None
+    recipe = Recipe.from_dict(record["recipe"])
+    if (recipe.inputs, recipe.targets) != _kept(record)[:2]:
+        raise FileFormatError("the preparation of the columns does not lead to the inputs of the network")
+    return recipe
+
+
 def _settings_of(record: Json) -> tuple[str, ...]:
     """The fields of a record that make up the network, besides its tensors, and the names of its columns."""
     own: tuple[str, ...] = {THREE_LAYERS: ("power",), DEEP: ("layers",)}.get(record["format"], ())
     if record.get("linear") is not None:
         own = (*own, "linear")
-    return ("format", "activation", *own, *(role for role in (*COLUMNS, NOISE) if role in record))
+    return ("format", "activation", *own, *(role for role in (*COLUMNS, NOISE, "recipe") if role in record))
 
 
 def _tensor_names(record: Json) -> tuple[str, ...]:
@@ -214,7 +230,7 @@ def _record(arrays: dict[str, Array], settings: Json) -> Json:
     names = _tensor_names(settings)
     shapes = {name: list(arrays[name].shape) for name in names}
     schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
-    schema = SCHEMA_WITH_NOISE if NOISE in settings else schema
+    schema = SCHEMA_WITH_PREPARATION if {NOISE, "recipe"} & settings.keys() else schema
     record: Json = {**settings, "schema": schema, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in names:
@@ -268,8 +284,8 @@ def _read_record(header: Json) -> Json:
     if not isinstance(record, dict) or record.get("format") not in [*TENSORS, DEEP]:
         known = f"{TWO_LAYERS!r}, {THREE_LAYERS!r} or {DEEP!r}"
         raise FileFormatError(f"the record does not name the format {known}")
-    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_NOISE):
-        known = f"{SCHEMA} to {SCHEMA_WITH_NOISE}"
+    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_PREPARATION):
+        known = f"{SCHEMA} to {SCHEMA_WITH_PREPARATION}"
         raise FileFormatError(
             f"schema {record.get('schema')!r}; this version reads {known}, please upgrade planted"
         )

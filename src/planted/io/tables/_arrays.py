@@ -24,7 +24,7 @@ import numpy as np
 from planted._conversion import refuse_kind
 from planted._typing import Array
 from planted.io._memory import WORKING_BYTES, Budget, show_bytes
-from planted.io.tables._source import Source, damaged, refuse_width
+from planted.io.tables._source import PLAIN, Reading, Source, damaged, refuse_width
 from planted.outcomes import BadInputError, FileFormatError, shown
 
 __all__ = ["open_npy", "open_npz"]
@@ -51,7 +51,7 @@ _HEADER_ERRORS = (
 )
 
 
-def open_npy(path: Path, budget: Budget) -> Source:
+def open_npy(path: Path, budget: Budget, reading: Reading = PLAIN) -> Source:
     """Open a two-dimensional `.npy` array as a table; rows are memory-mapped."""
     label = shown(path)
     with path.open("rb") as file:
@@ -78,7 +78,7 @@ def open_npy(path: Path, budget: Budget) -> Source:
     return Source(path, names, header.n_rows, blocks, blocks_from=blocks_from)
 
 
-def open_npz(path: Path, budget: Budget) -> Source:
+def open_npz(path: Path, budget: Budget, reading: Reading = PLAIN) -> Source:
     """Open an `.npz` archive as a table: its one- and two-dimensional arrays side by side.
 
     Returns the table; column ``j`` of an array ``X`` is called ``X[j]``, a vector keeps its own name.

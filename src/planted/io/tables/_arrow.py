@@ -17,16 +17,25 @@ from planted._conversion import series_to_array
 from planted._typing import Array
 from planted.io._memory import Budget
 from planted.io.tables._arrow_sizes import Chunk, footer_bytes, largest_page, read_batches, read_chunks
-from planted.io.tables._source import Source, arrow_file, damaged, refuse_width, require_arrow
-from planted.outcomes import shown
+from planted.io.tables._source import (
+    PLAIN,
+    Coder,
+    Reading,
+    Source,
+    arrow_file,
+    damaged,
+    refuse_width,
+    require_arrow,
+)
+from planted.outcomes import BadInputTypeError, shown
 
-__all__ = ["open_feather", "open_parquet"]
+__all__ = ["coded", "open_feather", "open_parquet"]
 
 BYTES_PER_FOOTER_BYTE = 40
 """Memory that Arrow takes for a byte of a footer: measured 5 to 12 with sound footers of 1000 to 100 000 columns."""
 
 
-def open_parquet(path: Path, budget: Budget) -> Source:
+def open_parquet(path: Path, budget: Budget, reading: Reading = PLAIN) -> Source:
     """Open a Parquet file as a table."""
     require_arrow(path)
     from pyarrow import parquet
@@ -43,7 +52,7 @@ def open_parquet(path: Path, budget: Budget) -> Source:
 
     def blocks_from(columns: Sequence[int], block_rows: int, row: int) -> Iterator[Array]:
         chosen = [names[j] for j in columns]
-        _refuse_kinds(schema, chosen, path)
+        _refuse_kinds(schema, [name for name in chosen if name not in reading.coders], path)
         step = budget.rows(8 * len(columns), block_rows)
         first = int(np.searchsorted(begins, row, side="right")) - 1
         to_drop = row - int(begins[first])
@@ -56,15 +65,15 @@ def open_parquet(path: Path, budget: Budget) -> Source:
                     kept = batch.slice(to_drop)
                     to_drop = max(to_drop - batch.num_rows, 0)
                     if kept.num_rows:
-                        yield _to_array(kept, chosen, path)
+                        yield _to_array(kept, chosen, path, reading)
 
     def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
         return blocks_from(columns, block_rows, 0)
 
-    return Source(path, names, n_rows, blocks, blocks_from=blocks_from)
+    return Source(path, names, n_rows, blocks, blocks_from=blocks_from, texts=_text_columns(schema))
 
 
-def open_feather(path: Path, budget: Budget) -> Source:
+def open_feather(path: Path, budget: Budget, reading: Reading = PLAIN) -> Source:
     """Open a Feather file (version 2, the Arrow file format) as a table."""
     pa = require_arrow(path)
     _require_footer(path, budget, ending=b"ARROW1")
@@ -78,7 +87,7 @@ def open_feather(path: Path, budget: Budget) -> Source:
 
     def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
         chosen = [names[j] for j in columns]
-        _refuse_kinds(schema, chosen, path)
+        _refuse_kinds(schema, [name for name in chosen if name not in reading.coders], path)
         budget.require(
             largest, f"a record batch of {shown(path)}", instead="Write smaller batches (chunksize)."
         )
@@ -89,9 +98,9 @@ def open_feather(path: Path, budget: Budget) -> Source:
                 batch = reader.get_batch(i)
                 batch.validate(full=True)  # a forged length must not read past a buffer
                 for start in range(0, batch.num_rows, step):
-                    yield _to_array(batch.slice(start, step), chosen, path)
+                    yield _to_array(batch.slice(start, step), chosen, path, reading)
 
-    return Source(path, names, sum(batch.n_rows for batch in batches), blocks)
+    return Source(path, names, sum(batch.n_rows for batch in batches), blocks, texts=_text_columns(schema))
 
 
 def _require_footer(path: Path, budget: Budget, *, ending: bytes) -> None:
@@ -124,9 +133,38 @@ def _refuse_kinds(schema: Any, chosen: Sequence[str], path: Path) -> None:
         series_to_array(empty.column(name), f"column {shown(name)!r} of {shown(path)}")
 
 
-def _to_array(batch: Any, chosen: Sequence[str], path: Path) -> Array:
+def _text_columns(schema: Any) -> tuple[int, ...]:
+    """Return the columns of text, categories, dates and times."""
+    kinds = ("string", "large_string", "dictionary<values=string", "date32", "date64", "timestamp")
+    return tuple(j for j, kind in enumerate(schema.types) if str(kind).startswith(kinds))
+
+
+def _to_array(batch: Any, chosen: Sequence[str], path: Path, reading: Reading) -> Array:
     """Convert a record batch column by column."""
-    columns = [
-        series_to_array(batch.column(name), f"column {shown(name)!r} of {shown(path)}") for name in chosen
-    ]
+    columns = []
+    for name in chosen:
+        label = f"column {shown(name)!r} of {shown(path)}"
+        coder = reading.coders.get(name)
+        values = batch.column(name)
+        columns.append(series_to_array(values, label) if coder is None else coded(values, coder, label))
     return np.column_stack(columns)
+
+
+def coded(values: Any, coder: Coder, label: str) -> Array:
+    """Turn an Arrow array of text, dates or categories into the numbers of a coder: each distinct text once."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":  # Python reads microseconds
+        values = values.cast(pa.timestamp("us", values.type.tz), safe=False)
+    distinct = values.cast(pa.string()).dictionary_encode()
+    texts = [str(text) for text in distinct.dictionary.to_pylist()]
+    numbers = np.array([_number(coder, text, label) for text in texts] + [np.nan])
+    places = distinct.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    return numbers[places]
+
+
+def _number(coder: Coder, text: str, label: str) -> float:
+    number = coder.code(text.strip())
+    if number is None:
+        raise BadInputTypeError(f"{label} holds {shown(text, longest=40)!r}, expected {coder.expected}.")
+    return number

@@ -1,10 +1,13 @@
-"""Tables in `.csv` files: comma, semicolon or tab separated, with or without a header line.
+"""Tables in `.csv` and `.tsv` files: comma, semicolon or tab separated, with or without a header line, or compressed.
 
 Lines are read up to a limit, so that a file without newlines, or with gigabytes in one line, is refused and not loaded.
+A compressed file (`.csv.gz`) is expanded piece by piece (`planted.io.tables._gzip`).
 
 Arrow parses them where it is installed; Python's own `csv` module does otherwise, more slowly and to the same
 bits, since both round decimal numbers correctly. Whatever Arrow refuses is parsed again by the
 plain parser, which knows the row and column to name.
+
+The first rows tell which columns hold text. These are read through a coder (`planted.io.tables._recipe`) or not at all.
 """
 
 from __future__ import annotations
@@ -12,17 +15,28 @@ from __future__ import annotations
 import csv
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from io import TextIOWrapper
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
 from planted._typing import Array
 from planted.io._memory import Budget, show_bytes
-from planted.io.tables._source import Source, arrow_file, damaged, refuse_width
+from planted.io.tables._source import (
+    PLAIN,
+    Coder,
+    Reading,
+    Source,
+    arrow_file,
+    damaged,
+    format_of,
+    refuse_width,
+)
 from planted.outcomes import BadInputTypeError, FileFormatError, shown
 
 __all__ = ["MISSING_TEXTS", "open_csv"]
@@ -36,6 +50,9 @@ MAX_LINE_BYTES = 16 * 2**20
 MAX_HEADER_LINES = 10_000
 """Lines, empty or of one quoted name, before the first row of a table must be whole."""
 
+HEAD_ROWS, HEAD_CELLS = 500, 100_000
+"""Rows, and cells of them at most, that tell which columns hold text."""
+
 BYTES_PER_BYTE = 16
 """Memory for one byte of text while it is parsed: an empty cell takes one byte and becomes a float64 twice."""
 
@@ -47,15 +64,21 @@ READ_AHEAD = 34
 
 _TEXT_ERRORS = (UnicodeDecodeError, csv.Error)
 
+# Cells that were meant as numbers: 1,5 or 1_000 or 12% or $3. A column of these is no column of categories.
+_NUMBER_LIKE = re.compile(r"[$€£]?\s*[+-]?[0-9][0-9.,_' ]*(?:[eE][+-]?[0-9]+)?\s*[%$€£]?")
 
-def open_csv(path: Path, budget: Budget) -> Source:
+
+def open_csv(path: Path, budget: Budget, reading: Reading = PLAIN) -> Source:
     """Open a text table.
 
     Returns the table; its columns are called 0, 1, ... if the first line holds numbers only.
     """
-    layout = _read_layout(path)
+    layout = _read_layout(path, reading)
+    n_ahead = READ_AHEAD * layout.block_bytes
+    if not _is_compressed(path):
+        n_ahead = min(n_ahead, path.stat().st_size)
     budget.require(
-        BYTES_PER_BYTE * layout.block_bytes + min(READ_AHEAD * layout.block_bytes, path.stat().st_size),
+        BYTES_PER_BYTE * layout.block_bytes + n_ahead,
         f"{shown(path)} has lines of {show_bytes(layout.line_bytes)}; parsing them",
         instead="Raise the budget (`--memory`, or `memory=` in Python), or write fewer columns.",
     )
@@ -63,11 +86,12 @@ def open_csv(path: Path, budget: Budget) -> Source:
     def blocks(columns: Sequence[int], block_rows: int) -> Iterator[Array]:
         rows = budget.rows(8 * len(layout.names), block_rows)
         is_wide = budget.n_bytes is not None and BYTES_PER_COLUMN * len(layout.names) > budget.n_bytes // 2
+        coders = reading.of(layout.names, columns)
         if is_wide or importlib.util.find_spec("pyarrow") is None:
-            return _plain_blocks(path, layout, columns, rows)
-        return _arrow_blocks(path, layout, columns, rows)
+            return _plain_blocks(path, layout, columns, rows, coders=coders)
+        return _arrow_blocks(path, layout, columns, rows, coders=coders)
 
-    return Source(path, layout.names, None, blocks)
+    return Source(path, layout.names, None, blocks, texts=layout.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +102,8 @@ class _Layout:
     delimiter: str
     header_lines: int
     line_bytes: int
+    texts: tuple[int, ...] = ()  # columns of text, as far as the first rows tell
+    decimal: str = "."
 
     @property
     def block_bytes(self) -> int:
@@ -85,30 +111,69 @@ class _Layout:
         return max(1 << 20, 8 * self.line_bytes)
 
 
-def _read_layout(path: Path) -> _Layout:
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    """Open the bytes of a text file, expanded if it is compressed."""
+    if not _is_compressed(path):
+        return path.open("rb")
+    from planted.io.tables._gzip import open_expanded
+
+    return open_expanded(path)
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[TextIO]:
+    """Open a text file; a mark of the byte order before the first line is dropped."""
+    with _open_bytes(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _read_layout(path: Path, reading: Reading) -> _Layout:
     """Find the separator and the header from the first line that is not empty."""
-    with path.open("rb") as file:
+    with _open_bytes(path) as file:
         lines = file.readline(MAX_LINE_BYTES + 1), file.readline(MAX_LINE_BYTES + 1)
     if max(map(len, lines)) > MAX_LINE_BYTES:
         raise _long_line(path, "one of its first lines")
     line_bytes = len(lines[0]) + len(lines[1])
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        delimiter = _find_delimiter(file.readline(MAX_LINE_BYTES))
-        file.seek(0)
+    with _open_text(path) as text:
+        delimiter = _find_delimiter(text.readline(MAX_LINE_BYTES), path, reading.decimal)
+    with _open_text(path) as text:
         rows = csv.reader(
-            _bounded_lines(file, path, at_most=MAX_HEADER_LINES), delimiter=delimiter, strict=True
+            _bounded_lines(text, path, at_most=MAX_HEADER_LINES), delimiter=delimiter, strict=True
         )
         first = next((row for row in rows if row), None)
         header_lines = rows.line_num
-    if first is None:
-        raise damaged(path, "there is no line of text in it")
-    if any("\0" in cell for cell in first):
-        raise damaged(path, "it holds zero bytes, which text does not")
-    refuse_width(len(first), shown(path))
-    cells = [cell.strip() for cell in first]
-    if all(_as_number(cell) is not None for cell in cells):
-        return _Layout(tuple(str(j) for j in range(len(cells))), delimiter, 0, line_bytes)
-    return _Layout(tuple(cells), delimiter, header_lines, line_bytes)
+        if first is None:
+            raise damaged(path, "there is no line of text in it")
+        if any("\0" in cell for cell in first):
+            raise damaged(path, "it holds zero bytes, which text does not")
+        refuse_width(len(first), shown(path))
+        cells = [cell.strip() for cell in first]
+        if all(_as_number(cell, reading.decimal) is not None for cell in cells):
+            names = tuple(str(j) for j in range(len(cells)))
+            return _Layout(names, delimiter, 0, line_bytes, decimal=reading.decimal)
+        texts = _text_columns(rows, len(cells), reading.decimal)
+    return _Layout(tuple(cells), delimiter, header_lines, line_bytes, texts, reading.decimal)
+
+
+def _text_columns(rows: Iterator[list[str]], n_columns: int, decimal: str) -> tuple[int, ...]:
+    """Return the columns of which the first rows hold words and no number; what is broken is named by who reads it all."""
+    words: set[int] = set()
+    numbers: set[int] = set()
+    try:
+        for row in islice(rows, min(HEAD_ROWS, 1 + HEAD_CELLS // n_columns)):
+            for j, cell in enumerate(row[:n_columns]):
+                number = None if j in words else _as_number(cell, decimal)
+                if number is None:
+                    (numbers if _NUMBER_LIKE.fullmatch(cell.strip()) else words).add(j)
+                elif number == number:  # not missing
+                    numbers.add(j)
+    except (*_TEXT_ERRORS, FileFormatError):
+        pass  # what was read so far tells enough; the reader of the rows names the place of the fault
+    return tuple(sorted(words - numbers))
 
 
 def _bounded_lines(file: TextIO, path: Path, *, at_most: int | None = None) -> Iterator[str]:
@@ -128,35 +193,44 @@ def _long_line(path: Path, which: str) -> FileFormatError:
     return damaged(path, f"{which} is longer than {MAX_LINE_BYTES >> 20} MB")
 
 
-def _find_delimiter(line: str) -> str:
+def _find_delimiter(line: str, path: Path, decimal: str) -> str:
     """Prefer the comma; take the semicolon or tab where it cuts the first line into more pieces."""
+    if format_of(path).startswith(".tsv"):
+        return "\t"
     unquoted = re.sub(r'"[^"]*"?', "", line)
-    return max((",", ";", "\t"), key=unquoted.count)  # the first of equals, hence the comma
+    known = (",", ";", "\t") if decimal == "." else (";", "\t")
+    return max(known, key=unquoted.count)  # the first of equals, hence the comma
 
 
-def _as_number(cell: str) -> float | None:
+def _as_number(cell: str, decimal: str = ".") -> float | None:
     """Read a cell; None if it is neither a number nor a mark of a missing value."""
     if cell in MISSING_TEXTS:
         return np.nan
     if "_" in cell:  # Python's digit grouping is not a number in a file
         return None
+    if decimal == ",":
+        if "." in cell:
+            return None
+        cell = cell.replace(",", ".")
     try:
         return float(cell)
     except ValueError:
         return None
 
 
-def _plain_blocks(path: Path, layout: _Layout, columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+def _plain_blocks(
+    path: Path, layout: _Layout, columns: Sequence[int], block_rows: int, *, coders: Mapping[int, Coder]
+) -> Iterator[Array]:
     """Parse with the `csv` module, naming the row and column of whatever is not a number."""
     block: list[list[float]] = []
     number = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _open_text(path) as file:
             rows = csv.reader(_bounded_lines(file, path), delimiter=layout.delimiter, strict=True)
             for row in rows:
                 if not row or rows.line_num <= layout.header_lines:
                     continue
-                block.append(_parse_row(row, number, columns, layout=layout, path=path))
+                block.append(_parse_row(row, number, columns, layout=layout, path=path, coders=coders))
                 number += 1
                 if len(block) == block_rows:
                     yield np.array(block)
@@ -168,7 +242,13 @@ def _plain_blocks(path: Path, layout: _Layout, columns: Sequence[int], block_row
 
 
 def _parse_row(
-    row: list[str], number: int, columns: Sequence[int], *, layout: _Layout, path: Path
+    row: list[str],
+    number: int,
+    columns: Sequence[int],
+    *,
+    layout: _Layout,
+    path: Path,
+    coders: Mapping[int, Coder],
 ) -> list[float]:
     """Turn the chosen cells of a row into numbers."""
     if len(row) != len(layout.names):
@@ -178,39 +258,74 @@ def _parse_row(
         )
     values = []
     for j in columns:
-        value = _as_number(row[j])
+        coder = coders.get(j)
+        value = _as_number(row[j], layout.decimal) if coder is None else coder.code(row[j].strip())
         if value is None:
-            comma = " Write decimal numbers with a point, not a comma." if "," in row[j] else ""
-            raise BadInputTypeError(
-                f"{shown(path)}: row {number}, column {layout.names[j]!r} holds {row[j][:40]!r}, expected a number."
-                f"{comma} Choose other columns with `features`, or encode the text as numbers yourself."
-            )
+            raise _not_expected(row[j], number, layout.names[j], path=path, coder=coder)
         values.append(value)
     return values
 
 
-def _arrow_blocks(path: Path, layout: _Layout, columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+def _not_expected(cell: str, number: int, name: str, *, path: Path, coder: Coder | None) -> BadInputTypeError:
+    """Word the refusal of a cell."""
+    place = f"{shown(path)}: row {number}, column {name!r} holds {cell[:40]!r}, expected"
+    if coder is not None:
+        return BadInputTypeError(f"{place} {coder.expected}.")
+    hint = (
+        " Write decimal numbers with a point, not a comma, or read them as they are with --decimal comma "
+        '(`decimal=","` in Python).'
+        if "," in cell
+        else ""
+    )
+    return BadInputTypeError(
+        f"{place} a number.{hint} Leave the column out (--exclude), or treat its texts as categories (--categories)."
+    )
+
+
+def _arrow_blocks(
+    path: Path, layout: _Layout, columns: Sequence[int], block_rows: int, *, coders: Mapping[int, Coder]
+) -> Iterator[Array]:
     """Parse with Arrow, in blocks of bytes; ask the plain parser to explain a refusal."""
     import pyarrow as pa
 
     try:
-        with arrow_file(path) as file:
-            for batch in _open_arrow(file, layout, columns):
-                yield from _batch_blocks(batch, columns, block_rows)
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        for _ in _plain_blocks(path, layout, columns, block_rows):
+        with _open_for_arrow(path) as file:
+            for batch in _open_arrow(file, layout, columns, coders):
+                yield from _batch_blocks(batch, columns, block_rows, coders)
+    except (pa.ArrowException, BadInputTypeError, UnicodeDecodeError, OSError) as error:
+        for _ in _plain_blocks(path, layout, columns, block_rows, coders=coders):
             pass  # raises at the cell in question
         raise damaged(path, error) from error
 
 
-def _batch_blocks(batch: Any, columns: Sequence[int], block_rows: int) -> Iterator[Array]:
+def _open_for_arrow(path: Path) -> Any:
+    """Open a file for Arrow, expanded by Python if it is compressed."""
+    if not _is_compressed(path):
+        return arrow_file(path)
+    import pyarrow as pa
+
+    return pa.PythonFile(_open_bytes(path), mode="r")
+
+
+def _batch_blocks(
+    batch: Any, columns: Sequence[int], block_rows: int, coders: Mapping[int, Coder]
+) -> Iterator[Array]:
     """Turn a record batch into arrays of limited length."""
+    if coders:
+        from planted.io.tables._arrow import coded
     for start in range(0, batch.num_rows, block_rows):
         part = batch.slice(start, block_rows)
-        yield np.column_stack([part.column(f"c{j}").to_numpy(zero_copy_only=False) for j in columns])
+        yield np.column_stack(
+            [
+                coded(part.column(f"c{j}"), coders[j], "a column")
+                if j in coders
+                else part.column(f"c{j}").to_numpy(zero_copy_only=False)
+                for j in columns
+            ]
+        )
 
 
-def _open_arrow(file: Any, layout: _Layout, columns: Sequence[int]) -> Any:
+def _open_arrow(file: Any, layout: _Layout, columns: Sequence[int], coders: Mapping[int, Coder]) -> Any:
     """Open Arrow's streaming reader with every choice made here, none guessed from the data."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -224,9 +339,10 @@ def _open_arrow(file: Any, layout: _Layout, columns: Sequence[int]) -> Any:
     )
     parse = arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
     convert = arrow_csv.ConvertOptions(
-        column_types={name: pa.float64() for name in names},
+        column_types={name: pa.string() if j in coders else pa.float64() for j, name in enumerate(names)},
         include_columns=[f"c{j}" for j in columns],
         null_values=list(MISSING_TEXTS),
         strings_can_be_null=True,
+        decimal_point=layout.decimal,
     )
     return arrow_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)

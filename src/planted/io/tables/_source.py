@@ -17,16 +17,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from planted._typing import Array
 from planted.outcomes import BadInputError, FileFormatError, PlantedError, shown
 
 __all__ = [
     "MAX_COLUMNS",
+    "PLAIN",
+    "Coder",
+    "Reading",
     "Source",
     "arrow_file",
     "damaged",
+    "format_of",
     "reason_of",
     "refuse_width",
     "require_arrow",
@@ -51,6 +55,31 @@ _FOREIGN = (
 )
 
 
+class Coder(Protocol):
+    """Turn the text of a cell into a number; see `planted.io.tables._recipe`."""
+
+    expected: str  # what a cell should hold, for messages
+
+    def code(self, text: str) -> float | None:
+        """Return the number that stands for a text, or None for a text that is none of those expected."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How cells are read: the decimal mark of a text file, and columns of text that are coded as numbers."""
+
+    decimal: str = "."
+    coders: Mapping[str, Coder] = field(default_factory=dict)  # by the name of the column
+
+    def of(self, names: Sequence[str], columns: Sequence[int]) -> dict[int, Coder]:
+        """Return the coders of chosen columns by the number of the column."""
+        return {j: self.coders[names[j]] for j in columns if names[j] in self.coders} if self.coders else {}
+
+
+PLAIN = Reading()
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A table on disk, opened but not loaded."""
@@ -65,6 +94,8 @@ class Source:
     # ``blocks_from(columns, block_rows, row)`` begins at a row without reading those before, where the format allows
     # it.
     blocks_from: Callable[[Sequence[int], int, int], Iterator[Array]] | None = None
+    # Columns of text, dates or categories, as far as the head of the file tells; they need a coder to be read.
+    texts: tuple[int, ...] = ()
 
     def stream(self, columns: Sequence[int], block_rows: int, row: int = 0) -> Iterator[Array]:
         """Stream chosen columns from a row on; earlier rows are read and dropped where the format knows no better.
@@ -112,9 +143,21 @@ def damaged(path: Path, reason: object) -> FileFormatError:
     a.npy cannot be read as .npy: 40 bytes missing. The file is damaged or of another format; write it again.
     """
     return FileFormatError(
-        f"{shown(path)} cannot be read as {path.suffix.lower()}: {reason_of(reason)}. "
+        f"{shown(path)} cannot be read as {format_of(path)}: {reason_of(reason)}. "
         "The file is damaged or of another format; write it again."
     )
+
+
+def format_of(path: Path) -> str:
+    """Return the suffix that names the format of a file; a compressed file has two.
+
+    Examples
+    --------
+    >>> format_of(Path("a.npy")), format_of(Path("2026.05.CSV.gz"))
+    ('.npy', '.csv.gz')
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
 
 
 def refuse_width(n_columns: int, label: str) -> None:

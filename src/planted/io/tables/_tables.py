@@ -1,4 +1,4 @@
-"""Read tables of numbers: `.npy`, `.npz`, `.csv`, `.parquet` and `.feather`.
+"""Read tables: `.npy`, `.npz`, `.csv`, `.tsv` (both also compressed, `.csv.gz`), `.parquet` and `.feather`.
 
 `read_table` loads a table, `iter_table` streams it in blocks of rows for data larger than memory; both go
 through the same readers and give the same bits. Files are not trusted: claims of a header are compared with the bytes
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,18 +23,28 @@ from planted.io._memory import Budget, current_budget
 from planted.io.tables._arrays import open_npy, open_npz
 from planted.io.tables._arrow import open_feather, open_parquet
 from planted.io.tables._csv import open_csv
-from planted.io.tables._source import Source, typed_errors
+from planted.io.tables._source import PLAIN, Reading, Source, format_of, typed_errors
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, shown
+
+if TYPE_CHECKING:
+    from planted.io.tables._recipe import Recipe
 
 __all__ = [
     "BLOCK_ROWS",
+    "SUFFIXES",
     "Column",
     "Table",
     "choose_columns",
     "cut_evenly",
+    "find_columns",
+    "is_index_name",
+    "is_plain",
     "iter_table",
     "open_source",
+    "prepared",
+    "read_columns",
     "read_table",
+    "table_files",
 ]
 
 BLOCK_ROWS = 65_536
@@ -42,13 +53,22 @@ BLOCK_ROWS = 65_536
 Column = str | int
 """A column by its name or by its number, counted from 0 (from -1 at the end)."""
 
-_OPENERS: dict[str, Callable[[Path, Budget], Source]] = {
+_OPENERS: dict[str, Callable[[Path, Budget, Reading], Source]] = {
     ".csv": open_csv,
+    ".csv.gz": open_csv,
     ".feather": open_feather,
     ".npy": open_npy,
     ".npz": open_npz,
     ".parquet": open_parquet,
+    ".tsv": open_csv,
+    ".tsv.gz": open_csv,
 }
+SUFFIXES = tuple(_OPENERS)
+_INDEX_NAMES = ("unnamed: 0", "index", "id", "row", "row_id", "rowid", "rownames", "row_names", "row number")
+_MISSING_INSTEAD = (
+    "Leave those rows out with --missing drop, or put the mean of the column there with --missing mean (in Python: "
+    "`planted.io.learn_recipe`)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +86,16 @@ def read_table(
     *,
     targets: Column | Sequence[Column] | None = None,
     features: Column | Sequence[Column] | None = None,
+    recipe: Recipe | None = None,
     memory: int | str | None = None,
 ) -> Table:
     r"""Load inputs and targets from a file.
 
-    `path`: a `.npy` (2-d array), `.npz`, `.csv`, `.parquet` or `.feather` file. `targets`: the target columns. By
-    default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column; an empty tuple for none. `features`:
-    the input columns. By default the array ``X`` of an `.npz` archive, else all that are not targets. `memory`: how much
-    may be allocated, in bytes or as in "4GB"; by default half of what is free. Returns the values as float64, all finite.
+    `path`: a `.npy` (2-d array), `.npz`, `.csv` or `.tsv` (also `.csv.gz`), `.parquet` or `.feather` file. `targets`: the
+    target columns. By default the array ``Y`` (or ``y``) of an `.npz` archive, else the last column. `features`: the input
+    columns. By default the array ``X`` of an `.npz` archive, else all that are not targets. `recipe`: how columns of text,
+    dates and gaps become numbers, from `learn_recipe`; it names the columns too. `memory`: how much may be allocated, in
+    bytes or as in "4GB"; by default half of what is free. Returns the values as float64, all finite.
 
     Examples
     --------
@@ -88,13 +110,52 @@ def read_table(
     >>> folder.cleanup()
     """
     budget = current_budget(memory)
-    source = open_source(path, budget)
-    inputs, outputs, _ = choose_columns(source, targets, features)
-    if source.n_rows is not None:
-        X, Y = _fill_arrays(source, inputs, outputs, budget)
-    else:
-        X, Y = _collect_arrays(source, inputs, outputs, budget)
-    return Table(X, Y, tuple(source.names[j] for j in inputs), tuple(source.names[j] for j in outputs))
+    if recipe is None:
+        source = open_source(path, budget)
+        inputs, outputs, _ = choose_columns(source, targets, features)
+        X, Y = _read_arrays(source, inputs, outputs, budget)
+        return Table(X, Y, tuple(source.names[j] for j in inputs), tuple(source.names[j] for j in outputs))
+    source = open_source(path, budget, recipe.reading)
+    inputs, outputs = (
+        find_columns(source, recipe.names, "features"),
+        find_columns(source, recipe.targets, "targets"),
+    )
+    X, Y = _read_arrays(source, inputs, outputs, budget, recipe)
+    return Table(X, Y, recipe.inputs, recipe.targets)
+
+
+def read_columns(
+    path: str | os.PathLike[str], features: Sequence[str] | None = None, recipe: Recipe | None = None
+) -> tuple[Array, tuple[str, ...]]:
+    """Load inputs alone, of a table that may or may not hold targets: those named, those of a recipe, or all columns.
+
+    With a recipe that leaves rows out, the rows stay and hold NaN: who predicts needs one answer for each row. Returns the
+    inputs and the names of the columns of the table. Shapes: result (n, d).
+    """
+    budget = current_budget()
+    source = open_source(path, budget) if recipe is None else open_source(path, budget, recipe.reading)
+    chosen: Column | Sequence[Column] | None = features if recipe is None else recipe.names
+    if chosen is None and "X" in source.groups:
+        chosen = "X"
+    inputs = list(range(len(source.names))) if chosen is None else find_columns(source, chosen, "features")
+    return _read_arrays(source, inputs, [], budget, recipe)[0], source.names
+
+
+def is_plain(path: str | os.PathLike[str]) -> bool:
+    """Return whether the head of a file shows numbers only, and no column that could count the rows."""
+    source = open_source(path)
+    return not source.texts and not any(is_index_name(name, j) for j, name in enumerate(source.names))
+
+
+def is_index_name(name: str, column: int) -> bool:
+    """Return whether a column is called as those are that number the rows of a table.
+
+    Examples
+    --------
+    >>> is_index_name("", 0), is_index_name("Unnamed: 0", 0), is_index_name("ID", 3), is_index_name("age", 0)
+    (True, True, True, False)
+    """
+    return (not name and column == 0) or name.strip().lower() in _INDEX_NAMES
 
 
 def iter_table(
@@ -127,7 +188,9 @@ def iter_table(
     return _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget)
 
 
-def open_source(path: str | os.PathLike[str], budget: Budget | None = None) -> Source:
+def open_source(
+    path: str | os.PathLike[str], budget: Budget | None = None, reading: Reading = PLAIN
+) -> Source:
     """Refuse what is not a readable, non-empty file of a known format; open the rest.
 
     Returns the table, its head read.
@@ -137,11 +200,11 @@ def open_source(path: str | os.PathLike[str], budget: Budget | None = None) -> S
             f"the path {path!r} is of type {type(path).__name__}, expected a text or a path."
         )
     file = Path(path)
-    opener = _OPENERS.get(file.suffix.lower())
+    opener = _OPENERS.get(format_of(file))
     with typed_errors(file):
         _refuse_places(file, is_known=opener is not None)
         assert opener is not None
-        source = opener(file, budget or current_budget())
+        source = opener(file, budget or current_budget(), reading)
     if not source.names:
         raise FileFormatError(f"{shown(file)} has 0 columns, expected inputs and targets.")
     repeated = sorted(name for name, times in Counter(source.names).items() if times > 1)
@@ -163,7 +226,7 @@ def _refuse_places(file: Path, *, is_known: bool) -> None:
         )
     if not is_known:
         raise FileFormatError(
-            f"{label}: the format {shown(file.suffix)!r} is unknown, expected one of {', '.join(_OPENERS)}."
+            f"{label}: the format {shown(format_of(file))!r} is unknown, expected one of {', '.join(_OPENERS)}."
         )
     if not file.is_file():
         raise BadInputError(
@@ -174,39 +237,63 @@ def _refuse_places(file: Path, *, is_known: bool) -> None:
         raise FileFormatError(f"{label} is empty (0 bytes, so 0 sample(s)).")
 
 
+def table_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that a path stands for: itself, the tables of a folder, or several."""
+    if not isinstance(path, str | os.PathLike):
+        if not path:
+            raise BadInputError("no file was given, expected at least one.")
+        return [file for each in path for file in table_files(each)]
+    if not Path(path).is_dir():
+        return [Path(path)]
+    files = sorted(
+        file for file in Path(path).iterdir() if format_of(file) in SUFFIXES and file.name[0] not in "._"
+    )
+    kinds = sorted({format_of(file) for file in files})
+    if len(kinds) != 1:
+        found = f"files of several formats ({', '.join(kinds)})" if kinds else "no table"
+        raise BadInputError(
+            f"the folder {shown(path)} holds {found}, expected files of one format: {', '.join(SUFFIXES)}."
+        )
+    return files
+
+
 def choose_columns(
     source: Source,
     targets: Column | Sequence[Column] | None,
     features: Column | Sequence[Column] | None,
     *,
     weights: Column | None = None,
+    exclude: Column | Sequence[Column] | None = None,
 ) -> tuple[list[int], list[int], int | None]:
     """Resolve names and numbers to the columns of the inputs, of the targets and of the weights.
 
-    `weights`: the column of weights, which is neither a feature nor a target unless it is named as one. Returns
-    inputs, outputs: columns of the inputs and of the targets; weight: column of the weights.
+    `weights`: the column of weights, which is neither a feature nor a target unless it is named as one; `exclude`: columns
+    that are neither. Returns inputs, outputs: columns of the inputs and of the targets; weight: column of the weights.
     """
     weight = None if weights is None else _resolve_one(source, weights)
-    free = [j for j in range(len(source.names)) if j != weight]
+    left_out = set() if exclude is None else set(find_columns(source, exclude, "exclude"))
+    free = [j for j in range(len(source.names)) if j != weight and j not in left_out]
     if targets is None:
         if source.groups:
             targets = next((name for name in ("Y", "y") if name in source.groups), None)
             if targets is None:
                 raise BadInputError(
                     f"{shown(source.path)} holds the arrays {sorted(source.groups)}, expected Y (or y) and X. "
-                    "Name them with `targets` and `features`."
+                    "Name them with --targets and --features (`targets` and `features` in Python)."
                 )
         else:
             targets = free[-1:]
-    # An empty tuple says that the table has no targets; an empty list that somebody forgot them.
-    outputs = [] if targets == () else _resolve(source, targets, "targets")
+    outputs = find_columns(source, targets, "targets")
     if features is None and "X" in source.groups:
         features = "X"
     others = [j for j in free if j not in set(outputs)]
-    inputs = others if features is None else _resolve(source, features, "features")
+    inputs = others if features is None else find_columns(source, features, "features")
     both = [source.names[j] for j in inputs if j in set(outputs)]
     if both:
         raise BadInputError(f"{shown(source.path)}: the columns {both} are both features and targets.")
+    unwanted = [source.names[j] for j in (*inputs, *outputs) if j in left_out]
+    if unwanted:
+        raise BadInputError(f"{shown(source.path)}: the column {unwanted[0]!r} is excluded and chosen too.")
     if not inputs:
         raise BadInputError(
             f"{shown(source.path)} leaves 0 columns for the inputs: it has {len(source.names)} column(s) "
@@ -221,13 +308,13 @@ def choose_columns(
 
 def _resolve_one(source: Source, chosen: Column) -> int:
     """Turn the name or number of the weights into a column number."""
-    columns = _resolve(source, chosen, "weights")
+    columns = find_columns(source, chosen, "weights")
     if len(columns) != 1:
         raise BadInputError(f"weights={chosen!r} stands for {len(columns)} columns, expected one.")
     return columns[0]
 
 
-def _resolve(source: Source, chosen: Column | Sequence[Column], role: str) -> list[int]:
+def find_columns(source: Source, chosen: Column | Sequence[Column], role: str) -> list[int]:
     """Turn column names and numbers into column numbers."""
     items = [chosen] if isinstance(chosen, str | int) else list(chosen)
     columns: list[int] = []
@@ -238,7 +325,7 @@ def _resolve(source: Source, chosen: Column | Sequence[Column], role: str) -> li
             columns.append(int(item) % len(source.names))
         else:
             raise BadInputError(
-                f"{shown(source.path)} has {len(source.names)} columns, so there is no column {item} ({role})."
+                f"{shown(source.path)} has {len(source.names)} columns, so there is no column {item} ({role}, --{role})."
             )
     if len(set(columns)) < len(columns) or not columns:
         raise BadInputError(f"{role}={chosen!r} chooses {'a column twice' if columns else 'no column'}.")
@@ -253,22 +340,60 @@ def _find_name(source: Source, name: str, role: str) -> Sequence[int]:
     known = [*source.groups, *source.names]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(known[:10])}."
-    raise BadInputError(f"{shown(source.path)} has no column {name!r} ({role}). {hint}")
+    raise BadInputError(f"{shown(source.path)} has no column {name!r} ({role}, --{role}). {hint}")
 
 
 def _checked_blocks(
-    source: Source, inputs: list[int], outputs: list[int], *, block_rows: int, budget: Budget
+    source: Source,
+    inputs: list[int],
+    outputs: list[int],
+    *,
+    block_rows: int,
+    budget: Budget,
+    recipe: Recipe | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """Stream blocks of exactly `block_rows` rows; what is not finite is named by file, row, column."""
     columns = [*inputs, *outputs]
     names = [source.names[j] for j in columns]
     label, first_row = shown(source.path), 0
     for block in cut_evenly(source.stream(columns, block_rows), block_rows, label=label, budget=budget):
-        check_finite(block, label, names=names, first_row=first_row)
-        first_row += len(block)
-        yield np.ascontiguousarray(block[:, : len(inputs)]), np.ascontiguousarray(block[:, len(inputs) :])
+        n_rows = len(block)
+        rows = prepared(block, recipe, label=label, names=names, first_row=first_row, may_keep=not outputs)
+        first_row += n_rows
+        end = rows.shape[1] - len(outputs)
+        if len(rows):
+            yield np.ascontiguousarray(rows[:, :end]), np.ascontiguousarray(rows[:, end:])
     if first_row == 0:
         raise BadInputError(f"{label} has 0 sample(s): there is a header, but no row of data.")
+
+
+def prepared(
+    block: Array,
+    recipe: Recipe | None,
+    *,
+    label: str,
+    names: Sequence[str],
+    first_row: int,
+    may_keep: bool = False,
+) -> Array:
+    """Refuse what is not finite, by row and column, and turn columns into inputs as the recipe says.
+
+    `may_keep`: rows that the recipe leaves out stay and hold NaN. Shapes: block (rows, columns), result (rows, inputs).
+    """
+    if recipe is None:
+        check_finite(block, label, names=names, first_row=first_row, if_missing=_MISSING_INSTEAD)
+        return block
+    may_miss = recipe.missing != "refuse"
+    check_finite(
+        block, label, names=names, first_row=first_row, may_miss=may_miss, if_missing=_MISSING_INSTEAD
+    )
+    if recipe.missing == "drop":
+        return recipe.prepare(block, keep_rows=may_keep)
+    rows = recipe.prepare(block)
+    if may_miss:  # of a column that had no gap when the recipe was learned, or a target
+        more = names[len(recipe.columns) :]
+        check_finite(rows, label, names=(*recipe.inputs, *more), first_row=first_row)
+    return rows
 
 
 def cut_evenly(blocks: Iterator[Array], block_rows: int, *, label: str, budget: Budget) -> Iterator[Array]:
@@ -299,17 +424,36 @@ def cut_evenly(blocks: Iterator[Array], block_rows: int, *, label: str, budget: 
         yield np.concatenate(waiting)
 
 
+def _read_arrays(
+    source: Source, inputs: list[int], outputs: list[int], budget: Budget, recipe: Recipe | None = None
+) -> tuple[Array, Array]:
+    """Read a table into arrays: made for it where its length is known, else joined from blocks."""
+    width = len(inputs) if recipe is None else len(recipe.inputs)
+    n_rows = source.n_rows if recipe is None or recipe.missing != "drop" else None
+    if n_rows is not None:
+        return _fill_arrays(source, inputs, outputs, budget, recipe=recipe, widths=(width, len(outputs)))
+    return _collect_arrays(source, inputs, outputs, budget, recipe=recipe, width=width + len(outputs))
+
+
 def _fill_arrays(
-    source: Source, inputs: list[int], outputs: list[int], budget: Budget
+    source: Source,
+    inputs: list[int],
+    outputs: list[int],
+    budget: Budget,
+    *,
+    recipe: Recipe | None,
+    widths: tuple[int, int],
 ) -> tuple[Array, Array]:
     """Read a table whose length is known into arrays made for it."""
-    n_rows, width, label = source.n_rows or 0, len(inputs) + len(outputs), shown(source.path)
+    n_rows, width, label = source.n_rows or 0, sum(widths), shown(source.path)
     budget.hold(8 * n_rows * width, f"{label} ({n_rows:,} rows, {width:,} columns)", instead=_STREAM_INSTEAD)
-    X, Y = np.empty((n_rows, len(inputs))), np.empty((n_rows, len(outputs)))
+    X, Y = np.empty((n_rows, widths[0])), np.empty((n_rows, widths[1]))
     filled = 0
     block_rows = budget.rows(8 * width, BLOCK_ROWS)
     working = Budget(budget.n_bytes)  # a block is a small part of the budget
-    for X_block, Y_block in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=working):
+    for X_block, Y_block in _checked_blocks(
+        source, inputs, outputs, block_rows=block_rows, budget=working, recipe=recipe
+    ):
         if filled + len(X_block) > n_rows:
             raise FileFormatError(f"{label} holds more rows than the {n_rows} its header claims.")
         X[filled : filled + len(X_block)] = X_block
@@ -321,17 +465,25 @@ def _fill_arrays(
 
 
 def _collect_arrays(
-    source: Source, inputs: list[int], outputs: list[int], budget: Budget
+    source: Source,
+    inputs: list[int],
+    outputs: list[int],
+    budget: Budget,
+    *,
+    recipe: Recipe | None,
+    width: int,
 ) -> tuple[Array, Array]:
     """Read a table of unknown length, and stop before the rows read so far cannot be joined."""
     parts: list[tuple[Array, Array]] = []
-    width, n_rows, label = len(inputs) + len(outputs), 0, shown(source.path)
+    n_rows, label = 0, shown(source.path)
     block_rows = budget.rows(8 * width, BLOCK_ROWS)
-    for pair in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget):
+    for pair in _checked_blocks(source, inputs, outputs, block_rows=block_rows, budget=budget, recipe=recipe):
         parts.append(pair)
         n_rows += len(pair[0])
         # Twice, since the parts are joined by copying them.
         budget.require(16 * n_rows * width, f"{label} (its first {n_rows:,} rows)", instead=_STREAM_INSTEAD)
+    if not parts:
+        raise BadInputError(f"{label} has 0 sample(s) without missing cells.")
     return np.concatenate([X for X, _ in parts]), np.concatenate([Y for _, Y in parts])
 
 

@@ -1,0 +1,110 @@
+"""`planted recover` and `predict` on tables with text, dates and gaps: the preparation travels with the network."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from planted.cli import app
+
+RUNNER = CliRunner()
+
+
+def write_table(path: Path, seed: int, *, gaps: bool, n: int = 240) -> Path:
+    """Write a table that a small network explains: sizes, regions, sales and a target."""
+    rng = np.random.default_rng([30, seed])
+    size, sold = rng.normal(50, 10, n).round(3), rng.random(n) < 0.4
+    region = rng.choice(["north", "south", "west"], n)
+    y = 2 * np.maximum(size - 50, 0) + 3 * (region == "south") - 1.5 * sold
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["", "size", "region", "sold", "same", "y"])
+        for i in range(n):
+            cell = "" if gaps and i % 50 == 7 else size[i]
+            rows.writerow([i, cell, region[i], bool(sold[i]), 7, y[i].round(6)])
+    return path
+
+
+def run(*words: object) -> tuple[int, str, str]:
+    answer = RUNNER.invoke(app, [str(word) for word in words])
+    return answer.exit_code, answer.stdout, answer.stderr
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+@pytest.mark.parametrize("way", [[], ["--stream"]])
+def test_predict_repeats_the_preparation(missing: str, way: list[str], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, net = write_table(tmp_path / "rows.csv", 0, gaps=True), tmp_path / "net.safetensors"
+    words = ["--missing", missing, "--effort", "quick", "--method", "small-network", "--seed", 0]
+    code, _, said = run("recover", table, *words, "--out", net, *way)
+    assert code == 1, said
+    assert "counts the rows and was left out" in said and "reference 'north'" in said
+    assert way or "Constant inputs, which explain nothing: 'same' (7)" in said
+    other = write_table(tmp_path / "other.csv", 1, gaps=True, n=60)
+    code, printed, said = run("predict", net, other)
+    assert code == 0, said
+    predicted = np.array([float(row[0]) for row in list(csv.reader(io.StringIO(printed)))[1:]])
+    truth = np.array([float(row["y"]) for row in csv.DictReader(other.open())])
+    gaps = np.arange(60) % 50 == 7
+    assert np.isnan(predicted[gaps]).all() == (missing == "drop") and len(predicted) == 60
+    assert ("2 rows with missing inputs have no prediction" in said) == (missing == "drop")
+    error = np.mean((predicted - truth)[~gaps] ** 2) / truth.var()
+    assert (
+        error < 0.05
+    )  # the line explains 0.8 of the variance; coded wrongly, regions and sales would cost more
+    unknown = tmp_path / "unknown.csv"
+    unknown.write_text("size,region,sold,same\n50,east,True,7\n")
+    code, _, said = run("predict", net, unknown)
+    assert code == 2 and "'east', expected one of the 3 levels" in said
+
+
+def test_what_to_type_next(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "rows.csv", 2, gaps=True)
+    code, _, said = run("recover", table)
+    assert code == 2 and "--missing drop" in said and "--missing mean" in said
+    for option, word in (("--missing", "guess"), ("--decimal", "dot")):
+        code, _, said = run("recover", table, option, word)
+        assert code == 2 and f"{option} is {word!r}" in said
+    code, _, said = run("recover", table, "--exclude", "colour")
+    assert code == 2 and "no column 'colour'" in said and "--exclude" in said
+
+
+def test_excluded_and_doubled_columns(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal(60)
+    np.savetxt(
+        table,
+        np.column_stack([a, a, rng.standard_normal(60), np.abs(a)]),
+        delimiter=",",
+        header="a,b,c,y",
+        comments="",
+    )
+    words = ["--effort", "quick", "--method", "small-network", "--seed", 0]
+    _, _, said = run("recover", table, *words)
+    assert "Inputs 'a' and 'b' are the same; leave one out: --exclude 'b'" in said
+    _, printed, said = run("recover", table, *words, "--exclude", "b,c")
+    assert "are the same" not in said and "inputs 1" in printed
+
+
+def test_a_fit_may_be_what_was_asked_for(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "rows.csv", 3, gaps=False)
+    words = ["--effort", "quick", "--method", "small-network", "--seed", 0]
+    code, printed, _ = run("recover", table, *words, "--accept", "fitted")
+    assert code == 0 and "Beside simpler models" in printed and "below that of a straight line" in printed
+    assert "collect more samples" not in printed and "theorem" not in printed
+    code, _, said = run("recover", table, "--accept", "anything")
+    assert code == 2 and "--accept is 'anything'; expected recovered or fitted" in said
+
+
+def test_a_spent_budget_names_its_option(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    values = np.random.default_rng(6).standard_normal((300, 5))
+    np.savetxt(table, values, delimiter=",", header="a,b,c,d,y", comments="")
+    code, printed, _ = run("recover", table, "--budget", 0, "--method", "restarts", "--seed", 0)
+    assert code == 1 and "Allow more time with --budget SECONDS" in printed

@@ -13,6 +13,9 @@ settings.register_profile("fixed", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+# The command line respects the width of a terminal; that of whoever runs the tests (pytest-xdist sets one) is not theirs.
+os.environ.pop("COLUMNS", None)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(

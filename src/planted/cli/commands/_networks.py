@@ -64,7 +64,8 @@ def predict(
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
         sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in predicted.tolist())
     if out is not None:
-        print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+        outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
+        print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
 
 
 def _answers(net: Any, rows: Any) -> Any:

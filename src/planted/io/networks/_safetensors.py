@@ -138,8 +138,8 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
             raise FileFormatError("the contents do not match their checksum; the file is damaged")
         net = _put_together(arrays, settings)
         check_columns(net, *(record.get(role) for role in COLUMNS))
-        recipe = _recipe_of(record)
-        return SavedNetwork(net, *(_names(record, role) for role in COLUMNS), recipe)
+        features, targets = (_names(record, role) for role in COLUMNS)
+        return SavedNetwork(net, features, targets, _recipe_of(record))
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"

@@ -45,3 +45,15 @@ def test_real_tables() -> None:
         for row in rows
     }
     assert len(rows) >= 8
+
+
+def test_quick_tables() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "quick_tables.json").read_text(encoding="utf-8"))
+    lines = {
+        word: [line["passed"] for line in record["targets"] if word in line["target"]]
+        for word in ("error no worse", "CPU at most")
+    }
+    page = " ".join((ROOT / "docs" / "table.md").read_text(encoding="utf-8").split())
+    errors, times = lines["error no worse"], lines["CPU at most"]
+    assert f"on {sum(errors)} of {len(errors)} tables the error is no worse" in page
+    assert f"on {sum(times)} of {len(times)} it takes at most three times" in page

@@ -259,7 +259,7 @@ def notes_on(table: Table, recipe: Recipe | None) -> list[str]:
         notes.append(f"The target {fixed[0]!r} is constant: there is nothing to learn about it.")
     seen: dict[bytes, int] = {}
     for j in range(table.X.shape[1]):
-        first = seen.setdefault(hashlib.sha256(np.ascontiguousarray(table.X[:, j])).digest(), j)
+        first = seen.setdefault(hashlib.sha256(table.X[:, j].tobytes()).digest(), j)
         if first != j and j not in constant:
             one, other = table.feature_names[first], table.feature_names[j]
             notes.append(f"Inputs {one!r} and {other!r} are the same; leave one out: --exclude {other!r}.")

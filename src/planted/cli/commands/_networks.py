@@ -72,7 +72,8 @@ def predict(
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in rows)
     if out is not None:
-        print_note(f"{len(predicted):,} predictions of {net.n_outputs} outputs are in {out}.")
+        outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
+        print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
 
 
 def _with_bounds(

@@ -50,6 +50,6 @@ def parse_json(path: Path) -> SavedNetwork:
             net = TwoLayerNetwork(**numbers, activation=record["activation"])
         names = {role: record[role] for role in ("features", "targets") if record.get(role) is not None}
         kept = {role: tuple(items) for role, items in check_columns(net, **names).items()}
-        return SavedNetwork(net, **kept)
+        return SavedNetwork(net, kept.get("features"), kept.get("targets"))
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
         raise FileFormatError(f"{os.fspath(path)}: not a network in JSON: {error}") from error

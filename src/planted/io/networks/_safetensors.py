@@ -141,7 +141,8 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
         net = _put_together(arrays, settings)
         check_columns(net, *(record.get(role) for role in COLUMNS))
         check_noise(record.get(NOISE))
-        return SavedNetwork(net, *_kept(record), _recipe_of(record))
+        features, targets, noise = _kept(record)
+        return SavedNetwork(net, features, targets, noise, _recipe_of(record))
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"

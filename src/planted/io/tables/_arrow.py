@@ -160,7 +160,7 @@ def coded(values: Any, coder: Coder, label: str) -> Array:
     texts = [str(text) for text in distinct.dictionary.to_pylist()]
     numbers = np.array([_number(coder, text, label) for text in texts] + [np.nan])
     places = distinct.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    return numbers[places]
+    return np.asarray(numbers[places])
 
 
 def _number(coder: Coder, text: str, label: str) -> float:

@@ -58,7 +58,10 @@ _FOREIGN = (
 class Coder(Protocol):
     """Turn the text of a cell into a number; see `planted.io.tables._recipe`."""
 
-    expected: str  # what a cell should hold, for messages
+    @property
+    def expected(self) -> str:
+        """What a cell should hold, for messages."""
+        ...
 
     def code(self, text: str) -> float | None:
         """Return the number that stands for a text, or None for a text that is none of those expected."""

@@ -128,7 +128,7 @@ def test_the_front_door_finds_a_method_for_the_square_of_the_relu():
     data = world(activation="power:2", seed=5)
     recovery = planted.recover(data.X, data.Y, activation="power:2", random_state=0)
     assert recovery.outcome is Outcome.RECOVERED
-    assert recovery.provenance.algorithm == "joint-diagonalisation"
+    assert recovery.provenance.algorithm == "restarts"
     assert recovery.provenance.parameters["activation"] == "power:2"
     assert planted.parameter_error(recovery.network, data.network) < EXACT
 

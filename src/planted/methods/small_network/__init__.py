@@ -98,7 +98,7 @@ def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "norm
     check_choice("effort", effort, tuple(EFFORTS))
     asked = EFFORTS[effort]
     path = _cross_validate(problem, n_hidden, asked)
-    choice = min(path, key=lambda item: (item.error, item.width))
+    choice = _best(path, problem.n_samples)
     network, iterations = _fit(problem, choice, asked)
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
     name = "cross-validated squared error, relative to the outputs' variance"
@@ -116,6 +116,16 @@ def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "norm
         iterations=iterations,
         held_out_mse=choice.error * problem.scaling.y_scale**2,
     )
+
+
+def _best(path: list[_Choice], n_samples: int) -> _Choice:
+    """Return the choice of the least error; the mean of the outputs unless another is better by a parameter's worth.
+
+    A parameter that means nothing changes the error by about one part in n, either way.
+    """
+    best = min(path, key=lambda item: (item.error, item.width))
+    mean = next((item for item in path if np.isinf(item.ridge)), best)
+    return mean if mean.error * (1 - 1 / n_samples) <= best.error else best
 
 
 def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNetwork, int]:

@@ -74,6 +74,8 @@ class Check(Enum):
     NOISE_SPREAD = "noise-spread"
     NOISE_ORDER = "noise-order"
     NOISY_INPUTS = "noisy-inputs"
+    CUT_LABELS = "cut-labels"
+    LOST_LABELS = "lost-labels"
     TAILS = "tails"
     HELD_OUT_ERROR = "held-out-error"
     HELD_OUT_SAMPLES = "held-out-samples"

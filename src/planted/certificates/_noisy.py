@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.certificates._label_faults import label_fault_evidence
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._noise_law import noise_law, standard_errors_under
 from planted.certificates._parts import (
@@ -99,7 +100,7 @@ def certify_noisy(
     law = noise_law(problem, net, weights=weights)
     doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
     checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
-    checks = (*checks, *law.evidence)
+    checks = (*checks, *law.evidence, *label_fault_evidence(problem.Y, net(problem.X)))
     if all(item.passed for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights

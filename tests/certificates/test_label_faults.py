@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planted import Outcome, RowBlocks, simulate
-from planted.certificates._label_faults import label_fault_evidence
+from planted.certificates._label_faults import copied_rows, label_fault_evidence
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._output_covariance import certify_whitened
 from planted.checks import Check
@@ -88,3 +88,24 @@ def test_nothing_is_claimed_and_the_fault_is_named_also_when_outputs_are_whitene
         assert judged.outcome is Outcome.FITTED
         (line,) = (item for item in judged.evidence if item.key is key)
         assert not line.passed
+
+
+def test_rows_that_are_copies_are_no_new_evidence():
+    X, Y, net = rows(2, HONEST["normal"])
+    twice = np.random.default_rng(0).permutation(np.repeat(np.arange(600), 2))
+    problem = prepare_problem(RowBlocks.from_arrays(X[twice], Y[twice]), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
+    verdict = certify_noisy(problem, fit, offset=True)
+    assert verdict.outcome is Outcome.FITTED
+    (line,) = (item for item in verdict.evidence if item.key is Check.COPIED_ROWS)
+    assert line.measured == 0.5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_inputs_and_labels_of_few_values_are_no_copies(seed):
+    rng = np.random.default_rng([seed, 5])
+    X = rng.integers(0, 3, (400, 2)).astype(float)
+    F = X.sum(axis=1, keepdims=True)
+    assert copied_rows(X, F + rng.standard_normal((400, 1))).passed
+    assert copied_rows(X, np.round(F + rng.standard_normal((400, 1)), 1)).passed
+    assert copied_rows(X, rng.integers(0, 2, (400, 1)).astype(float)).passed

@@ -1,4 +1,4 @@
-"""Tests whether labels were cut off at a limit, or lost.
+"""Tests whether labels were cut off at a limit, or lost, and whether rows are copies.
 
 Problem     Some faults of labels look like noise but have a mean that depends on x. An instrument that ends at a limit
             *cuts off* what lies beyond it. *Lost* labels were replaced by a constant, or shrunk. In both cases least
@@ -14,6 +14,8 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             beyond `FAR` scales it falls with the prediction, while that of noise does not, or rises with it if the noise
             is skewed and larger where the prediction is. The correlation of the two is tested, for outputs one by one and
             together. Labels that were lost gave scores of 8 and more, noise of ten laws at most 3.3.
+            *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
+            Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
             have no inside.
 Cost        A sort of each output of the rows in memory.
@@ -28,11 +30,13 @@ from planted._typing import Array, BoolArray
 from planted.checks import Check
 from planted.results import Evidence
 
-__all__ = ["label_fault_evidence"]
+__all__ = ["copied_rows", "label_fault_evidence"]
 
 FAR = 3.0  # scales of the residual
 AGAINST = 4.0  # standard errors
 HALF_NOISE = 0.5  # standard deviations of the residual
+COPIED = 0.01  # part of the rows
+FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
 
@@ -79,6 +83,27 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
             key=Check.LOST_LABELS,
         ),
     )
+
+
+def copied_rows(X: Array, Y: Array) -> Evidence:
+    """Return the line on the part of the rows that repeat another row, label and noise included.
+
+    Shapes: X (n, d), Y (n, m).
+
+    Examples
+    --------
+    >>> X = np.arange(6.0)[:, None]
+    >>> copied_rows(np.vstack([X, X]), np.vstack([X, X])).measured, copied_rows(X, X).measured
+    (0.5, 0.0)
+    """
+    n_values = len(np.unique(Y[:, 0]))
+    copies = 0
+    if FEW_VALUES * len(Y) < n_values < len(Y):
+        copies = len(Y) - len(np.unique(np.hstack([X, Y]), axis=0))
+        again = len(Y) - len(np.unique(X, axis=0))
+        copies = copies if 2 * copies > again else 0
+    name = "part of the rows that repeat another row and its noise"
+    return Evidence(name, copies / max(len(Y), 1), COPIED, "<=", "independent rows", key=Check.COPIED_ROWS)
 
 
 def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:

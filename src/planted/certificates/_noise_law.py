@@ -33,7 +33,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, as_array
-from planted.certificates._parts import model_uncertainty
+from planted.certificates._parts import model_uncertainty, with_curvature
 from planted.certificates._residual import inverse_root
 from planted.checks import Check
 from planted.fitting._refine import Refinement
@@ -126,12 +126,14 @@ def standard_errors_under(
     weights: RowWeights | None = None,
 ) -> Uncertainty | Unavailable:
     """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected."""
+    network = problem.scaling.restore(fit.network)
     if not (law.is_unequal or law.is_ordered):
-        return model_uncertainty(problem, fit, offset, biases)
+        return with_curvature(model_uncertainty(problem, fit, offset, biases), network)
     correlation = law.correlation if law.is_ordered else 0.0
-    return sandwich_errors(
+    errors = sandwich_errors(
         problem, fit, offset=offset, biases=biases, weights=weights, correlation=correlation
     )
+    return with_curvature(errors, network)
 
 
 def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:

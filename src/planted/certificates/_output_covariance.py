@@ -28,7 +28,7 @@ from planted._typing import Array
 from planted.certificates._label_faults import label_fault_evidence
 from planted.certificates._noise_law import noise_law
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._parts import first_failure
+from planted.certificates._parts import first_failure, with_curvature
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._refine import Refinement, refine
@@ -79,7 +79,10 @@ def certify_whitened(
     # Whitening mixes the labels of a row: lines on single labels are about those of the user.
     lines = (line, *label_fault_evidence(problem.Y, network(problem.X)))
     judged = replace(
-        _with_earlier(judged, verdict, lines), uncertainty=_errors(whitened, refined, offset, back)
+        _with_earlier(judged, verdict, lines),
+        uncertainty=with_curvature(
+            _errors(whitened, refined, offset, back), problem.scaling.restore(network)
+        ),
     )
     return network, judged
 

@@ -9,6 +9,9 @@ rare_unit_gross     the same under normal noise and gross errors, for `half-spac
 smooth_activation   tanh, softplus, GELU, SiLU or ELU in place of ReLU, with noise
 noisy_inputs        noise of 20 to 35 per cent on the inputs
 one_noisy_input     noise of 20 to 50 per cent on one input, the others exact
+lost_direction      two inputs that are nearly the same, so that noise takes the place of weights along their difference
+uneven_inputs       inputs whose spreads differ by up to ten thousand, some without a weight
+copied_rows         every row two to five times, with its label and noise
 cut_labels          labels with noise that end at a limit: 3 to 25 per cent of them equal it
 lost_labels         2 to 15 per cent of the labels are zero, with noise or without
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
@@ -103,6 +106,34 @@ def one_noisy_input(rng: np.random.Generator) -> Problem:
     return X, Y, net, "noisy"
 
 
+def lost_direction(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([300, 1000])), net.n_features))
+    X[:, 1] = X[:, 0] + 10.0 ** -rng.uniform(1, 4) * rng.standard_normal(len(X))
+    F = net(X)
+    return X, F + 10.0 ** -rng.uniform(1, 3) * F.std() * rng.standard_normal(F.shape), net, "noisy"
+
+
+def uneven_inputs(rng: np.random.Generator) -> Problem:
+    base = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    Z = rng.standard_normal((int(rng.choice([500, 1500])), base.n_features))
+    F, spread = base(Z), 10.0 ** rng.uniform(-2, 2, base.n_features)
+    Y = F + float(rng.choice([0.03, 0.1])) * F.std() * rng.standard_normal(F.shape)
+    W = base.W / spread
+    norms = np.linalg.norm(W, axis=1)
+    net = TwoLayerNetwork(W / norms[:, None], base.b / norms, base.A * norms, base.c)
+    return Z * spread, Y, net, "noisy"
+
+
+def copied_rows(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([300, 700])), net.n_features))
+    F = net(X)
+    Y = F + float(rng.choice([0.03, 0.1, 0.3])) * F.std() * rng.standard_normal(F.shape)
+    rows = rng.permutation(np.repeat(np.arange(len(X)), int(rng.integers(2, 6))))
+    return X[rows], Y[rows], net, "noisy"
+
+
 def cut_labels(rng: np.random.Generator) -> Problem:
     net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
     X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
@@ -160,6 +191,9 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "smooth_activation": smooth_activation,
     "noisy_inputs": noisy_inputs,
     "one_noisy_input": one_noisy_input,
+    "lost_direction": lost_direction,
+    "uneven_inputs": uneven_inputs,
+    "copied_rows": copied_rows,
     "cut_labels": cut_labels,
     "lost_labels": lost_labels,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),

@@ -13,16 +13,20 @@ mis-specified  anything is claimed at all
 
 A problem takes about 1.5 seconds of one core on average, 20 at most; 3,000 problems take 40 minutes on two cores. An
 interrupted run with --write or --out goes on where it stopped: finished problems are kept in calibration.partial.jsonl.
+With --minutes it ends at that time, and the result is about the problems that were solved until then; a later run of the
+same seeds goes on from there. A busy machine needs a larger --budget.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +41,9 @@ from planted import TwoLayerNetwork, simulate
 from planted._streams import data_streams
 
 LAWS = ("gaussian", "exponential", "uniform", "laplace", "student-t", "mixture", "correlated")
-BUDGET = 20.0  # seconds for a problem; what is not certified by then ends as STOPPED_EARLY
+BUDGET = (
+    20.0  # seconds for a problem if not asked otherwise; what is not certified by then ends as STOPPED_EARLY
+)
 Problem = tuple[np.ndarray, np.ndarray, TwoLayerNetwork | None, str]
 
 
@@ -180,12 +186,12 @@ def draw(seed: int) -> tuple[str, Problem]:
     return maker.__name__, maker(rng, seed)
 
 
-def solve(seed: int) -> dict[str, Any]:
+def solve(seed: int, budget: float = BUDGET) -> dict[str, Any]:
     kind, (X, Y, truth, family) = draw(seed)
     method = families_noisy.METHODS.get(kind, "auto")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        answer = planted.recover(X, Y, method=method, random_state=seed, budget_seconds=BUDGET)
+        answer = planted.recover(X, Y, method=method, random_state=seed, budget_seconds=budget)
     claimed = answer.outcome is planted.Outcome.RECOVERED
     right, cover, count = judge(answer, truth, (X, Y), family)
     return {
@@ -264,22 +270,28 @@ def main() -> None:
         __doc__,
         problems={"type": int, "default": 3000, "help": "how many, such as 600; --quick takes 120"},
         workers={"type": int, "default": 2, "help": "processes"},
+        budget={"type": float, "default": BUDGET, "help": "seconds for a problem"},
+        minutes={"type": float, "default": float("inf"), "help": "end after so many"},
     )
     total = 120 if options.quick else options.problems
     seeds = range(options.seed, options.seed + total)
     store = partial_file(options)
     rows = [row for row in stored_rows(store) if row["seed"] in seeds]
     waiting = sorted(set(seeds) - {row["seed"] for row in rows})
+    end = time.monotonic() + 60 * options.minutes
     with ProcessPoolExecutor(max_workers=options.workers) as pool:
-        for row in pool.map(solve, waiting):
+        for row in pool.map(partial(solve, budget=options.budget), waiting):
             rows.append(row)
             if store is not None:
                 with store.open("a") as file:
                     file.write(json.dumps(row) + "\n")
             if len(rows) % 50 == 0:
                 print(f"{len(rows)} of {total}, {sum(r['false'] for r in rows)} false", flush=True)
+            if time.monotonic() > end:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
     summarise(sorted(rows, key=lambda row: row["seed"]), options)
-    if store is not None:
+    if store is not None and len(rows) == total:
         store.unlink(missing_ok=True)
 
 

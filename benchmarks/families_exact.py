@@ -199,6 +199,18 @@ def rounded_labels(rng: np.random.Generator) -> Problem:
     return X, np.round(net(X), int(rng.integers(4, 12))), net, "rounded"
 
 
+def term_in_rounding(rng: np.random.Generator) -> Problem:
+    """Rounded labels with a smooth term of one to ten steps of the grid."""
+    net = draw_network(rng)
+    X = draw_inputs(rng, net, 12)
+    other = (np.sin(3 * X[:, :1]), X[:, :1] * X[:, 1:2], X[:, :1] ** 2)[int(rng.integers(3))]
+    size = float(10.0 ** rng.uniform(0, 1))
+    if rng.random() < 0.5:
+        return X, (net(X) + 1.2e-7 * size * other).astype(np.float32).astype(float), None, "mis-specified"
+    decimals = int(rng.integers(4, 11))
+    return X, np.round(net(X) + 10.0**-decimals * size * other, decimals), None, "mis-specified"
+
+
 def constant_outputs(rng: np.random.Generator) -> Problem:
     """Some outputs, or all of them, are constant."""
     net = draw_network(rng, m=int(rng.integers(3, 6)))
@@ -234,6 +246,7 @@ FAMILIES: dict[str, Family] = {
     "heavy_tails": heavy_tails,
     "float32_labels": float32_labels,
     "rounded_labels": rounded_labels,
+    "term_in_rounding": term_in_rounding,
     "constant_outputs": constant_outputs,
     "offset_inputs": offset_inputs,
 }

@@ -8,6 +8,12 @@ rare_unit           a strong unit that is on in 6 to 14 samples, under noise wit
 rare_unit_gross     the same under normal noise and gross errors, for `half-spaces`
 smooth_activation   tanh, softplus, GELU, SiLU or ELU in place of ReLU, with noise
 noisy_inputs        noise of 20 to 35 per cent on the inputs
+one_noisy_input     noise of 20 to 50 per cent on one input, the others exact
+lost_direction      two inputs that are nearly the same, so that noise takes the place of weights along their difference
+uneven_inputs       inputs whose spreads differ by up to ten thousand, some without a weight
+copied_rows         every row two to five times, with its label and noise
+cut_labels          labels with noise that end at a limit: 3 to 25 per cent of them equal it
+lost_labels         2 to 15 per cent of the labels are zero, with noise or without
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
                     ReLU networks under a law of noise: claims must be right, and intervals must cover
 """
@@ -92,6 +98,63 @@ def noisy_inputs(rng: np.random.Generator) -> Problem:
     return X + float(rng.uniform(0.2, 0.35)) * rng.standard_normal(X.shape), Y, net, "noisy"
 
 
+def one_noisy_input(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500, 4000])), net.n_features))
+    Y = net(X) + float(rng.choice([0.01, 0.1])) * rng.standard_normal((len(X), net.n_outputs))
+    X[:, int(rng.integers(net.n_features))] += float(rng.uniform(0.2, 0.5)) * rng.standard_normal(len(X))
+    return X, Y, net, "noisy"
+
+
+def lost_direction(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([300, 1000])), net.n_features))
+    X[:, 1] = X[:, 0] + 10.0 ** -rng.uniform(1, 4) * rng.standard_normal(len(X))
+    F = net(X)
+    return X, F + 10.0 ** -rng.uniform(1, 3) * F.std() * rng.standard_normal(F.shape), net, "noisy"
+
+
+def uneven_inputs(rng: np.random.Generator) -> Problem:
+    base = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    Z = rng.standard_normal((int(rng.choice([500, 1500])), base.n_features))
+    F, spread = base(Z), 10.0 ** rng.uniform(-2, 2, base.n_features)
+    Y = F + float(rng.choice([0.03, 0.1])) * F.std() * rng.standard_normal(F.shape)
+    W = base.W / spread
+    norms = np.linalg.norm(W, axis=1)
+    net = TwoLayerNetwork(W / norms[:, None], base.b / norms, base.A * norms, base.c)
+    return Z * spread, Y, net, "noisy"
+
+
+def copied_rows(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([300, 700])), net.n_features))
+    F = net(X)
+    Y = F + float(rng.choice([0.03, 0.1, 0.3])) * F.std() * rng.standard_normal(F.shape)
+    rows = rng.permutation(np.repeat(np.arange(len(X)), int(rng.integers(2, 6))))
+    return X[rows], Y[rows], net, "noisy"
+
+
+def cut_labels(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
+    F = net(X)
+    Y = F + float(rng.choice([0.03, 0.1, 0.3])) * F.std(axis=0) * rng.standard_normal(F.shape)
+    sign = rng.choice([-1.0, 1.0])
+    limit = np.quantile(sign * Y, rng.uniform(0.75, 0.97), axis=0)
+    return X, sign * np.minimum(sign * Y, limit), None, "mis-specified"
+
+
+def lost_labels(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
+    F, level = net(X), float(rng.choice([0.03, 0.1, 0.3]))
+    noise = level * F.std(axis=0) * rng.standard_normal(F.shape)
+    lost = rng.random(F.shape) < rng.uniform(0.02, 0.15)
+    if rng.random() < 0.5:
+        return X, np.where(lost, 0.0, F + noise), net, "noisy"
+    return X, np.where(lost, 0.0, F) + noise, net, "noisy"
+
+
 def _under(
     law: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[..., Problem]:
@@ -127,6 +190,12 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "rare_unit_gross": rare_unit_gross,
     "smooth_activation": smooth_activation,
     "noisy_inputs": noisy_inputs,
+    "one_noisy_input": one_noisy_input,
+    "lost_direction": lost_direction,
+    "uneven_inputs": uneven_inputs,
+    "copied_rows": copied_rows,
+    "cut_labels": cut_labels,
+    "lost_labels": lost_labels,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),
     "laplace_noise": _under(lambda rng, X, F: rng.laplace(size=F.shape)),
     "t4_noise": _under(lambda rng, X, F: rng.standard_t(4, F.shape)),

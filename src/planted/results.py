@@ -387,6 +387,8 @@ class Recovery:
         if self.outcome is not Outcome.RECOVERED or not isinstance(self.network, TwoLayerNetwork):
             return ""
         kind = f"{self.network.n_hidden} {self.network.activation.name} unit(s)"
+        if self.network.B is not None:
+            kind += " and a linear part, to which units that are on in all samples belong"
         return f"The claim is about networks of {kind}; a finite sample cannot exclude wider ones."
 
     def _repr_html_(self) -> str:

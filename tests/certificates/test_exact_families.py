@@ -164,6 +164,20 @@ def test_networks_are_recovered_from_rounded_labels(name, seed):
     assert planted.parameter_error(answer.network, data.network) <= 8 * largest
 
 
+@pytest.mark.parametrize("name", ["single precision", "9 decimals"])
+def test_a_function_of_x_does_not_pass_for_rounding(name):
+    """A smooth term below the tolerance of the grid: the network that is claimed without it is not claimed with it."""
+    size = {"single precision": 4e-7, "9 decimals": 4e-10}[name]
+    for seed in range(4):
+        rng = np.random.default_rng([seed, 41])
+        net = drawn_network(rng, d=2, k=2, m=2)
+        X = rng.standard_normal((400, 2))
+        term = (X[:, :1] * X[:, 1:], np.sin(3 * X[:, :1]))[seed % 2]
+        outcomes = [judged(X, ROUNDINGS[name](net(X) + part * term), net).outcome for part in (0.0, size)]
+        assert outcomes[0] is Outcome.RECOVERED
+        assert outcomes[1] is Outcome.FITTED
+
+
 # --- gaps -----------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planted.networks import TwoLayerNetwork, parameter_error
+from planted.networks._equivalence import find_agreement
 from planted.networks._kinks import kink_form
 from planted.outcomes import BadInputError
 
@@ -353,3 +354,24 @@ def test_thousands_of_units_are_grouped():
     doubled = permuted(split(net, rng), rng)
     assert doubled.simplify().n_hidden == 2000
     assert doubled.is_equivalent(net)
+
+
+@pytest.mark.parametrize("tol", [None, 0.0, 1e-12, 1e-9, 1e-6])
+def test_units_that_cancel_exactly_do_not_enlarge_what_counts_as_none(tol):
+    """The scale of an output is that of its values on typical inputs, however large the terms and far the kinks are."""
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 71])
+        size = 10.0 ** rng.uniform(6, 12)
+        plain = TwoLayerNetwork(
+            rng.standard_normal((2, 2)), rng.standard_normal(2), rng.standard_normal((1, 2))
+        )
+        w, a = rng.standard_normal(2), size * rng.standard_normal()
+        for shift in (0.0, 0.01, 1.0):
+            other = TwoLayerNetwork(
+                np.vstack([plain.W, w, w]),
+                np.append(plain.b, [size, size]),
+                np.append(plain.A, [[a, -a]], axis=1),
+                [shift],
+            )
+            answer = find_agreement(plain, other, tol=tol)
+            assert answer.is_equal is True if shift == 0 else answer.is_equal is not True, (seed, shift)

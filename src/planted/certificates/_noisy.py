@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.certificates._label_faults import copied_rows, label_fault_evidence
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._noise_law import noise_law, standard_errors_under
 from planted.certificates._parts import (
@@ -34,7 +35,7 @@ from planted.fitting._run import Problem
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Verdict
+from planted.results import Evidence, Unavailable, Uncertainty, Verdict
 from planted.rows import RowWeights
 
 __all__ = ["certify_noisy"]
@@ -44,7 +45,10 @@ SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
-DIRECTION_ERROR = 0.25  # largest standard error of a unit's direction that still names a direction
+# Largest standard errors of a unit's direction (radians) and of its size, relative to it, at which first-order errors are
+# good. Nearly collinear inputs with larger ones left up to half of the parameters outside their intervals; three in a
+# hundred ordinary problems have larger ones.
+DIRECTION_ERROR, SIZE_ERROR = 0.12, 0.15
 
 
 def certify_noisy(
@@ -98,8 +102,14 @@ def certify_noisy(
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
     law = noise_law(problem, net, weights=weights)
     doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
-    checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), direction)
-    checks = (*checks, *law.evidence)
+    known = _known_units(problem, net, doubt, direction)
+    checks = (enough, rank, *sides, *traces, missing, needed, bends, hidden, _tails(problem, net), *known)
+    checks = (
+        *checks,
+        *law.evidence,
+        *label_fault_evidence(problem.Y, net(problem.X)),
+        copied_rows(problem.X, problem.Y),
+    )
     if all(item.passed for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
@@ -112,7 +122,7 @@ def certify_noisy(
     failed = [item for item in checks if not item.passed]
     if failed:
         text = "; ".join(item.shortfall for item in failed) + "."
-        if failed == [hidden]:
+        if hidden in failed and all(item in (hidden, *known) for item in failed):
             text = (
                 f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise two units "
                 f"within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
@@ -123,8 +133,8 @@ def certify_noisy(
         text = first_failure(further)
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
-    known = (level, _error_bound(noise, unknowns, equations), _scope(net))
-    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*known, *evidence), text, doubt)
+    said = (level, _error_bound(noise, unknowns, equations), _scope(net))
+    return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 
 
 def _scope(network: TwoLayerNetwork) -> Evidence:
@@ -150,13 +160,39 @@ def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
     )
 
 
-def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Array, Evidence]:
-    """Return the output weights of units in standard errors, and the line on the largest error of a direction."""
+def _unit_strengths(network: TwoLayerNetwork, info: Information, noise: float) -> tuple[Array, float]:
+    """Return the output weights of units in standard errors, and the largest error of a direction."""
     assert info.variances is not None
     sigmas = np.sqrt((network.A**2 / (noise**2 * info.variances["A"] + np.finfo(float).tiny)).sum(axis=0))
-    direction = noise * np.sqrt(info.variances["W"].sum(axis=1)).max()
-    name = "largest standard error of a unit's direction (radians)"
-    return sigmas, Evidence(name, float(direction), DIRECTION_ERROR, "<=", key=Check.DIRECTION_ERROR)
+    return sigmas, float(noise * np.sqrt(info.variances["W"].sum(axis=1)).max())
+
+
+def _known_units(
+    problem: Problem, network: TwoLayerNetwork, doubt: Uncertainty | Unavailable, direction: float
+) -> tuple[Evidence, ...]:
+    """Return the lines on the largest errors of a unit's direction and of its size.
+
+    Standard errors are first-order. In a unit whose weights are lost in the noise along one direction, the noise takes
+    the place of the weights: the direction found is the wrong one, with a small error, and only the error of the size
+    is as large as the size. Both are therefore limited, in the user's units as well, where inputs of small spread
+    may have weights of large error.
+    """
+    name, size = "largest standard error of a unit's direction (radians)", None
+    if isinstance(doubt, Uncertainty):
+        errors, A = doubt.standard_errors, problem.scaling.restore(network).A
+        given = float(np.linalg.norm(errors["W"], axis=1).max())
+        if given > direction:
+            name, direction = f"{name}, in the units of the inputs", given
+        relative = (errors["A"] / np.maximum(np.abs(A), np.finfo(float).tiny)).min(axis=0)
+        size = Evidence(
+            "largest relative standard error of a unit's size",
+            float(relative.max()),
+            SIZE_ERROR,
+            "<=",
+            key=Check.SIZE_ERROR,
+        )
+    line = Evidence(name, direction, DIRECTION_ERROR, "<=", key=Check.DIRECTION_ERROR)
+    return (line,) if size is None else (line, size)
 
 
 def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:

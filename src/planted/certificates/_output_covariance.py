@@ -25,8 +25,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
+from planted.certificates._label_faults import label_fault_evidence
 from planted.certificates._noise_law import noise_law
 from planted.certificates._noisy import certify_noisy
+from planted.certificates._parts import first_failure, with_curvature
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._refine import Refinement, refine
@@ -73,10 +75,16 @@ def certify_whitened(
     line = Evidence(
         "largest over smallest variance of the noise across outputs", ratio, key=Check.NOISE_ACROSS_OUTPUTS
     )
+    network = _mixed(refined.network, back)
+    # Whitening mixes the labels of a row: lines on single labels are about those of the user.
+    lines = (line, *label_fault_evidence(problem.Y, network(problem.X)))
     judged = replace(
-        _with_earlier(judged, verdict, line), uncertainty=_errors(whitened, refined, offset, back)
+        _with_earlier(judged, verdict, lines),
+        uncertainty=with_curvature(
+            _errors(whitened, refined, offset, back), problem.scaling.restore(network)
+        ),
     )
-    return _mixed(refined.network, back), judged
+    return network, judged
 
 
 def sphericity_p_value(covariance: Array, n_samples: int, kurtosis: float = 0.0) -> float:
@@ -109,13 +117,19 @@ def _mixed(network: TwoLayerNetwork, T: Array) -> TwoLayerNetwork:
     return replace(network, A=T @ network.A, c=T @ network.c, B=linear)
 
 
-def _with_earlier(judged: Verdict, earlier: Verdict, line: Evidence) -> Verdict:
-    """Keep lines of the first verdict that the second does not have; one of them that failed is a doubt still."""
-    keys = {item.key for item in judged.evidence}
-    kept = tuple(item for item in earlier.evidence if item.key not in keys)
-    judged = replace(judged, evidence=(*judged.evidence, line, *kept))
+def _with_earlier(judged: Verdict, earlier: Verdict, lines: tuple[Evidence, ...]) -> Verdict:
+    """Put `lines` in place of those of the second verdict, and keep those of the first that are in neither.
+
+    One of them that failed is a doubt still.
+    """
+    new = {item.key for item in lines}
+    own = tuple(item for item in judged.evidence if item.key not in new)
+    known = new | {item.key for item in own}
+    kept = (*lines, *(item for item in earlier.evidence if item.key not in known))
+    judged = replace(judged, evidence=(*own, *kept))
     if judged.outcome is Outcome.RECOVERED and not all(item.passed for item in kept):
-        return replace(judged, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=earlier.detail)
+        text = first_failure(kept)
+        return replace(judged, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
     return replace(judged, detail=f"{judged.detail} Outputs were weighed by the covariance of their noise.")
 
 

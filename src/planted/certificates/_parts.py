@@ -347,3 +347,28 @@ def model_uncertainty(
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)
+
+
+def with_curvature(doubt: Uncertainty | Unavailable, network: TwoLayerNetwork) -> Uncertainty | Unavailable:
+    """Add to standard errors what the curvature of unit rows does at second order.
+
+    A row w that moves by δ across itself is divided by its norm, 1 + |δ|²/2, and so are its bias and, inversely, its
+    output weights. To first order that is nothing: a weight that is found at 1 would have no error at all. For normal δ
+    of total variance e² the root mean square of |δ|²/2 is at most √(3/4) e². `network`: in the user's units.
+
+    Examples
+    --------
+    >>> doubt = Uncertainty({"W": np.array([[0.0, 0.1]])}, 1.0)
+    >>> errors = with_curvature(doubt, TwoLayerNetwork([[1.0, 0.0]], None, [[1.0]]))
+    >>> errors.standard_errors["W"].round(4)
+    array([[0.0087, 0.1   ]])
+    """
+    if isinstance(doubt, Unavailable):
+        return doubt
+    errors = dict(doubt.standard_errors)
+    relative = np.sqrt(0.75) * (errors["W"] ** 2).sum(axis=1)
+    errors["W"] = np.hypot(errors["W"], network.W * relative[:, None])
+    for name, size in {"b": network.b * relative, "A": network.A * relative}.items():
+        if name in errors:  # a bias that was not fitted has no error
+            errors[name] = np.where(errors[name] > 0, np.hypot(errors[name], size), 0.0)
+    return replace(doubt, standard_errors=errors)

@@ -141,7 +141,7 @@ def find_agreement(
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """The scales of the outputs: half their range, and their largest value, on the same inputs."""
+    """The scales of the outputs: half their range, and their largest value on typical inputs."""
 
     scale: Array  # (m,)
     values: Array  # (m,)
@@ -165,17 +165,21 @@ def _output_scales(nets: tuple[TwoLayerNetwork, ...], sizes: Array, rng: np.rand
         near = feet[(np.abs(feet) <= BOX * farther * sizes).all(axis=1)]
         rows = np.concatenate([typical * farther, near])
         parts = [_half_range(net, rows) for net in nets]
-        scale, values, terms = (np.maximum(one, other) for one, other in zip(*parts, strict=True))
-        found.append(_Outputs(np.where(scale > 0, scale, values), values, farther))
-        if (scale > ROUNDING * terms).all():
+        scale, values = (np.maximum(one, other) for one, other in zip(*parts, strict=True))
+        # Rounding is that of values on typical inputs; farther out they are larger, and so is what would count as none.
+        usual = found[0].values if found else values
+        found.append(_Outputs(np.where(scale > 0, scale, values), usual, farther))
+        if (
+            scale > 0
+        ).all():  # exact where terms that cancel hide it: their size says nothing about the outputs
             return found[-1]
         if len(near) == len(feet):
             break  # nothing new farther out
     return found[0]
 
 
-def _half_range(net: TwoLayerNetwork, rows: Array) -> tuple[Array, Array, Array]:
-    """Half the range of each output, its largest value, and the largest sum of the sizes of its terms.
+def _half_range(net: TwoLayerNetwork, rows: Array) -> tuple[Array, Array]:
+    """Half the range of each output, and its largest value.
 
     The range is computed exactly on a few rows where rounding hides it.
     """
@@ -188,8 +192,8 @@ def _half_range(net: TwoLayerNetwork, rows: Array) -> tuple[Array, Array, Array]
         total = exact_sum([(net, 1)])
         few = np.concatenate([rows[:12], rows[N_TYPICAL : N_TYPICAL + 12]])
         exact = np.array([[_to_float(one) for one in total(row)] for row in few])
-        return np.ptp(exact, axis=0) / 2, np.abs(exact).max(axis=0), terms.max(axis=0)
-    return np.maximum(certain, 0.0), values, terms.max(axis=0)
+        return np.ptp(exact, axis=0) / 2, np.abs(exact).max(axis=0)
+    return np.maximum(certain, 0.0), values
 
 
 def _term_sizes(net: TwoLayerNetwork, rows: Array) -> Array:

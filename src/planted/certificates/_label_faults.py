@@ -1,0 +1,150 @@
+"""Tests whether labels were cut off at a limit, or lost, and whether rows are copies.
+
+Problem     Some faults of labels look like noise but have a mean that depends on x. An instrument that ends at a limit
+            *cuts off* what lies beyond it. *Lost* labels were replaced by a constant, or shrunk. In both cases least
+            squares finds the mean of what was recorded, which is not the network, and its standard errors do not know.
+Idea        *Cut off.* Labels with noise are all different, or lie on a grid, where equal labels are as frequent inside
+            their range as at its ends. Labels that equal the largest one of an output and lie above the prediction, by
+            more than half the noise, are counted; so are those that equal the smallest one and lie below. There
+            must not be more of them than of any value inside the range. Labels of rows on which all units are off may be
+            equal as well, but they lie at the prediction. Likewise a single value must not be more frequent than twice
+            the next among labels beyond `FAR` scales from their predictions, as a placeholder for lost labels is.
+
+            *Lost.* The residual of a lost label is minus a part of what the network says there. Among the residuals
+            beyond `FAR` scales it falls with the prediction, while that of noise does not, or rises with it if the noise
+            is skewed and larger where the prediction is. The correlation of the two is tested, for outputs one by one and
+            together. Labels that were lost gave scores of 8 and more, noise of ten laws at most 3.3.
+            *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
+            Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
+Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
+            have no inside.
+Cost        A sort of each output of the rows in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from planted._typing import Array, BoolArray
+from planted.checks import Check
+from planted.results import Evidence
+
+__all__ = ["copied_rows", "label_fault_evidence"]
+
+FAR = 3.0  # scales of the residual
+AGAINST = 4.0  # standard errors
+HALF_NOISE = 0.5  # standard deviations of the residual
+COPIED = 0.01  # part of the rows
+FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
+FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
+
+
+def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
+    """Return the lines on labels that were cut off and on labels that were lost.
+
+    Shapes: Y, the labels, and F, the predictions, (n, m).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> F = rng.uniform(-1.0, 0.9, (300, 1))
+    >>> Y = F + 0.1 * rng.standard_normal((300, 1))
+    >>> [line.passed for line in label_fault_evidence(Y, F)]
+    [True, True]
+    >>> [line.passed for line in label_fault_evidence(np.minimum(Y, 0.9), F)]
+    [False, True]
+    >>> [line.passed for line in label_fault_evidence(np.where(rng.random((300, 1)) < 0.1, 0.3 * Y, Y), F)]
+    [True, False]
+    """
+    counts = [
+        count(labels, labels - prediction)
+        for labels, prediction in zip(Y.T, F.T, strict=True)
+        for count in (_at_an_end, _equal_and_far)
+    ]
+    count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
+    scores = np.array([_against(labels, prediction) for labels, prediction in zip(Y.T, F.T, strict=True)])
+    lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
+    return (
+        Evidence(
+            "equal labels off their predictions, at an end of the range or far off",
+            count,
+            limit,
+            "<=",
+            "labels cut off, or placeholders",
+            key=Check.CUT_LABELS,
+        ),
+        Evidence(
+            "fall of far residuals with the prediction, in standard errors",
+            lost,
+            AGAINST,
+            "<=",
+            "lost labels",
+            key=Check.LOST_LABELS,
+        ),
+    )
+
+
+def copied_rows(X: Array, Y: Array) -> Evidence:
+    """Return the line on the part of the rows that repeat another row, label and noise included.
+
+    Shapes: X (n, d), Y (n, m).
+
+    Examples
+    --------
+    >>> X = np.arange(6.0)[:, None]
+    >>> copied_rows(np.vstack([X, X]), np.vstack([X, X])).measured, copied_rows(X, X).measured
+    (0.5, 0.0)
+    """
+    n_values = len(np.unique(Y[:, 0]))
+    copies = 0
+    if FEW_VALUES * len(Y) < n_values < len(Y):
+        copies = len(Y) - len(np.unique(np.hstack([X, Y]), axis=0))
+        again = len(Y) - len(np.unique(X, axis=0))
+        copies = copies if 2 * copies > again else 0
+    name = "part of the rows that repeat another row and its noise"
+    return Evidence(name, copies / max(len(Y), 1), COPIED, "<=", "independent rows", key=Check.COPIED_ROWS)
+
+
+def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
+    """Count labels at an end of their range beyond the prediction, and the most equal labels inside it."""
+    values, counts = np.unique(labels, return_counts=True)
+    if len(values) < 3:
+        return 0, FEW_EQUAL
+    beyond = HALF_NOISE * float(residual.std())
+    ends = []
+    for value, sign in ((values[-1], 1), (values[0], -1)):
+        at_end = labels == value
+        flat = np.isin(labels - residual, (labels - residual)[at_end][:1])  # rows on which all units are off
+        ends.append(0 if (at_end == flat).all() else int((at_end & (sign * residual > beyond)).sum()))
+    return max(ends), max(int(counts[1:-1].max()), FEW_EQUAL)
+
+
+def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:
+    """Count the most frequent label among those far from their predictions, and twice the next.
+
+    Rows of one prediction count once: where all units are off, noise that is proportional to the network is zero.
+    """
+    far = np.column_stack([labels, labels - residual])[_is_far(residual)]
+    counts = np.sort(np.unique(np.unique(far, axis=0)[:, 0], return_counts=True)[1])[::-1]
+    count, other = (int(value) for value in (*counts[:2], 0, 0)[:2])
+    return count, max(2 * other, FEW_FAR)
+
+
+def _is_far(residual: Array) -> BoolArray:
+    far: BoolArray = np.abs(residual) > FAR * 1.4826 * np.median(np.abs(residual))
+    return far
+
+
+def _against(labels: Array, prediction: Array) -> float:
+    """Return how far residuals fall with the prediction, in standard errors."""
+    residual = labels - prediction
+    is_far = _is_far(residual)
+    freedom = int(is_far.sum()) - 2
+    if freedom < 1:
+        return 0.0
+    far, there = (values[is_far] - values[is_far].mean() for values in (residual, prediction))
+    size = np.linalg.norm(far) * np.linalg.norm(there)
+    correlation = float(far @ there / size) if size > 0 else 0.0
+    statistic = -correlation * np.sqrt(freedom / max(1 - correlation**2, np.finfo(float).eps))
+    return float(-stats.norm.ppf(max(stats.t.sf(statistic, freedom), np.finfo(float).tiny)))

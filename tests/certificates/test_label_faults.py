@@ -1,0 +1,111 @@
+"""Labels that were cut off or lost: seen in families with drawn networks, and not seen in honest noise."""
+
+import numpy as np
+import pytest
+
+from planted import Outcome, RowBlocks, simulate
+from planted.certificates._label_faults import copied_rows, label_fault_evidence
+from planted.certificates._noisy import certify_noisy
+from planted.certificates._output_covariance import certify_whitened
+from planted.checks import Check
+from planted.fitting._refine import refine
+from planted.fitting._run import prepare_problem
+
+SEEDS = range(8)
+
+
+def rows(seed, spoil, *, rounded=False):
+    """Labels of a drawn network with noise, spoilt, and the predictions of the network fitted to them."""
+    rng = np.random.default_rng([seed, 31])
+    net = simulate.teacher(3, 2, 2, activity=(0.3, 0.7), random_state=seed)
+    X = rng.standard_normal((600, 3))
+    F = net(X)
+    Y = spoil(rng, F, F + 0.1 * F.std(axis=0) * rng.standard_normal(F.shape))
+    Y = np.round(Y, 1) if rounded else Y
+    return X, Y, refine(RowBlocks.from_arrays(X, Y), net, offset=True).network
+
+
+def lines(seed, spoil, **options):
+    X, Y, fit = rows(seed, spoil, **options)
+    return label_fault_evidence(Y, fit(X))
+
+
+def cut(rng, F, Y):
+    return np.minimum(Y, np.quantile(Y, rng.uniform(0.85, 0.97), axis=0))
+
+
+def replaced(rng, F, Y):
+    return np.where(rng.random(Y.shape) < rng.uniform(0.03, 0.12), 0.0, Y)
+
+
+def shrunk(rng, F, Y):
+    share = rng.uniform(0.03, 0.12)
+    return Y + 0.3 * F * ((rng.random(Y.shape) >= share) / (1 - share) - 1)
+
+
+HONEST = {
+    "normal": lambda rng, F, Y: Y,
+    "proportional": lambda rng, F, Y: F * (1 + 0.2 * rng.standard_normal(F.shape)),
+    "skewed": lambda rng, F, Y: F * np.exp(0.3 * rng.standard_normal(F.shape) - 0.045),
+    "heavy": lambda rng, F, Y: F + 0.1 * rng.standard_t(3, F.shape),
+    "bounded": lambda rng, F, Y: F + rng.uniform(-0.3, 0.3, F.shape),
+}
+
+
+def test_labels_cut_off_at_a_limit_are_counted():
+    assert not any(lines(seed, cut)[0].passed for seed in SEEDS)
+
+
+def test_placeholders_for_lost_labels_are_counted():
+    assert not any(lines(seed, replaced)[0].passed for seed in SEEDS)
+
+
+def test_lost_labels_point_against_the_prediction():
+    found = [lines(seed, shrunk)[1] for seed in SEEDS]
+    assert sum(not line.passed for line in found) >= 6
+
+
+@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("rounded", [False, True])
+def test_honest_noise_has_neither_fault(name, rounded):
+    for seed in SEEDS:
+        assert all(line.passed for line in lines(seed, HONEST[name], rounded=rounded)), seed
+
+
+def test_an_output_without_noise_is_flat_where_all_units_are_off():
+    X = np.linspace(-1, 1, 50)[:, None]
+    Y = np.maximum(X, 0.0)
+    assert label_fault_evidence(Y, Y + 1e-9)[0].passed
+
+
+@pytest.mark.parametrize(("spoil", "key"), [(cut, Check.CUT_LABELS), (shrunk, Check.LOST_LABELS)])
+def test_nothing_is_claimed_and_the_fault_is_named_also_when_outputs_are_whitened(spoil, key):
+    X, Y, net = rows(1, spoil)
+    problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
+    verdict = certify_noisy(problem, fit, offset=True)
+    for judged in (verdict, certify_whitened(problem, fit, verdict, offset=True)[1]):
+        assert judged.outcome is Outcome.FITTED
+        (line,) = (item for item in judged.evidence if item.key is key)
+        assert not line.passed
+
+
+def test_rows_that_are_copies_are_no_new_evidence():
+    X, Y, net = rows(2, HONEST["normal"])
+    twice = np.random.default_rng(0).permutation(np.repeat(np.arange(600), 2))
+    problem = prepare_problem(RowBlocks.from_arrays(X[twice], Y[twice]), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
+    verdict = certify_noisy(problem, fit, offset=True)
+    assert verdict.outcome is Outcome.FITTED
+    (line,) = (item for item in verdict.evidence if item.key is Check.COPIED_ROWS)
+    assert line.measured == 0.5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_inputs_and_labels_of_few_values_are_no_copies(seed):
+    rng = np.random.default_rng([seed, 5])
+    X = rng.integers(0, 3, (400, 2)).astype(float)
+    F = X.sum(axis=1, keepdims=True)
+    assert copied_rows(X, F + rng.standard_normal((400, 1))).passed
+    assert copied_rows(X, np.round(F + rng.standard_normal((400, 1)), 1)).passed
+    assert copied_rows(X, rng.integers(0, 2, (400, 1)).astype(float)).passed

@@ -61,7 +61,7 @@ def test_units_through_a_point_need_only_d_samples(seed):
     assert len(found.V) == k
     assert unit_distance(found.V, network).max() < 1e-10
     anywhere = pursue_units(X, Q, k, rng=np.random.default_rng(9), max_starts=512)
-    assert len(anywhere.V) < k
+    assert unit_distance(anywhere.V, network).max() > 1e-3
 
 
 def test_an_unknown_offset_is_a_column_of_ones():

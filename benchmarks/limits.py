@@ -1,9 +1,9 @@
 """How few samples suffice without noise: recovery at small multiples of the information limit.
 
 The limit is L = (unknowns) / m, with k(d+1) + mk - k unknowns, k fewer without biases. Every unit is on for 30-70 % of the
-inputs: biases are placed so, and without them units are drawn until k are, each on for at least d + 1 inputs, since d of
-them determine its weights and one checks them. The method is not told k; a hit is an error of at most 1e-12 on matched
-parameters.
+inputs, and for one more than determine it, since that one checks them: d + 2 with a bias, d + 1 without. Biases are placed
+so, and without them units are drawn until k are. The method is told neither k nor whether there are biases; a hit is an
+error of at most 1e-12 on matched parameters.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from _table import Line, parse_options, report
 
 import planted
 from planted import TwoLayerNetwork, simulate
-from recovery import planted_world
+from planted._streams import data_streams
 
 SHAPES = ((10, 5, 5), (20, 10, 15), (30, 20, 25))
 LAWS = {True: ("gaussian", "exponential", "uniform"), False: ("gaussian", "uniform")}
-MULTIPLES = {True: 3.0, False: 2.5}
+MULTIPLES = {True: 2.5, False: 2.0}
+SHARES = 10_000  # seeds of the biases start here
 SOLVER = 10_000  # solver seeds start here: never those of the data
 
 
@@ -30,6 +31,16 @@ def limit(shape: tuple[int, int, int], bias: bool) -> float:
     """Return the number of samples whose outputs are as many as the unknowns."""
     d, k, m = shape
     return (k * (d + bias) + m * k - k) / m
+
+
+def biased_teacher(X: np.ndarray, shape: tuple[int, int, int], seed: int) -> TwoLayerNetwork:
+    """Return a network with biases at quantiles of these inputs, each unit on for 30-70 % of them and for d + 2."""
+    d, k, m = shape
+    net = simulate.teacher(d, k, m, random_state=seed)
+    least = max(0.3, (d + 2) / len(X))
+    shares = data_streams(seed + SHARES, 1)[0].uniform(least, 0.7, k)
+    cuts = [np.quantile(X @ w, 1 - share) for w, share in zip(net.W, shares, strict=True)]
+    return TwoLayerNetwork(net.W, -np.array(cuts), net.A)
 
 
 def unbiased_teacher(X: np.ndarray, shape: tuple[int, int, int], seed: int) -> TwoLayerNetwork:
@@ -45,13 +56,9 @@ def try_once(case: tuple[tuple[int, int, int], str, bool, int]) -> tuple[float, 
     """Return the parameter error and the outcome of one seed."""
     shape, law, bias, seed = case
     n = ceil(MULTIPLES[bias] * limit(shape, bias))
-    if bias:
-        X, Y, truth = planted_world(n, shape, law, seed)
-    else:
-        X = simulate.inputs(n, shape[0], law=law, random_state=seed)
-        truth = unbiased_teacher(X, shape, seed)
-        Y = truth(X)
-    answer = planted.recover(X, Y, method="complementarity", random_state=SOLVER + seed)
+    X = simulate.inputs(n, shape[0], law=law, random_state=seed)
+    truth = (biased_teacher if bias else unbiased_teacher)(X, shape, seed)
+    answer = planted.recover(X, truth(X), method="complementarity", random_state=SOLVER + seed)
     error = np.inf if answer.network is None else planted.parameter_error(answer.network, truth)
     return float(error), answer.outcome.name
 

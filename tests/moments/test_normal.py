@@ -92,7 +92,8 @@ def test_a_slice_inside_a_block_changes_nothing(monkeypatch):
     """Blocks larger than the memory budget are cut into slices of at least 64 rows."""
     X, Y, network = small_problem("relu", n=300)
     whole = accumulate_normal(RowBlocks.from_arrays(X, Y), network)
-    monkeypatch.setattr("planted.moments._gram._BLOCK_BYTES", 1)
+    monkeypatch.setattr("planted.moments._gram._SLICE_BYTES", 1)
+    monkeypatch.setattr("planted.moments._gram._MIN_SLICE", 64)
     cut = accumulate_normal(RowBlocks.from_arrays(X, Y), network)
     assert cut.count == whole.count
     np.testing.assert_allclose(cut.ZZ, whole.ZZ, rtol=0, atol=1e-14 * np.abs(whole.ZZ).max())
@@ -107,7 +108,8 @@ def test_weights_of_a_slice_are_those_of_its_rows(monkeypatch):
         return 1.0 / (numbers[first_row : first_row + len(inputs)])
 
     whole = accumulate_normal(RowBlocks.from_arrays(X, Y), network, weights=weights)
-    monkeypatch.setattr("planted.moments._gram._BLOCK_BYTES", 1)
+    monkeypatch.setattr("planted.moments._gram._SLICE_BYTES", 1)
+    monkeypatch.setattr("planted.moments._gram._MIN_SLICE", 64)
     cut = accumulate_normal(RowBlocks.from_arrays(X, Y, block_rows=150), network, weights=weights)
     scale = np.abs(whole.ZZ).max()
     np.testing.assert_allclose(cut.ZZ, whole.ZZ, rtol=0, atol=1e-14 * scale)

@@ -242,11 +242,13 @@ class _ProductSummand:
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
             t = net.preactivations(x)
             G = output_columns(net, net.activation(t), x)
-            Z = (net.activation.derivative(t)[:, :, None] * augment(x)[:, None, :]).reshape(len(x), k * p)
+            slopes = np.ascontiguousarray(net.activation.derivative(t).T)
+            Z = (slopes[:, None, :] * np.ascontiguousarray(augment(x).T)).reshape(k * p, len(x))
             H = net.activation(x @ self.W.T + self.b)
             R = y - G @ output_weights(net).T
             weighted = H if self.weights is None else self.weights(first_row + start, x, y)[:, None] * H
-            part = _Products(Z.T @ weighted, G.T @ weighted, (H * weighted).sum(axis=0), weighted.T @ R)
+            HH = np.einsum("nh,nh->h", H, weighted)
+            part = _Products(Z @ weighted, G.T @ weighted, HH, weighted.T @ R)
             total = part if total is None else total.merge(part)
         assert total is not None, "a block has at least one row"
         return total

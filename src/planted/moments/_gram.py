@@ -277,7 +277,7 @@ class _RowCheckSummand:
         )
 
 
-_BLOCK_BYTES = 16_000_000  # masked inputs of one slice stay in cache-friendly memory
+_SLICE_BYTES, _MIN_SLICE = 1_000_000, 1024  # masked inputs of one slice stay in the cache
 _MANY_UNKNOWNS = 400  # from here on the products of pairs of slopes and pairs of inputs are clearly cheaper
 
 
@@ -349,7 +349,7 @@ class NormalSummand:
         unknowns = self.network.n_hidden * (self.network.n_features + 1)
         if unknowns > _MANY_UNKNOWNS:
             return _normal_by_pairs(X, Y, self.network, self.weights and self.weights(first_row, X, Y))
-        rows = max(64, _BLOCK_BYTES // (8 * unknowns))
+        rows = max(_MIN_SLICE, _SLICE_BYTES // (8 * unknowns))
         total: NormalSums | None = None
         for start in range(0, len(X), rows):
             inputs, outputs = X[start : start + rows], Y[start : start + rows]
@@ -366,17 +366,19 @@ def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | No
     t = rows @ np.hstack([network.W, network.b[:, None]]).T
     G = output_columns(network, network.activation(t), X)
     R = Y - G @ output_weights(network).T
-    Z = (network.activation.derivative(t)[:, :, None] * rows[:, None, :]).reshape(n, k * p)
+    slopes = np.ascontiguousarray(network.activation.derivative(t).T)
+    Z = (slopes[:, None, :] * np.ascontiguousarray(rows.T)).reshape(
+        k * p, n
+    )  # transposed: long rows are faster
     if w is None:
-        return NormalSums(float(n), Z.T @ Z, G.T @ Z, G.T @ G, Z.T @ R, G.T @ R, R.T @ R)
-    weighted, R_weighted = w[:, None] * Z, w[:, None] * R
-    G_weighted = w[:, None] * G
+        return NormalSums(float(n), Z @ Z.T, G.T @ Z.T, G.T @ G, Z @ R, G.T @ R, R.T @ R)
+    R_weighted, G_weighted = w[:, None] * R, w[:, None] * G
     return NormalSums(
         float(w.sum()),
-        weighted.T @ Z,
-        G_weighted.T @ Z,
+        (w * Z) @ Z.T,
+        G_weighted.T @ Z.T,
         G_weighted.T @ G,
-        Z.T @ R_weighted,
+        Z @ R_weighted,
         G.T @ R_weighted,
         R.T @ R_weighted,
     )

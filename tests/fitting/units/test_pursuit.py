@@ -45,6 +45,25 @@ def test_it_stops_when_all_are_found():
     assert 0 < found.starts < 4000
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_units_through_a_point_need_only_d_samples(seed):
+    """One unit is on for d samples, too few for its d + 1 unknowns unless the point it passes through is known."""
+    rng = np.random.default_rng(seed)
+    d, k, n = 6, 3, 24
+    origin = rng.standard_normal(d)
+    X = origin + rng.standard_normal((n, d))
+    W = rng.standard_normal((2000, d))
+    counts = ((X - origin) @ W.T > 0).sum(axis=0)
+    W = W[np.concatenate([np.flatnonzero(counts == d)[:1], np.flatnonzero(counts >= 10)[: k - 1]])]
+    network = TwoLayerNetwork(W, -W @ origin, rng.standard_normal((k, k)))
+    Q = space_of(network(X))
+    found = pursue_units(X, Q, k, rng=np.random.default_rng(9), origin=origin)
+    assert len(found.V) == k
+    assert unit_distance(found.V, network).max() < 1e-10
+    anywhere = pursue_units(X, Q, k, rng=np.random.default_rng(9), max_starts=512)
+    assert unit_distance(anywhere.V, network).max() > 1e-3
+
+
 def test_an_unknown_offset_is_a_column_of_ones():
     data = world(m=5)
     Q = space_of(np.hstack([np.ones((60, 1)), data.Y + 3.0]))

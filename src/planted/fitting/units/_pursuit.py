@@ -61,7 +61,7 @@ class Pursuit:
 class _Space:
     """Whitened rows, the column space, and the feature matrix whose masked sums give G and R."""
 
-    rows: Array  # (n, p), orthogonal columns of length sqrt(n)
+    rows: Array  # (n, p), orthogonal columns of length sqrt(n); p is d for units through a point
     back: Array  # (p, d + 1): v in whitened coordinates -> (w, b)
     Q: Array
     features: Array
@@ -77,14 +77,16 @@ def pursue_units(
     hopeless_after: int = 512,
     known: Array | None = None,
     starts: Array | None = None,
+    origin: Array | None = None,
     progress: Progress | None = None,
 ) -> Pursuit:
     """Search for ReLU units whose activations lie in the span of Q.
 
-    `hopeless_after`: give up after so many starts without a single unit: the data are then hardly noiseless. Shapes:
-    X (n, d), Q (n, r), known (units, d + 1), starts (s, d + 1).
+    `hopeless_after`: give up after so many starts without a single unit: the data are then hardly noiseless.
+    `origin`: the hyperplanes of all units pass through this point, so that d samples determine one; anywhere if
+    omitted. Shapes: X (n, d), Q (n, r), known (units, d + 1), starts (s, d + 1), origin (d,).
     """
-    space = _build_space(X, Q)
+    space = _build_space(X, Q, origin)
     columns = _unit_columns(X, known)
     seen = {(column > 0).tobytes() for column in columns.T}
     tried = 0
@@ -108,9 +110,12 @@ def pursue_units(
     return Pursuit(_read_units(space, columns), tried)
 
 
-def _build_space(X: Array, Q: Array) -> _Space:
-    n, _ = X.shape
-    left, values, right = linalg.svd(augment(X), full_matrices=False, check_finite=False)
+def _build_space(X: Array, Q: Array, origin: Array | None) -> _Space:
+    n, d = X.shape
+    plain = augment(X) if origin is None else X - origin
+    left, values, right = linalg.svd(plain, full_matrices=False, check_finite=False)
+    if origin is not None:  # w'(x - o) in terms of (x, 1)
+        right = right @ np.hstack([np.eye(d), -origin[:, None]])
     rank = int((values > RANK_TOL * values[0]).sum())
     rows = left[:, :rank] * np.sqrt(n)
     upper = np.triu_indices(rank)

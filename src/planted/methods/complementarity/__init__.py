@@ -303,6 +303,12 @@ def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
             X, Q, wanted, rng=problem.rng, max_starts=max_starts, known=V, progress=problem.progress
         )
         V, starts = found.V, starts + found.starts
+        if rows == total and 0 < len(V) < wanted:  # d samples are enough for a unit without a bias
+            origin = -problem.scaling.x_mean / problem.scaling.x_scale
+            found = pursue_units(
+                X, Q, wanted, rng=problem.rng, max_starts=max_starts // 4, known=V, origin=origin
+            )
+            V, starts = found.V, starts + found.starts
         if len(V) >= wanted or rows == total or starts >= max_starts or not len(V):
             return Pursuit(V, starts)
         rows = min(total, 4 * rows)

@@ -78,7 +78,7 @@ def _with_bounds(
     if noise is None:
         raise BadInputError(
             "The file does not say how far outputs lie from their predictions: the network was not written by "
-            "`planted recover`, or its recovery knows no noise."
+            "`planted recover`, or its samples had no noise, or too few of them were left to estimate it."
         )
     half = half_width(noise, probability)
     bounds = {}

@@ -144,12 +144,12 @@ class _Samples:
 def find_axis_kinks(
     X: Array, y: Array, rng: np.random.Generator, *, n_kinks: int | None = None
 ) -> AxisKinks | None:
-    """Find kinks along single inputs; None where there are none, or not as many as asked for, or too few samples.
+    """Find kinks along single inputs, perhaps none; None where not as many as asked for, or too few samples.
 
     Shapes: X (n, d), y (n,).
     """
     samples = _Samples(X, y)
-    if not len(samples.candidates[0]):
+    if not len(samples.candidates[0]) or len(y) < FEWEST_PER_UNKNOWN * (1 + X.shape[1]):
         return None
     nowhere = samples.fit(np.zeros(0, dtype=np.intp), np.zeros(0))
     assert nowhere is not None
@@ -164,7 +164,7 @@ def find_axis_kinks(
         if wider is None:
             break
         fits.append(wider)
-    if len(fits) == 1 or (n_kinks is not None and len(fits) <= n_kinks):
+    if n_kinks is not None and len(fits) <= n_kinks:
         return None
     return _describe(samples, fits[-1], tuple(p_values), rng)
 

@@ -125,3 +125,34 @@ def test_affine_is_checked() -> None:
         planted.recover(X, X[:, :1], affine="maybe")
     with pytest.raises(BadInputError, match="affine"):
         planted.recover(X, X[:, :1], method="hermite", affine=True)
+
+
+@pytest.mark.parametrize(("m", "noise"), [(1, 0.0), (4, 0.0), (1, 0.02)])
+def test_blocks_of_rows_give_the_answer_of_one_array(m: int, noise: float) -> None:
+    data = planted.simulate.dataset(
+        700, n_features=3, n_hidden=2, n_outputs=m, activity=(0.3, 0.7), affine=True, noise=noise, random_state=4
+    )
+    whole = planted.recover(data.X, data.Y, affine=True, random_state=1)
+    parts = planted.recover(
+        planted.RowBlocks.from_arrays(data.X, data.Y, block_rows=64), affine=True, random_state=1
+    )
+    assert parts.outcome is whole.outcome
+    assert noise or whole.outcome is Outcome.RECOVERED
+    for name in "WbABc":
+        np.testing.assert_allclose(
+            getattr(parts.network, name), getattr(whole.network, name), rtol=1e-9, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("loss", ["cauchy", "auto"])
+def test_outliers_do_not_move_the_linear_part(loss: str) -> None:
+    data = planted.simulate.dataset(
+        900, n_features=3, n_hidden=2, activity=(0.3, 0.7), affine=True, noise=0.02, random_state=2
+    )
+    Y = data.Y.copy()
+    Y[::25] += 30.0 * np.random.default_rng(5).standard_normal((len(Y[::25]), 1))
+    robust = planted.recover(data.X, Y, 2, method="restarts", loss=loss, affine=True, random_state=1)
+    squared = planted.recover(data.X, Y, 2, method="restarts", affine=True, random_state=1)
+    error, plain = (planted.parameter_error(item.network, data.network) for item in (robust, squared))
+    assert robust.network.B is not None
+    assert error < 0.05 < plain

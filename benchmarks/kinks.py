@@ -221,7 +221,7 @@ def correlated(n: int, seeds: Seeds) -> tuple[Line, Rows]:
 
 def smooth(curve: str, seeds: Seeds) -> tuple[Line, Rows]:
     rows = []
-    for n, s in ((100, 0.0), (100, 0.1), (400, 0.25), (1000, 1.0)):
+    for n, s in ((100, 0.0), (100, 0.1), (200, 0.25), (400, 1.0)):
         for seed in seeds(25):
             rng = np.random.default_rng([seed, n])
             x = rng.random(n)
@@ -345,14 +345,14 @@ NEAR = 0.05  # of the range: a kink is found
 
 
 def peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
-    """Kinks found by all packages on the same data: one to three kinks, three noise levels, n = 200."""
+    """Kinks found by all packages on the same data: one to three kinks, n = 200, 100 data sets at each noise level."""
     if options.peers:
         sys.path.append(options.peers)
     present = {
         name: entry for name, entry in PEERS.items() if entry[0] is None or _is_importable(str(entry[0]))
     }
     rows: Rows = []
-    count = 10 if options.quick else 100
+    count = 3 if options.quick else 25
     for case in ("1c", "2s", "2a", "3a"):
         for s in (0.25, 0.5, 1.0):
             for seed in range(options.seed, options.seed + count):
@@ -458,10 +458,10 @@ def column_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
 
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
-        *(partial(exact, 1, k, m, 0, 100) for k in range(1, 9) for m in (1, k + 1)),
-        *(partial(exact, 4, 2, m, 240, 100) for m in (1, 2, 3)),
-        *(partial(exact, 10, 5, m, 960, 100) for m in (1, 5, 6)),
-        *(partial(exact, 10, 15, m, 2400, 100) for m in (1, 15, 16)),
+        *(partial(exact, 1, k, 1, 0, 100) for k in range(1, 9)),
+        *(partial(exact, 1, k, k + 1, 0, 20) for k in range(1, 9)),
+        *(partial(exact, d, k, 1, n, 100) for d, k, n in ((4, 2, 240), (10, 5, 960), (10, 15, 2400))),
+        *(partial(exact, d, k, k + 1, n, 100) for d, k, n in ((4, 2, 240), (10, 5, 960), (10, 15, 2400))),
         partial(exact, 10, 6, 7, 230, 100),
     ],
     "leaky": [partial(leaky, slope) for slope in (0.01, 0.1, 0.5, -1)],

@@ -130,7 +130,14 @@ def test_affine_is_checked() -> None:
 @pytest.mark.parametrize(("m", "noise"), [(1, 0.0), (4, 0.0), (1, 0.02)])
 def test_blocks_of_rows_give_the_answer_of_one_array(m: int, noise: float) -> None:
     data = planted.simulate.dataset(
-        700, n_features=3, n_hidden=2, n_outputs=m, activity=(0.3, 0.7), affine=True, noise=noise, random_state=4
+        700,
+        n_features=3,
+        n_hidden=2,
+        n_outputs=m,
+        activity=(0.3, 0.7),
+        affine=True,
+        noise=noise,
+        random_state=4,
     )
     whole = planted.recover(data.X, data.Y, affine=True, random_state=1)
     parts = planted.recover(

@@ -81,7 +81,7 @@ def _with_bounds(
             "`planted recover`, or its samples had no noise, or too few of them were left to estimate it."
         )
     half = half_width(noise, probability)
-    bounds = {}
+    bounds: dict[str, Any] = {}
     for name, column in columns.items():
         bounds |= {name: column, f"{name}_low": column - half, f"{name}_high": column + half}
     if len(bounds) < 3 * len(columns):

@@ -262,7 +262,8 @@ def _describe(
     for i, (j, place) in enumerate(zip(fit.inputs, fit.kinks, strict=True)):
         check_time()
         kept = np.arange(k) != i
-        grid = place_grid(*samples.columns[j].range, place, errors[flat + k + i])
+        start, end = samples.columns[int(j)].range
+        grid = place_grid(start, end, float(place), float(errors[flat + k + i]))
         low, high, p_value = profile_place(
             samples.y,
             samples.basis(fit.inputs[kept], fit.kinks[kept]),

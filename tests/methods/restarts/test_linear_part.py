@@ -8,6 +8,7 @@ import pytest
 import planted
 from planted import Outcome, TwoLayerNetwork
 from planted.checks import Check
+from planted.fitting.multistart._orient_units import leak_of
 from planted.outcomes import BadInputError
 
 
@@ -80,6 +81,24 @@ def test_leaky_units_are_named(slope: float) -> None:
         300, n_features=6, n_hidden=3, activity=(0.3, 0.7), affine=True, random_state=2
     )
     assert not planted.recover(drawn.X, drawn.Y, method="restarts", random_state=1).find(Check.LEAK)
+
+
+@pytest.mark.parametrize(("d", "k", "m"), [(3, 5, 1), (2, 4, 2), (2, 2, 1)])
+def test_dependent_leaky_units_are_named_too(d: int, k: int, m: int) -> None:
+    rng = np.random.default_rng([d, k])
+    slope = float(rng.uniform(0.01, 0.5))
+    truth = planted.simulate.teacher(d, k, m, activation=f"leaky-relu:{slope}", random_state=d)
+    # f(t) = (1 - α) max(t, 0) + α t: the same function with a linear part, units turned at random.
+    signs = rng.choice([-1.0, 1.0], k)
+    A = (1 - slope) * truth.A
+    B = slope * truth.A @ truth.W + (A * (signs < 0)) @ truth.W
+    c = truth.c + slope * truth.A @ truth.b + (A * (signs < 0)) @ truth.b
+    same = TwoLayerNetwork(truth.W * signs[:, None], truth.b * signs, A, c, B=B)
+    X = rng.standard_normal((50, d))
+    np.testing.assert_allclose(same(X), truth(X), atol=1e-12)
+    assert leak_of(same) == pytest.approx(slope, abs=1e-10)
+    other = TwoLayerNetwork(same.W, same.b, A, c, B=B + 0.01 * rng.standard_normal(B.shape))
+    assert leak_of(other) is None
 
 
 @pytest.mark.parametrize("seed", range(3))

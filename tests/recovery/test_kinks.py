@@ -80,10 +80,19 @@ def test_hyperplanes_are_in_the_words_of_the_columns() -> None:
 
 def test_a_straight_line_has_no_kink() -> None:
     rng = np.random.default_rng(1)
-    x = rng.uniform(0, 10, 200)[:, None]
-    found = planted.recover(x, 2 * x + rng.standard_normal((200, 1)), method="restarts", random_state=0)
-    assert found.network is None and "No kink" in found.detail
-    assert len(planted.kinks(found)) == 0
+    x = rng.uniform(100, 110, 200)
+    y = 2 * x + rng.standard_normal(200)
+    found = planted.recover(x[:, None], y, random_state=0)
+    assert found.network.n_hidden == 0 and "No kink" in found.detail
+    table = planted.kinks(found)
+    assert len(table) == 0 and "No kink" in str(table)
+    line, covariance = np.polyfit(x, y, 1, cov=True)
+    np.testing.assert_allclose([found.network.B[0, 0], found.network.c[0]], line, rtol=1e-9)
+    errors = found.uncertainty.standard_errors
+    np.testing.assert_allclose([errors["B"][0, 0], errors["c"][0]], np.sqrt(np.diag(covariance)), rtol=1e-9)
+    ((_, _, (slope,), error),) = table.slopes
+    assert (slope, error) == (found.network.B[0, 0], errors["B"][0, 0])
+    assert "No kink" in summarise(found, data=(x[:, None], y)).html()
 
 
 @pytest.mark.parametrize("curve", [np.exp, np.sin, lambda t: t**2])

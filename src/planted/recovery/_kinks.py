@@ -262,6 +262,8 @@ def kinks(
         notes += _notes(tested)
     else:
         tested, errors = None, [None] * (len(rows) + 1)
+        if not rows and bands is not None and "B" in bands.standard_errors and net.n_outputs == 1:
+            errors = [float(bands.standard_errors["B"][0, 0])]
     slopes = _slopes(net, rows, errors)
     verdict = tested["verdict"] if tested else ""
     return KinkTable(tuple(rows), slopes, inputs, outputs, verdict, tuple(notes))

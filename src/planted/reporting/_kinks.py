@@ -52,8 +52,8 @@ def kink_section(
         targets=target_names if has_targets else None,
     )
     lead = "Where the slope changes, and by how much. A dash stands for what is not known, a question mark for an open end."
-    blocks = [*_tables(table), *([] if data is None else _pictures(net, table, *data))]
-    return Section("kinks", "Slopes and kinks", (lead, *table.notes), tuple(blocks))
+    pictures = [] if data is None else _pictures(net, table, *data)
+    return Section("kinks", "Slopes and kinks", (lead, *table.notes), (*_tables(table), *pictures))
 
 
 def _tables(table: KinkTable) -> list[Table]:

@@ -8,6 +8,7 @@ import pytest
 import planted
 from planted import Outcome, TwoLayerNetwork
 from planted.checks import Check
+from planted.fitting.multistart._orient_units import leak_of
 from planted.outcomes import BadInputError
 
 
@@ -82,6 +83,24 @@ def test_leaky_units_are_named(slope: float) -> None:
     assert not planted.recover(drawn.X, drawn.Y, method="restarts", random_state=1).find(Check.LEAK)
 
 
+@pytest.mark.parametrize(("d", "k", "m"), [(3, 5, 1), (2, 4, 2), (2, 2, 1)])
+def test_dependent_leaky_units_are_named_too(d: int, k: int, m: int) -> None:
+    rng = np.random.default_rng([d, k])
+    slope = float(rng.uniform(0.01, 0.5))
+    truth = planted.simulate.teacher(d, k, m, activation=f"leaky-relu:{slope}", random_state=d)
+    # f(t) = (1 - α) max(t, 0) + α t: the same function with a linear part, units turned at random.
+    signs = rng.choice([-1.0, 1.0], k)
+    A = (1 - slope) * truth.A
+    B = slope * truth.A @ truth.W + (A * (signs < 0)) @ truth.W
+    c = truth.c + slope * truth.A @ truth.b + (A * (signs < 0)) @ truth.b
+    same = TwoLayerNetwork(truth.W * signs[:, None], truth.b * signs, A, c, B=B)
+    X = rng.standard_normal((50, d))
+    np.testing.assert_allclose(same(X), truth(X), atol=1e-12)
+    assert leak_of(same) == pytest.approx(slope, abs=1e-10)
+    other = TwoLayerNetwork(same.W, same.b, A, c, B=B + 0.01 * rng.standard_normal(B.shape))
+    assert leak_of(other) is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_keeps_the_linear_part_and_its_standard_errors(seed: int) -> None:
     data = planted.simulate.dataset(
@@ -125,3 +144,41 @@ def test_affine_is_checked() -> None:
         planted.recover(X, X[:, :1], affine="maybe")
     with pytest.raises(BadInputError, match="affine"):
         planted.recover(X, X[:, :1], method="hermite", affine=True)
+
+
+@pytest.mark.parametrize(("m", "noise"), [(1, 0.0), (4, 0.0), (1, 0.02)])
+def test_blocks_of_rows_give_the_answer_of_one_array(m: int, noise: float) -> None:
+    data = planted.simulate.dataset(
+        700,
+        n_features=3,
+        n_hidden=2,
+        n_outputs=m,
+        activity=(0.3, 0.7),
+        affine=True,
+        noise=noise,
+        random_state=4,
+    )
+    whole = planted.recover(data.X, data.Y, affine=True, random_state=1)
+    parts = planted.recover(
+        planted.RowBlocks.from_arrays(data.X, data.Y, block_rows=64), affine=True, random_state=1
+    )
+    assert parts.outcome is whole.outcome
+    assert noise or whole.outcome is Outcome.RECOVERED
+    for name in "WbABc":
+        np.testing.assert_allclose(
+            getattr(parts.network, name), getattr(whole.network, name), rtol=1e-9, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("loss", ["cauchy", "auto"])
+def test_outliers_do_not_move_the_linear_part(loss: str) -> None:
+    data = planted.simulate.dataset(
+        900, n_features=3, n_hidden=2, activity=(0.3, 0.7), affine=True, noise=0.02, random_state=2
+    )
+    Y = data.Y.copy()
+    Y[::25] += 30.0 * np.random.default_rng(5).standard_normal((len(Y[::25]), 1))
+    robust = planted.recover(data.X, Y, 2, method="restarts", loss=loss, affine=True, random_state=1)
+    squared = planted.recover(data.X, Y, 2, method="restarts", affine=True, random_state=1)
+    error, plain = (planted.parameter_error(item.network, data.network) for item in (robust, squared))
+    assert robust.network.B is not None
+    assert error < 0.05 < plain

@@ -26,7 +26,7 @@ from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attemp
 from planted.fitting.segments._axes import AxisKinks, find_axis_kinks
 from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Uncertainty
+from planted.results import Evidence, Recovery, Uncertainty, Verdict
 
 __all__ = ["answer_from_axes", "may_have_axes"]
 
@@ -36,6 +36,7 @@ FEWEST_SAMPLES, MOST_NUMBERS = (
 )  # of samples; of samples times inputs, beyond which tests take long
 MOST_INPUTS = 20
 LEVEL = 0.01  # of the tests against kinks across columns
+PLANE_LEVEL = 0.05  # of the same test where there is no kink along a column either
 
 
 def may_have_axes(search: KinkSearch, found: Recovery) -> bool:
@@ -62,7 +63,11 @@ def answer_from_axes(search: KinkSearch, found: Recovery) -> Recovery | None:
     told = search.n_hidden if isinstance(search.n_hidden, int) else None
     problem.progress("tests for kinks along columns", float("nan"))
     axes = find_axis_kinks(problem.X, problem.Y[:, 0], copy_stream(problem.rng), n_kinks=told)
-    if axes is None or axes.oblique_p_value < LEVEL or _bic_of(search, found) < _bic(search, axes):
+    if axes is None or _bic_of(search, found) < _bic(search, axes):
+        return None
+    if not axes.kinks:
+        return _plane(search, axes) if axes.oblique_p_value >= PLANE_LEVEL else None
+    if axes.oblique_p_value < LEVEL:
         return None
     answer = finish_noisily(replace(search, affine=True), _free_attempt(search, axes))
     net = answer.network
@@ -71,6 +76,20 @@ def answer_from_axes(search: KinkSearch, found: Recovery) -> Recovery | None:
     answer = answer if search.affine is True else without_claim(answer, net.n_hidden)
     line = _restriction_line(search, net, axes)
     return _restricted(answer, axes, search, line) if line.passed else None
+
+
+def _plane(search: KinkSearch, axes: AxisKinks) -> Recovery:
+    """Return the plane without any unit: all that samples without a kink show."""
+    problem = search.problem
+    one, two = axes.p_values[0]
+    text = (
+        f"No kink: one along a column explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}), nor one "
+        f"across columns (p = {axes.oblique_p_value:.2g}). A linear function is all that these samples show."
+    )
+    lines = (*_number_lines(axes), _oblique_line(axes))
+    doubt = _uncertainty(axes, problem.scaling, problem.n_samples)
+    verdict = Verdict(Outcome.FITTED, Guarantee.HEURISTIC, lines, text, doubt)
+    return search.record(_network(axes, problem.n_features), verdict)
 
 
 def _free_attempt(search: KinkSearch, axes: AxisKinks) -> Attempt:
@@ -132,25 +151,22 @@ def _restricted(answer: Recovery, axes: AxisKinks, search: KinkSearch, line: Evi
     unordered = problem.scaling.restore(_network(axes, problem.n_features))
     axes = axes.in_order(unit_order(unordered.W, unordered.b))
     network = problem.scaling.restore(_network(axes, problem.n_features))
-    oblique = Evidence(
-        "p-value of the test for a further kink across columns",
-        axes.oblique_p_value,
-        LEVEL,
-        ">=",
-        "wild bootstrap",
-        key=Check.OBLIQUE_KINKS,
-    )
     is_claim = answer.outcome is Outcome.RECOVERED
     return replace(
         answer,
         network=network,
         outcome=Outcome.RECOVERED if is_claim else Outcome.FITTED,
         guarantee=answer.guarantee if is_claim else Guarantee.HEURISTIC,
-        evidence=(*answer.evidence, *_number_lines(axes), line, oblique),
+        evidence=(*answer.evidence, *_number_lines(axes), line, _oblique_line(axes)),
         uncertainty=_uncertainty(axes, problem.scaling, problem.n_samples),
         stats={**answer.stats, "kinks": _in_user_units(axes, problem.scaling)},
         detail=f"{k} kink{'s' if k > 1 else ''}, each along one column. {answer.detail}",
     )
+
+
+def _oblique_line(axes: AxisKinks) -> Evidence:
+    name = "p-value of the test for a further kink across columns"
+    return Evidence(name, axes.oblique_p_value, LEVEL, ">=", "wild bootstrap", key=Check.OBLIQUE_KINKS)
 
 
 def _number_lines(axes: AxisKinks) -> tuple[Evidence, ...]:

@@ -47,7 +47,7 @@ from planted.results import Evidence, Recovery, Verdict
 
 __all__ = ["finish_exactly", "finish_noisily", "may_be_units", "without_claim"]
 
-AnyVerdict = TypeVar("AnyVerdict", bound=Verdict)
+AnyVerdict = TypeVar("AnyVerdict", Verdict, Recovery)
 
 ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
 ROUGHLY_EXACT = 1e-6  # residual of a row that an exact fit reproduces, before the last polish

@@ -19,8 +19,9 @@ from planted.checks import Check
 from planted.fitting._run import Scaling
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
 from planted.fitting.segments._kinks import KINKS_SHARP, NEIGHBOUR_LEVEL, Segments, find_segments
+from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Recovery, Verdict
+from planted.results import Evidence, Recovery, Uncertainty, Verdict
 
 __all__ = ["answer_from_segments", "has_one_curve"]
 
@@ -42,7 +43,7 @@ def has_one_curve(search: KinkSearch) -> bool:
 
 
 def answer_from_segments(search: KinkSearch) -> Recovery | None:
-    """Return the answer of the tests for kinks; None where they cannot be made, or find no kink at all."""
+    """Return the answer of the tests for kinks, a straight line if there is none; None where they cannot be made."""
     problem = search.problem
     told = search.n_hidden if isinstance(search.n_hidden, int) else None
     problem.progress("tests for kinks", float("nan"))
@@ -50,13 +51,7 @@ def answer_from_segments(search: KinkSearch) -> Recovery | None:
     if segments is None:
         return None
     if not segments.kinks:
-        one, two = segments.p_values[0]
-        text = (
-            f"No kink: one explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}). A straight line is all "
-            "that these samples show."
-        )
-        verdict = Verdict.refusal(Outcome.NOT_IDENTIFIABLE, text, *_number_lines(segments))
-        return search.record(None, verdict)
+        return _straight_line(search, segments)
     everything = np.arange(len(problem.X))
     V = np.column_stack([np.ones(len(segments.kinks)), [-kink.place for kink in segments.kinks]])
     fit = search.rows.fit(everything, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
@@ -73,6 +68,34 @@ def answer_from_segments(search: KinkSearch) -> Recovery | None:
     if answer.network is None or answer.network.n_hidden != len(segments.kinks):
         return answer
     return _with_kinks(answer, segments, problem.scaling)
+
+
+def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
+    """Return the line without any unit: all that samples without a kink show."""
+    problem, scaling = search.problem, search.problem.scaling
+    one, two = segments.p_values[0]
+    text = (
+        f"No kink: one explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}). A straight line is all "
+        "that these samples show."
+    )
+    level, slope = segments.fit.weights
+    line = TwoLayerNetwork(np.zeros((0, 1)), None, np.zeros((1, 0)), [level], B=[[slope]])
+    n = problem.n_samples
+    noise = float(np.sqrt(segments.fit.cost / max(n - 2, 1))) * scaling.y_scale
+    slope_error = noise / float(scaling.x_scale[0] * np.sqrt((problem.X**2).sum()))
+    errors = {
+        "W": np.zeros((0, 1)),
+        "b": np.zeros(0),
+        "A": np.zeros((1, 0)),
+        "B": np.array([[slope_error]]),
+        "c": np.array([np.hypot(noise / np.sqrt(n), slope_error * scaling.x_mean[0])]),
+    }
+    if segments.is_correlated:
+        text += f" {_correlation_sentence(segments)}"
+    neighbours = replace(_neighbour_line(segments), required=float("nan"), comparison="info")
+    lines = (*_number_lines(segments), neighbours)
+    doubt = Uncertainty(errors, noise)
+    return search.record(line, Verdict(Outcome.FITTED, Guarantee.HEURISTIC, lines, text, doubt))
 
 
 def _with_kinks(answer: Recovery, segments: Segments, scaling: Scaling) -> Recovery:
@@ -106,12 +129,14 @@ def _sentence(segments: Segments) -> str:
         "undecided": ". Whether these are kinks or the bends of a smooth curve is undecided.",
         "smooth": ". A smooth curve explains the samples better: the kinks only approximate it.",
     }[segments.verdict]
-    if segments.is_correlated:
-        text += (
-            f" Residuals of neighbours along x are correlated ({segments.neighbours:.2f}): kinks may be chance, and "
-            "intervals and p-values are too small."
-        )
-    return text
+    return f"{text} {_correlation_sentence(segments)}" if segments.is_correlated else text
+
+
+def _correlation_sentence(segments: Segments) -> str:
+    return (
+        f"Residuals of neighbours along x are correlated ({segments.neighbours:.2f}): kinks may be chance, and intervals "
+        "and p-values are too small."
+    )
 
 
 def _number_lines(segments: Segments) -> tuple[Evidence, ...]:
@@ -147,13 +172,17 @@ def _shape_lines(segments: Segments) -> tuple[Evidence, ...]:
             "log n",
             key=Check.SMOOTH_CURVE,
         ),
-        Evidence(
-            "p-value of the test that residuals of neighbours along x are not correlated",
-            segments.neighbour_p_value if segments.neighbours > 0 else 1.0,
-            NEIGHBOUR_LEVEL,
-            ">=",
-            key=Check.NEIGHBOURS,
-        ),
+        _neighbour_line(segments),
+    )
+
+
+def _neighbour_line(segments: Segments) -> Evidence:
+    return Evidence(
+        "p-value of the test that residuals of neighbours along x are not correlated",
+        segments.neighbour_p_value if segments.neighbours > 0 else 1.0,
+        NEIGHBOUR_LEVEL,
+        ">=",
+        key=Check.NEIGHBOURS,
     )
 
 

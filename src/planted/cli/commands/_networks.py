@@ -85,10 +85,10 @@ def _with_bounds(
     if noise is None:
         raise BadInputError(
             "The file does not say how far outputs lie from their predictions: the network was not written by "
-            "`planted recover`, or its recovery knows no noise."
+            "`planted recover`, or its samples had no noise, or too few of them were left to estimate it."
         )
     half = half_width(noise, probability)
-    bounds = {}
+    bounds: dict[str, Any] = {}
     for name, column in columns.items():
         bounds |= {name: column, f"{name}_low": column - half, f"{name}_high": column + half}
     if len(bounds) < 3 * len(columns):

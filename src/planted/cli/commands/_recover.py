@@ -54,7 +54,7 @@ from planted.cli._options import (
     parse_hidden,
     read_method_options,
 )
-from planted.outcomes import BadInputError, Outcome, shown
+from planted.outcomes import BadInputError, Guarantee, Outcome, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -379,7 +379,9 @@ def write_results(
 
 
 def _noise_of(record: Recovery) -> tuple[float, float] | None:
-    """Return the noise of predictions, for `planted predict --interval`; None where it is not known."""
+    """Return the noise of predictions, for `planted predict --interval`; None where there is none, or it is not known."""
+    if record.guarantee is Guarantee.EXACT:
+        return None
     from planted.recovery._intervals import prediction_noise
 
     try:

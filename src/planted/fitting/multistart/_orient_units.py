@@ -22,13 +22,15 @@ Idea        *Exact fits.* `planted.linalg.signs` finds all solutions of (1), by 
 
             *Leaky units.* A network of units with slope α below their kink has :math:`\\Lambda_w = \\rho \\sum_i
             \\xi_i \\beta_i w_i^\\top` with :math:`\\rho = (1 + α) / (1 - α)`. Where the units are linearly independent,
-            their coefficients are read off by least squares; if all have one size, it is ρ, and α is named.
+            their coefficients are read off by least squares; if all have one size, it is ρ, and α is named. Of dependent
+            ones all signs are tried: with at least two equations only the right ones make both sides parallel.
 References  [ATV21]_
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy import linalg, stats
@@ -57,6 +59,7 @@ LARGEST_TREE = 26  # units whose half sums are compared point by point on noisy 
 N_NEAREST = 8
 LINEAR_LEVEL = 1e-4  # of the test whether a linear part is needed: networks without one are to keep none
 LEAK_TOL = 1e-9
+LARGEST_LEAKY = 14  # dependent units whose signs are all tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,8 @@ def needs_linear_part(fit: KinkFit, oriented: Oriented, noise_variance: float) -
 def leak_of(network: TwoLayerNetwork) -> float | None:
     """Return the slope below their kinks of leaky units that make up a network with a linear part, or None.
 
-    The slope is between -1 and 1; -1 is the absolute value. None as well if the units are linearly dependent, or if
-    there are no more equations than units.
+    The slope is between -1 and 1; -1 is the absolute value. None as well with a single equation, which some slope always
+    solves, and for more than `LARGEST_LEAKY` units that are linearly dependent.
     """
     if network.B is None:
         return None
@@ -148,13 +151,21 @@ def leak_of(network: TwoLayerNetwork) -> float | None:
     scale = np.abs(terms).sum(axis=1).max()
     if np.abs(total).max() <= LEAK_TOL * scale:
         return -1.0
-    if network.n_hidden >= network.B.size or np.linalg.matrix_rank(terms) < network.n_hidden:
+    if network.n_hidden < network.B.size and np.linalg.matrix_rank(terms) == network.n_hidden:
+        sizes, *_ = linalg.lstsq(terms, total, check_finite=False)
+        patterns, ratios = np.sign(sizes)[None], np.array([np.abs(sizes).mean()])
+    elif network.B.size > 1 and network.n_hidden <= LARGEST_LEAKY:
+        patterns = np.array(list(product((-1.0, 1.0), repeat=network.n_hidden)))
+        sums = patterns @ terms.T
+        ratios = (sums @ total) / np.maximum((sums**2).sum(axis=1), np.finfo(float).tiny)
+        patterns, ratios = patterns[ratios > 0], ratios[ratios > 0]
+    else:
         return None
-    sizes, *_ = linalg.lstsq(terms, total, check_finite=False)
-    rho = float(np.abs(sizes).mean())
-    missed = np.abs(terms @ (rho * np.sign(sizes)) - total).max()
-    if missed > LEAK_TOL * (1 + rho) * scale:
+    missed = np.abs(patterns @ terms.T * ratios[:, None] - total).max(axis=1)
+    (found,) = np.nonzero(missed <= LEAK_TOL * (1 + ratios) * scale)
+    if len(found) != 1:
         return None
+    rho = float(ratios[found[0]])
     return (rho - 1) / (rho + 1)
 
 

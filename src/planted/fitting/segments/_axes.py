@@ -144,12 +144,12 @@ class _Samples:
 def find_axis_kinks(
     X: Array, y: Array, rng: np.random.Generator, *, n_kinks: int | None = None
 ) -> AxisKinks | None:
-    """Find kinks along single inputs; None where there are none, or not as many as asked for, or too few samples.
+    """Find kinks along single inputs, perhaps none; None where not as many as asked for, or too few samples.
 
     Shapes: X (n, d), y (n,).
     """
     samples = _Samples(X, y)
-    if not len(samples.candidates[0]):
+    if not len(samples.candidates[0]) or len(y) < FEWEST_PER_UNKNOWN * (1 + X.shape[1]):
         return None
     nowhere = samples.fit(np.zeros(0, dtype=np.intp), np.zeros(0))
     assert nowhere is not None
@@ -164,7 +164,7 @@ def find_axis_kinks(
         if wider is None:
             break
         fits.append(wider)
-    if len(fits) == 1 or (n_kinks is not None and len(fits) <= n_kinks):
+    if n_kinks is not None and len(fits) <= n_kinks:
         return None
     return _describe(samples, fits[-1], tuple(p_values), rng)
 
@@ -262,7 +262,8 @@ def _describe(
     for i, (j, place) in enumerate(zip(fit.inputs, fit.kinks, strict=True)):
         check_time()
         kept = np.arange(k) != i
-        grid = place_grid(*samples.columns[j].range, place, errors[flat + k + i])
+        start, end = samples.columns[int(j)].range
+        grid = place_grid(start, end, float(place), float(errors[flat + k + i]))
         low, high, p_value = profile_place(
             samples.y,
             samples.basis(fit.inputs[kept], fit.kinks[kept]),

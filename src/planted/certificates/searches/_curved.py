@@ -14,7 +14,7 @@ Guarantee   The network may be missed; the certificate decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import linalg, stats
@@ -49,8 +49,10 @@ SAME_CRITERION = (
     1.0  # difference of criteria, each n m log(cost), at which two attempts ended at the same optimum
 )
 SAME_NETWORK = 1e-5  # largest difference of parameters of one network found twice, relative to the largest
+LEAST_ATTEMPTS = 4  # with noise: the best optimum of few starts may be a local one
 UNSETTLED = 3  # attempts that reproduce the rows without a certificate before the search ends
 RIVAL_SEARCHES = {"quick": 1, "normal": 2, "thorough": 5}
+N_ORIENTED = 3  # attempts whose units are turned: the best beside a linear part need not be the best without
 LINEAR_LEVEL = 1e-3  # of the F test for a linear part
 RIVAL_MARGIN = 9.0  # noise variances by which another activation must fit worse
 RIVALS = ("relu", "tanh", "softplus", "gelu", "silu", "elu")
@@ -73,6 +75,7 @@ class UnitSearch:
     n_restarts: int = 10
     extra: int | None = None  # units beyond those looked for; as many again if None
     best: UnitPath | None = None
+    ended: list[UnitPath] = field(default_factory=list)  # attempts that did not reproduce their rows
     linear: bool = False  # whether the present attempts have a free linear part
 
     @classmethod
@@ -154,7 +157,7 @@ def search_units(search: UnitSearch) -> Recovery:
         return answer
     if any(line.passed for line in answer.find(Check.RESIDUAL)):
         return answer
-    bent = replace(search, linear=True, best=None)
+    bent = replace(search, linear=True, best=None, ended=[])
     other = _recover(bent)
     return other if other.outcome is Outcome.RECOVERED else answer
 
@@ -173,13 +176,14 @@ def _recover(search: UnitSearch) -> Recovery:
             if unsettled == UNSETTLED:
                 return answer
             continue
+        search.ended.append(path)
         best = search.best
         if best is not None and abs(path.criterion - best.criterion) <= SAME_CRITERION:
             is_repeated = True
         if best is None or path.criterion < best.criterion:
             is_repeated &= best is not None and path.criterion >= best.criterion - SAME_CRITERION
             search.best = path
-        if is_repeated and answer is None:
+        if is_repeated and answer is None and number + 1 >= LEAST_ATTEMPTS:
             break
     if answer is not None:
         return answer
@@ -231,9 +235,11 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
         other = search.attempt(path.n_hidden)
         if not other.is_exact:
             continue
-        plain = _oriented(search, other)
-        rival = other.fit.network(search.activation) if plain is None or network.B is not None else plain
-        rival = replace(rival, activation=network.activation)
+        rival = _oriented(search, other) if search.is_leaky else other.fit.network(search.activation)
+        assert rival is not None
+        rival = replace(
+            rival, activation=network.activation
+        )  # the slope of leaky units was found to rounding
         rivals += not parameter_error(rival, network) <= SAME_NETWORK * size
     return rivals
 
@@ -282,10 +288,12 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
     """Orient, refine on all rows and judge a fit whose residual is noise."""
     problem = search.problem
     free = _refined(search, path.fit.network(search.activation), exact=False) if not search.is_leaky else None
-    plain = _oriented(search, path)
+    same = [each for each in search.ended if each.n_hidden == path.n_hidden]
+    near = sorted(same, key=lambda each: each.criterion)[:N_ORIENTED]
+    turned = [net for net in (_oriented(search, each) for each in near) if net is not None]
     fit = free
-    if plain is not None:
-        fit = _refined(search, plain, exact=False)
+    if turned:
+        fit = min((_refined(search, net, exact=False) for net in turned), key=lambda each: each.cost)
         if search.affine == "auto" and free is not None and _needs_linear_part(problem, free, fit):
             fit = free
     assert fit is not None
@@ -297,7 +305,14 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
         further += few_outputs_evidence(problem, fit.network, active)
         verdict = certify_noisy(problem, fit, offset=search.offset, weights=search.weights, further=further)
         return search.record(fit.network, verdict, path)
-    further += [_one_more(search, path), *_other_activations(search, path)]
+    told = Evidence(
+        "whether the number of units was given: noise hides units, and lets one stand for two",
+        int(search.n_hidden is not None),
+        1,
+        ">=",
+        key=Check.WIDTH,
+    )
+    further += [told, _one_more(search, path), *_other_activations(search, path)]
     verdict = certify_curved_noisily(
         problem, fit, offset=search.offset, weights=search.weights, further=further
     )

@@ -116,6 +116,11 @@ class Activation:
         return max(abs(self.right), abs(self.left)) if self.degree == 1 else float("inf")
 
     @property
+    def respelled(self) -> tuple[str, float, float, float] | None:
+        """Name of another activation g, and numbers with f(t) = outer g(inner t) + offset; None if there is none."""
+        return None
+
+    @property
     def spelling(self) -> Spelling:
         """How other programs write the activation."""
         if self.degree == 2 and self.left == self.right:
@@ -179,6 +184,11 @@ class CurvedActivation(Activation):
     def steepest(self) -> float:
         """The largest size of the derivative."""
         return self.curve.steepest
+
+    @property
+    def respelled(self) -> tuple[str, float, float, float] | None:
+        """Name of another activation g, and numbers with f(t) = outer g(inner t) + offset; None if there is none."""
+        return self.curve.respelled
 
     @property
     def spelling(self) -> Spelling:

@@ -29,7 +29,7 @@ from planted.fitting._jacobian import polish
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun, Problem
 from planted.fitting.curved._orientation import orient_fit, read_slope
-from planted.fitting.curved._path import UnitPath, follow_units
+from planted.fitting.curved._path import FIRST_WIDTH, UnitPath, follow_units
 from planted.fitting.multistart._rows import SearchRows
 from planted.moments import augment, check_rows_against, output_columns
 from planted.networks import (
@@ -50,6 +50,7 @@ SAME_CRITERION = (
 )
 SAME_NETWORK = 1e-5  # largest difference of parameters of one network found twice, relative to the largest
 LEAST_ATTEMPTS = 4  # with noise: the best optimum of few starts may be a local one
+APPROXIMATED = 2  # attempts where more units than an expanded fit begins with approximate the rows
 UNSETTLED = 3  # attempts that reproduce the rows without a certificate before the search ends
 RIVAL_SEARCHES = {"quick": 1, "normal": 2, "thorough": 5}
 N_ORIENTED = 3  # attempts whose units are turned: the best beside a linear part need not be the best without
@@ -183,12 +184,19 @@ def _recover(search: UnitSearch) -> Recovery:
         if best is None or path.criterion < best.criterion:
             is_repeated &= best is not None and path.criterion >= best.criterion - SAME_CRITERION
             search.best = path
-        if is_repeated and answer is None and number + 1 >= LEAST_ATTEMPTS:
+        if answer is None and number + 1 >= (LEAST_ATTEMPTS if is_repeated else _patience(search)):
             break
     if answer is not None:
         return answer
     assert search.best is not None
     return _finish_noisily(search, search.best, is_repeated)
+
+
+def _patience(search: UnitSearch) -> int:
+    """How many attempts to make: few where units are added without end, to a function that has none of this activation."""
+    assert search.best is not None
+    is_approximation = search.n_hidden is None and search.best.n_hidden >= FIRST_WIDTH
+    return APPROXIMATED if is_approximation else search.n_restarts
 
 
 def _oriented(search: UnitSearch, path: UnitPath) -> TwoLayerNetwork | None:

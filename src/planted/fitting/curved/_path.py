@@ -15,7 +15,7 @@ Cost        Some tens of steps at the largest width on about six equations per u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,10 @@ from planted.fitting.curved._units import UnitFit, UnitRows, fit_units, random_u
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.networks import Activation
 
-__all__ = ["UnitPath", "follow_units", "unit_rows_of"]
+__all__ = ["FIRST_WIDTH", "UnitPath", "follow_units", "unit_rows_of"]
 
 FIRST_WIDTH = 8
+WIDEST = 64  # beyond, an expanded fit costs minutes
 EQUATIONS_PER_UNKNOWN = 6
 NARROW_ROWS = 4000  # at least, for the fits on the way down, where there are so many
 FULLEST = 0.7  # largest number of unknowns per equation
@@ -122,7 +123,8 @@ def _widen(
         is_worse = best is not None and criterion >= best[0]
         if best is None or not is_worse:
             best = criterion, fit
-        if n_hidden is not None or is_worse or width >= affordable or _is_exact(data, fit):
+        is_last = n_hidden is not None or width >= min(affordable, WIDEST)
+        if is_last or is_worse or _is_exact(data, fit):
             return best[1], _rows_for(problem, search, form, best[1].n_units, at_least=NARROW_ROWS)
         width, units = 2 * width, fit.V
 
@@ -190,8 +192,3 @@ def _record(start: str, fit: UnitFit, data: UnitRows) -> dict[str, Any]:
         "rows": len(data.Y),
         "costs": list(fit.costs),
     }
-
-
-def with_form(data: UnitRows, activation: Activation, *, linear: bool) -> UnitRows:
-    """Return the same rows with another form."""
-    return replace(data, activation=activation, linear=linear)

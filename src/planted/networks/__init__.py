@@ -11,6 +11,7 @@ from planted.networks._activations import (
     register_activation,
     requested_activation,
 )
+from planted.networks._curved_forms import facing_units
 from planted.networks._curves import Mirror
 from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
@@ -31,6 +32,7 @@ __all__ = [
     "activation_names",
     "activation_of_module",
     "activation_of_sklearn",
+    "facing_units",
     "gklw_error",
     "glm_error",
     "is_rectifier",

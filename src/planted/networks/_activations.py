@@ -216,11 +216,12 @@ _RELU = Activation("relu", *_HOMOGENEOUS["relu"])
 _REGISTERED: dict[str, CurvedActivation] = {}
 
 
-def activation_names(*, curved: bool = False) -> tuple[str, ...]:
-    """Return the names of all activations, without parameters, registered ones last; or of the curved ones that exist."""
+def activation_names(*, curved: bool = False, built_in: bool = False) -> tuple[str, ...]:
+    """Return the names of all activations, without parameters; registered ones last, and not if `built_in` or `curved`."""
     if curved:
         return tuple(_KNOWN)
-    return ("relu", "leaky-relu", "power", "absolute", "quadratic", *_KNOWN, *_REGISTERED)
+    registered = () if built_in else tuple(_REGISTERED)
+    return ("relu", "leaky-relu", "power", "absolute", "quadratic", *_KNOWN, *registered)
 
 
 def parse_activation(text: str | Activation) -> Activation:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "curved_agreement",
     "curved_form",
+    "facing_units",
     "one_spelling",
     "simplify_curved",
     "turn_units",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 ROUNDING = 2.0**-46  # relative error of a parameter, or of a term of an output, that is put down to rounding
+FACING_TOL = 1e-10  # part of a unit's largest weight below which a weight is zero
 BOX = 3.0  # in units of the typical inputs
 N_WITNESSES = 2000
 
@@ -84,6 +86,13 @@ def curved_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
         net = _without_linear_part(net, tol)
     order = unit_order(net.W, net.b)
     return replace(net, W=net.W[order], b=net.b[order], A=net.A[:, order])
+
+
+def facing_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
+    """Turn the units as the canonical form has them, in their order, where orientation is a gauge."""
+    if not net.activation.is_curved or not _is_free(net, net.B is not None):
+        return net
+    return turn_units(net, _looks_back(net, FACING_TOL))
 
 
 def turn_units(net: TwoLayerNetwork, flips: BoolArray) -> TwoLayerNetwork:

@@ -212,14 +212,13 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
     """
     ahead, behind = function(_GRID), function(-_GRID)
     size = np.abs(ahead) + np.abs(behind) + _GRID
-    for sign in (-1.0, 1.0):
+    # Applied twice, (1) must give f back: no slope where the sign is -1, no constant where it is 1.
+    for sign, shape in ((-1.0, np.ones_like(_GRID)), (1.0, _GRID)):
         left = behind - sign * ahead
-        columns = np.column_stack([np.ones_like(_GRID), _GRID])
-        constant, slope = np.linalg.lstsq(columns, left)[0]
-        missed = np.abs(left - constant - slope * _GRID)
-        if (missed <= 1e-12 * (1.0 + size)).all():
-            tidy = [0.0 if abs(value) < 1e-12 else float(value) for value in (constant, slope)]
-            return Mirror(sign, *tidy)
+        factor = float(shape @ left / (shape @ shape))
+        if (np.abs(left - factor * shape) <= 1e-12 * (1.0 + size)).all():
+            factor = 0.0 if abs(factor) < 1e-12 else factor
+            return Mirror(sign, factor, 0.0) if sign < 0 else Mirror(sign, 0.0, factor)
     return None
 
 

@@ -118,7 +118,7 @@ def _plan(
     """
     known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
     for name, card in methods().items():
-        if activation.partition(":")[0] not in card.activations:
+        if not card.takes(activation):
             trace.append(_passed_over(name, f"does not handle the activation {activation!r}"))
             continue
         if effort == "quick" and not card.is_quick:
@@ -374,6 +374,11 @@ def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method
             raise BadInputError(f"options {', '.join(unknown)} belong to a method; name it with method=...")
         return Method(AUTO, recover_automatically)
     chosen = find_method(name)
-    chosen.requires.check_activation(activation)
+    if not chosen.requires.takes(activation):
+        able = ", ".join(repr(other) for other, card in methods().items() if card.takes(activation))
+        raise BadInputError(
+            f"method {name!r} needs an activation among {', '.join(chosen.requires.activations)}; got {activation!r}. "
+            f"Methods that take it: {able}; name one, or leave the choice to method='auto'."
+        )
     chosen.check_options(options)
     return chosen

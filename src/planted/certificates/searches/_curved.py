@@ -35,6 +35,7 @@ from planted.moments import augment, check_rows_against, output_columns
 from planted.networks import (
     Activation,
     TwoLayerNetwork,
+    facing_units,
     is_slope_unknown,
     parameter_error,
     parse_activation,
@@ -255,7 +256,7 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
 def _refined(search: UnitSearch, network: TwoLayerNetwork, *, exact: bool) -> Refinement:
     """Refine a network on all rows; an exact one is polished on those in memory too."""
     problem = search.problem
-    network = problem.scaling.in_order(network)
+    network = problem.scaling.in_order(facing_units(network))
     fit = refine(problem.blocks, network, offset=search.offset, weights=search.weights)
     for _ in range(SLOPE_STEPS if search.is_leaky and network.B is None else 0):
         slope, _ = _slope_step(problem, fit.network, search.offset)
@@ -320,11 +321,21 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
         ">=",
         key=Check.WIDTH,
     )
-    further += [told, _one_more(search, path), *_other_activations(search, path)]
-    verdict = certify_curved_noisily(
-        problem, fit, offset=search.offset, weights=search.weights, further=further
-    )
+    wider = path.criteria.get(path.n_hidden + 1)
+    further += [told] if wider is None else [told, _one_more(path, wider)]
+    verdict = _noisy_verdict(search, fit, further)
+    if verdict.outcome is Outcome.RECOVERED:  # the dearest searches come last
+        wider = search.attempt(path.n_hidden + 1).criterion if wider is None else wider
+        verdict = _noisy_verdict(
+            search, fit, [*further[:2], _one_more(path, wider), _other_activations(search, path)]
+        )
     return search.record(fit.network, verdict, path)
+
+
+def _noisy_verdict(search: UnitSearch, fit: Refinement, further: list[Evidence]) -> Verdict:
+    return certify_curved_noisily(
+        search.problem, fit, offset=search.offset, weights=search.weights, further=further
+    )
 
 
 def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) -> bool:
@@ -337,22 +348,21 @@ def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) ->
     return bool(stats.f.sf(ratio, spare, left) < LINEAR_LEVEL)
 
 
-def _one_more(search: UnitSearch, path: UnitPath) -> Evidence:
+def _one_more(path: UnitPath, wider: float) -> Evidence:
     """Return what one more unit gains in the criterion of the path: less than nothing is needed."""
-    wider = path.criteria.get(path.n_hidden + 1)
-    if wider is None:
-        wider = search.attempt(path.n_hidden + 1).criterion
     name = "gain of one more unit in n m log(cost) + log(n m) unknowns"
     return Evidence(name, float(path.criterion - wider), 0.0, "<=", "Schwarz", key=Check.MISSING_UNIT)
 
 
-def _other_activations(search: UnitSearch, path: UnitPath) -> list[Evidence]:
+def _other_activations(search: UnitSearch, path: UnitPath) -> Evidence:
     """Compare with other activations of as many units on the same rows; the nearest one is named."""
     best, nearest = np.inf, ""
     for name in RIVALS:
         activation = parse_activation(name)
-        same = {"tanh", "sigmoid"}  # tanh(t) = 2 sigmoid(2t) - 1: one function in two spellings
-        if name == search.activation.name or {name, search.activation.name} == same:
+        own = (search.activation.respelled or (search.activation.name,))[
+            0
+        ]  # sigmoid is tanh in another spelling
+        if name == own:
             continue
         mirror = activation.mirror
         linear = search.linear or (mirror is not None and mirror.slope != 0)
@@ -362,4 +372,4 @@ def _other_activations(search: UnitSearch, path: UnitPath) -> list[Evidence]:
         if gap < best:
             best, nearest = float(gap), name
     line = f"rise of n m log(cost) with {nearest} units, the nearest other activation"
-    return [Evidence(line, best, RIVAL_MARGIN, ">=", key=Check.SMOOTH_BENDS)]
+    return Evidence(line, best, RIVAL_MARGIN, ">=", key=Check.SMOOTH_BENDS)

@@ -64,7 +64,10 @@ FeaturesOption = Annotated[
     typer.Option("--features", metavar="NAME...", help="Input columns (if not given, all others)."),
 ]
 ActivationOption = Annotated[
-    str, typer.Option(help="relu, leaky-relu:SLOPE, power:P, absolute or quadratic.")
+    str,
+    typer.Option(
+        help="relu, leaky-relu[:SLOPE], absolute, power:P, quadratic, tanh, sigmoid, softplus, gelu, silu, elu, or auto."
+    ),
 ]
 MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", autocompletion=complete_method)]
 SeedOption = Annotated[

@@ -33,6 +33,7 @@ __all__ = [
     "activation_of_sklearn",
     "is_rectifier",
     "is_slope_unknown",
+    "is_unknown",
     "parse_activation",
     "register_activation",
     "requested_activation",
@@ -296,17 +297,24 @@ def activation_of_sklearn(name: str) -> str | None:
 
 
 SLOPE_UNKNOWN = "leaky-relu"  # as a request: leaky units whose slope is to be found
+UNKNOWN = "auto"  # as a request: an activation that is to be found
 
 
 def requested_activation(text: str | Activation) -> str:
-    """Return the name of an activation that is asked for: one that exists, or leaky units of unknown slope.
+    """Return the name of an activation that is asked for: one that exists, leaky units of unknown slope, or "auto".
 
     Examples
     --------
     >>> requested_activation("leaky-relu"), requested_activation("power:1")
     ('leaky-relu', 'relu')
     """
-    return SLOPE_UNKNOWN if is_slope_unknown(text) else parse_activation(text).name
+    is_request = isinstance(text, str) and text in (SLOPE_UNKNOWN, UNKNOWN)
+    return str(text) if is_request else parse_activation(text).name
+
+
+def is_unknown(text: str | Activation) -> bool:
+    """Whether a request is for an activation that is to be found."""
+    return isinstance(text, str) and text == UNKNOWN
 
 
 def is_slope_unknown(text: str | Activation) -> bool:

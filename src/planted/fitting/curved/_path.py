@@ -76,13 +76,16 @@ def follow_units(
     n_hidden: int | None = None,
     extra: int | None = None,
     known: Array | None = None,
+    is_brief: bool = False,
 ) -> UnitPath:
     """Follow the widths up and down once.
 
     `n_hidden`: the width to end at; chosen if omitted. `extra`: units beyond it at the start. `known`: units to begin with.
+    `is_brief`: widths up to twice the first one only, to compare activations.
     """
     records: list[dict[str, Any]] = []
-    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), records)
+    widest = 2 * FIRST_WIDTH if is_brief else WIDEST
+    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), widest, records)
     fits = _narrow(problem, data, wide, n_hidden, records)
     criteria = {fit.n_units: _criterion(data, fit) for fit in fits}
     exact = [fit for fit in fits if _is_exact(data, fit)]
@@ -102,6 +105,7 @@ def _widen(
     search: SearchRows,
     form: tuple[Activation, bool],
     asked: tuple[int | None, int | None, Array | None],
+    widest: int,
     records: list[dict[str, Any]],
 ) -> tuple[UnitFit, UnitRows]:
     """Fit twice the units asked for, or double the width until (1) stops falling; the rows are those for the way down."""
@@ -123,7 +127,7 @@ def _widen(
         is_worse = best is not None and criterion >= best[0]
         if best is None or not is_worse:
             best = criterion, fit
-        is_last = n_hidden is not None or width >= min(affordable, WIDEST)
+        is_last = n_hidden is not None or width >= min(affordable, widest)
         if is_last or is_worse or _is_exact(data, fit):
             return best[1], _rows_for(problem, search, form, best[1].n_units, at_least=NARROW_ROWS)
         width, units = 2 * width, fit.V

@@ -82,7 +82,10 @@ def recover_with_some_activation(
     answer = replace(answer, evidence=(*answer.evidence, *lines))
     if not rivals or answer.outcome is not Outcome.RECOVERED:
         return answer
-    text = f"{rivals[0].name} units explain the samples as well as {best.name} units; the samples do not tell which they are."
+    text = (
+        f"{rivals[0].name} units explain the samples as well as {best.name} units; "
+        "the samples do not tell which they are."
+    )
     return replace(answer, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 

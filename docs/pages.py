@@ -131,11 +131,19 @@ def choosing_page() -> str:
             "``planted.recover`` chooses by itself; name a method to insist on it. The table is made from the cards "
             'that ``planted.methods()`` returns, in the order in which ``method="auto"`` considers them.'
         ),
-        ".. list-table::\n   :header-rows: 1\n   :widths: 16 34 10 10 10 20\n\n",
+        ".. list-table::\n   :header-rows: 1\n   :widths: 14 28 9 9 9 17 14\n\n",
     ]
-    header = ("method", "what it does", "inputs", "outputs", "noise", "samples")
+    header = ("method", "what it does", "inputs", "outputs", "noise", "samples", "activations")
     rows = [header] + [
-        (f"``{card.method}``", card.summary, card.input_law, card.n_outputs, card.noise, card.samples)
+        (
+            f"``{card.method}``",
+            card.summary,
+            card.input_law,
+            card.n_outputs,
+            card.noise,
+            card.samples,
+            ", ".join(card.activations),
+        )
         for card in planted.methods().values()
     ]
     for row in rows:

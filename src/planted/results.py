@@ -20,7 +20,7 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
@@ -237,6 +237,24 @@ class Requirements:
         need = limit if self.samples_needed is None else self.samples_needed(d, k, m, is_noisy)
         return int(np.ceil(max(need, limit)))
 
+    def takes(self, activation: str) -> bool:
+        """Return whether the method handles an activation.
+
+        Parameters
+        ----------
+        activation : str
+            The activation's name, with or without its parameter.
+
+        Returns
+        -------
+        bool
+            Whether its name is on the card, or the method handles functions that users register and it is one.
+        """
+        name = activation.partition(":")[0]
+        if name in activation_names(built_in=True):
+            return name in self.activations
+        return "registered" in self.activations
+
     def check_activation(self, name: str) -> None:
         """Raise if the method does not handle the activation.
 
@@ -245,7 +263,7 @@ class Requirements:
         name : str
             The activation's name, with or without its parameter.
         """
-        if name.partition(":")[0] not in self.activations:
+        if not self.takes(name):
             raise BadInputError(
                 f"method {self.method!r} needs an activation among {', '.join(self.activations)}; got {name!r}. "
                 "`planted.methods()` lists what each method requires."

@@ -14,7 +14,10 @@ Idea        *Without noise.* Analytic activations leave no freedom but the order
             *With noise.* Least squares is the maximum-likelihood estimate. The residual must carry no trace of x (F test
             with functions of x), the tests of the noise's law choose the standard errors, a renewed search must end at the
             same optimum, one more unit must not be worth its unknowns, and no other activation with as many units may
-            explain the samples as well: two that do cannot be told apart, and then nothing is claimed.
+            explain the samples as well: two that do cannot be told apart, and then nothing is claimed. Nor is anything
+            claimed of a width that noisy samples chose. Smooth units stand for one another far better than kinks do: of
+            tanh networks with 5 inputs and 4 units, 360 samples and noise of a tenth, six of eight are fitted to the noise
+            by fewer units.
 Guarantee   The claim is about networks of this width and activation. The searches are evidence, since they may miss a rival.
 References  [Albertini1993]_, [Sussmann1992]_
 """
@@ -49,7 +52,7 @@ LEAST_BEND = 1e-10  # part of a unit's variance that is not linear in t: a bend 
 LEAST_SLOPE = 1e-6  # largest slope on the samples, in units of the steepest
 SIGNIFICANCE = 0.02  # of the test for traces of x in the residual
 MIN_NOISY_ROWS = 40
-RELATIVE_ERROR = 0.5  # largest standard error of a unit's weights, relative to their size
+RELATIVE_ERROR = 0.25  # largest standard error of a unit's weights, relative to their size
 
 
 def unit_shapes(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, Array]:

@@ -87,7 +87,10 @@ DecimalOption = Annotated[
     str, typer.Option(metavar="point|comma", help="The decimal mark of a text file: 1.5 or 1,5.")
 ]
 ActivationOption = Annotated[
-    str, typer.Option(help="relu, leaky-relu:SLOPE, power:P, absolute or quadratic.")
+    str,
+    typer.Option(
+        help="relu, leaky-relu[:SLOPE], absolute, power:P, quadratic, tanh, sigmoid, softplus, gelu, silu, elu, or auto."
+    ),
 ]
 MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", autocompletion=complete_method)]
 SeedOption = Annotated[

@@ -7,10 +7,12 @@ from planted.networks._activations import (
     activation_of_sklearn,
     is_rectifier,
     is_slope_unknown,
+    is_unknown,
     parse_activation,
     register_activation,
     requested_activation,
 )
+from planted.networks._curved_forms import facing_units
 from planted.networks._curves import Mirror
 from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
@@ -31,10 +33,12 @@ __all__ = [
     "activation_names",
     "activation_of_module",
     "activation_of_sklearn",
+    "facing_units",
     "gklw_error",
     "glm_error",
     "is_rectifier",
     "is_slope_unknown",
+    "is_unknown",
     "linear_part_as_units",
     "match_units",
     "parameter_error",

@@ -33,6 +33,7 @@ __all__ = [
     "activation_of_sklearn",
     "is_rectifier",
     "is_slope_unknown",
+    "is_unknown",
     "parse_activation",
     "register_activation",
     "requested_activation",
@@ -116,6 +117,11 @@ class Activation:
         return max(abs(self.right), abs(self.left)) if self.degree == 1 else float("inf")
 
     @property
+    def respelled(self) -> tuple[str, float, float, float] | None:
+        """Name of another activation g, and numbers with f(t) = outer g(inner t) + offset; None if there is none."""
+        return None
+
+    @property
     def spelling(self) -> Spelling:
         """How other programs write the activation."""
         if self.degree == 2 and self.left == self.right:
@@ -181,6 +187,11 @@ class CurvedActivation(Activation):
         return self.curve.steepest
 
     @property
+    def respelled(self) -> tuple[str, float, float, float] | None:
+        """Name of another activation g, and numbers with f(t) = outer g(inner t) + offset; None if there is none."""
+        return self.curve.respelled
+
+    @property
     def spelling(self) -> Spelling:
         """How other programs write the activation."""
         return self.curve.spelling
@@ -206,11 +217,12 @@ _RELU = Activation("relu", *_HOMOGENEOUS["relu"])
 _REGISTERED: dict[str, CurvedActivation] = {}
 
 
-def activation_names(*, curved: bool = False) -> tuple[str, ...]:
-    """Return the names of all activations, without parameters, registered ones last; or of the curved ones that exist."""
+def activation_names(*, curved: bool = False, built_in: bool = False) -> tuple[str, ...]:
+    """Return the names of all activations, without parameters; registered ones last, and not if `built_in` or `curved`."""
     if curved:
         return tuple(_KNOWN)
-    return ("relu", "leaky-relu", "power", "absolute", "quadratic", *_KNOWN, *_REGISTERED)
+    registered = () if built_in else tuple(_REGISTERED)
+    return ("relu", "leaky-relu", "power", "absolute", "quadratic", *_KNOWN, *registered)
 
 
 def parse_activation(text: str | Activation) -> Activation:
@@ -285,17 +297,24 @@ def activation_of_sklearn(name: str) -> str | None:
 
 
 SLOPE_UNKNOWN = "leaky-relu"  # as a request: leaky units whose slope is to be found
+UNKNOWN = "auto"  # as a request: an activation that is to be found
 
 
 def requested_activation(text: str | Activation) -> str:
-    """Return the name of an activation that is asked for: one that exists, or leaky units of unknown slope.
+    """Return the name of an activation that is asked for: one that exists, leaky units of unknown slope, or "auto".
 
     Examples
     --------
     >>> requested_activation("leaky-relu"), requested_activation("power:1")
     ('leaky-relu', 'relu')
     """
-    return SLOPE_UNKNOWN if is_slope_unknown(text) else parse_activation(text).name
+    is_request = isinstance(text, str) and text in (SLOPE_UNKNOWN, UNKNOWN)
+    return str(text) if is_request else parse_activation(text).name
+
+
+def is_unknown(text: str | Activation) -> bool:
+    """Whether a request is for an activation that is to be found."""
+    return isinstance(text, str) and text == UNKNOWN
 
 
 def is_slope_unknown(text: str | Activation) -> bool:

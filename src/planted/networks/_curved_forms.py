@@ -25,17 +25,49 @@ import numpy as np
 
 from planted._typing import Array, BoolArray, as_array
 from planted.linalg.signs import find_flips
+from planted.networks._activations import parse_activation
 from planted.networks._kinks import joined_points, unit_order
 
 if TYPE_CHECKING:
     from planted.networks._equivalence import Agreement
     from planted.networks._network import TwoLayerNetwork
 
-__all__ = ["curved_agreement", "curved_form", "simplify_curved", "turn_units", "turned_towards"]
+__all__ = [
+    "curved_agreement",
+    "curved_form",
+    "facing_units",
+    "one_spelling",
+    "simplify_curved",
+    "turn_units",
+    "turned_towards",
+]
 
 ROUNDING = 2.0**-46  # relative error of a parameter, or of a term of an output, that is put down to rounding
+FACING_TOL = 1e-10  # part of a unit's largest weight below which a weight is zero
 BOX = 3.0  # in units of the typical inputs
 N_WITNESSES = 2000
+
+
+def one_spelling(net: TwoLayerNetwork, other: TwoLayerNetwork) -> tuple[TwoLayerNetwork, TwoLayerNetwork]:
+    """Return two networks with the same activation where one is the other's in another spelling: sigmoid as tanh."""
+    if net.activation == other.activation:
+        return net, other
+    return _respelled(net), _respelled(other)
+
+
+def _respelled(net: TwoLayerNetwork) -> TwoLayerNetwork:
+    known = net.activation.respelled
+    if known is None:
+        return net
+    name, inner, outer, offset = known
+    return replace(
+        net,
+        W=inner * net.W,
+        b=inner * net.b,
+        A=outer * net.A,
+        c=net.c + offset * net.A.sum(axis=1),
+        activation=parse_activation(name),
+    )
 
 
 def simplify_curved(net: TwoLayerNetwork, *, tol: float, affine: bool | None = None) -> TwoLayerNetwork:
@@ -54,6 +86,13 @@ def curved_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
         net = _without_linear_part(net, tol)
     order = unit_order(net.W, net.b)
     return replace(net, W=net.W[order], b=net.b[order], A=net.A[:, order])
+
+
+def facing_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
+    """Turn the units as the canonical form has them, in their order, where orientation is a gauge."""
+    if not net.activation.is_curved or not _is_free(net, net.B is not None):
+        return net
+    return turn_units(net, _looks_back(net, FACING_TOL))
 
 
 def turn_units(net: TwoLayerNetwork, flips: BoolArray) -> TwoLayerNetwork:
@@ -179,6 +218,7 @@ def _bound(net: TwoLayerNetwork, other: TwoLayerNetwork, box: Array) -> tuple[Ar
     from planted.networks._matching import match_units
     from planted.outcomes import BadInputError
 
+    net, other = one_spelling(net, other)
     nowhere = np.full(net.n_outputs, np.inf), False
     if net.activation != other.activation:
         return nowhere

@@ -55,6 +55,8 @@ class Curve:
     derivative: Elementwise
     mirror: Mirror | None  # (1), or None if the mirror image is another function
     steepest: float  # the largest size of the derivative
+    # Another name, and numbers with f(t) = outer g(inner t) + offset for the activation g of that name.
+    respelled: tuple[str, float, float, float] | None = None
     spelling: Spelling = field(default_factory=Spelling)
 
 
@@ -120,6 +122,7 @@ CURVES: dict[str, Curve] = {
         _tanh_slope,
         Mirror(-1.0),
         1.0,
+        None,
         Spelling("np.tanh(T)", "tanh{f}(s)", ("Tanh", "t"), ("Tanh", {}), "tanh"),
     ),
     "sigmoid": Curve(
@@ -127,6 +130,7 @@ CURVES: dict[str, Curve] = {
         _sigmoid_slope,
         Mirror(-1.0, 1.0),
         0.25,
+        ("tanh", 0.5, 0.5, 0.5),
         Spelling(
             "np.exp(-np.logaddexp(0.0, -T))",
             "({real})1 / (({real})1 + exp{f}(-s))",
@@ -140,6 +144,7 @@ CURVES: dict[str, Curve] = {
         _expit,
         _IDENTITY_APART,
         1.0,
+        None,
         Spelling(
             "np.logaddexp(0.0, T)",
             "(s > 0 ? s + log1p{f}(exp{f}(-s)) : log1p{f}(exp{f}(s)))",
@@ -153,6 +158,7 @@ CURVES: dict[str, Curve] = {
         _gelu_slope,
         _IDENTITY_APART,
         1.1289,
+        None,
         Spelling(
             "0.5 * T * np.frompyfunc(erfc, 1, 1)(-T / np.sqrt(2.0)).astype(float)",
             "({real})0.5 * s * erfc{f}(-s * ({real})0.70710678118654752440)",
@@ -165,6 +171,7 @@ CURVES: dict[str, Curve] = {
         _silu_slope,
         _IDENTITY_APART,
         1.0999,
+        None,
         Spelling(
             "T * np.exp(-np.logaddexp(0.0, -T))",
             "s / (({real})1 + exp{f}(-s))",
@@ -177,6 +184,7 @@ CURVES: dict[str, Curve] = {
         _elu_slope,
         None,
         1.0,
+        None,
         Spelling(
             "np.where(T > 0, T, np.expm1(np.minimum(T, 0.0)))",
             "(s > 0 ? s : expm1{f}(s))",
@@ -204,14 +212,13 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
     """
     ahead, behind = function(_GRID), function(-_GRID)
     size = np.abs(ahead) + np.abs(behind) + _GRID
-    for sign in (-1.0, 1.0):
+    # Applied twice, (1) must give f back: no slope where the sign is -1, no constant where it is 1.
+    for sign, shape in ((-1.0, np.ones_like(_GRID)), (1.0, _GRID)):
         left = behind - sign * ahead
-        columns = np.column_stack([np.ones_like(_GRID), _GRID])
-        constant, slope = np.linalg.lstsq(columns, left)[0]
-        missed = np.abs(left - constant - slope * _GRID)
-        if (missed <= 1e-12 * (1.0 + size)).all():
-            tidy = [0.0 if abs(value) < 1e-12 else float(value) for value in (constant, slope)]
-            return Mirror(sign, *tidy)
+        factor = float(shape @ left / (shape @ shape))
+        if (np.abs(left - factor * shape) <= 1e-12 * (1.0 + size)).all():
+            factor = 0.0 if abs(factor) < 1e-12 else factor
+            return Mirror(sign, factor, 0.0) if sign < 0 else Mirror(sign, 0.0, factor)
     return None
 
 

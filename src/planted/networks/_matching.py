@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
-from planted.networks._curved_forms import turned_towards
+from planted.networks._curved_forms import one_spelling, turned_towards
 from planted.networks._deep import DeepNetwork
 from planted.networks._deep_forms import deep_parameter_error
 from planted.networks._kinks import scale_units
@@ -123,6 +123,7 @@ def parameter_error(
     """
     if not (isinstance(net, TwoLayerNetwork) and isinstance(truth, TwoLayerNetwork)):
         return deep_parameter_error(net, truth, tol=tol)
+    net, truth = one_spelling(net, truth)
     if not _are_comparable(net, truth):
         return float("inf")
     matching = _best_matching(net, truth, tol)

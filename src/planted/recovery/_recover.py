@@ -33,7 +33,7 @@ from planted._validation import check_choice, check_n_hidden
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import MethodRun, Preparation, Problem
-from planted.networks import requested_activation
+from planted.networks import is_unknown, requested_activation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.recovery._diagnose import Facts, blocks_and_notices, check_method
 from planted.recovery._registry import Method, find_method, methods, require_room, weighing_method
@@ -118,7 +118,7 @@ def _plan(
     """
     known = facts.n_hidden if isinstance(facts.n_hidden, int) else 1
     for name, card in methods().items():
-        if activation.partition(":")[0] not in card.activations:
+        if not card.takes(activation):
             trace.append(_passed_over(name, f"does not handle the activation {activation!r}"))
             continue
         if effort == "quick" and not card.is_quick:
@@ -297,7 +297,9 @@ def recover(
     method : str, default="auto"
         One of `planted.methods`, or "auto". Rows that carry weights need a method that takes them; "auto" chooses it.
     activation : str, default="relu"
-        Activation of the hidden units.
+        Activation of the hidden units: ``"relu"``, ``"leaky-relu:SLOPE"``, ``"leaky-relu"`` (the slope is found too),
+        ``"absolute"``, ``"power:P"``, ``"quadratic"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``, ``"gelu"``, ``"silu"``,
+        ``"elu"``, one of `planted.register_activation`, or ``"auto"``, which compares a short list.
     effort : {"quick", "normal", "thorough"}
         How long to look. "quick" tries only methods without a search and fits a small network if they fail;
         "thorough" tries more networks before it says no. For "auto" and for methods with an option of that name.
@@ -373,8 +375,21 @@ def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method
         unknown = [name for name in options if name not in ("effort", "affine")]
         if unknown:
             raise BadInputError(f"options {', '.join(unknown)} belong to a method; name it with method=...")
+        if is_unknown(activation):
+            from planted.recovery._activation_choice import recover_with_some_activation
+
+            return Method(AUTO, recover_with_some_activation)
         return Method(AUTO, recover_automatically)
+    if is_unknown(activation):
+        raise BadInputError(
+            f"method {name!r} needs to know the activation; with activation='auto' leave method='auto'"
+        )
     chosen = find_method(name)
-    chosen.requires.check_activation(activation)
+    if not chosen.requires.takes(activation):
+        able = ", ".join(repr(other) for other, card in methods().items() if card.takes(activation))
+        raise BadInputError(
+            f"method {name!r} needs an activation among {', '.join(chosen.requires.activations)}; got {activation!r}. "
+            f"Methods that take it: {able}; name one, or leave the choice to method='auto'."
+        )
     chosen.check_options(options)
     return chosen

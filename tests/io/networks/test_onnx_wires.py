@@ -220,7 +220,7 @@ def no_activation(draft: Draft) -> None:
 
 
 def foreign_activation(draft: Draft) -> None:
-    new = str(draft.rng.choice(["Exp", "Sin", "Cos", "Softsign", "Atan"]))
+    new = str(draft.rng.choice(["HardSigmoid", "Celu", "Exp", "Sin", "Selu"]))
     end = draft.nodes[tail(draft) - 1]
     end.CopyFrom(
         helper.make_node(new, [end.input[1] if end.op_type == "Where" else end.input[0]], list(end.output))

@@ -14,7 +14,7 @@ Guarantee   The network may be missed; the certificate decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import linalg, stats
@@ -29,12 +29,13 @@ from planted.fitting._jacobian import polish
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun, Problem
 from planted.fitting.curved._orientation import orient_fit, read_slope
-from planted.fitting.curved._path import UnitPath, follow_units
+from planted.fitting.curved._path import FIRST_WIDTH, UnitPath, follow_units
 from planted.fitting.multistart._rows import SearchRows
 from planted.moments import augment, check_rows_against, output_columns
 from planted.networks import (
     Activation,
     TwoLayerNetwork,
+    facing_units,
     is_slope_unknown,
     parameter_error,
     parse_activation,
@@ -49,8 +50,11 @@ SAME_CRITERION = (
     1.0  # difference of criteria, each n m log(cost), at which two attempts ended at the same optimum
 )
 SAME_NETWORK = 1e-5  # largest difference of parameters of one network found twice, relative to the largest
+LEAST_ATTEMPTS = 4  # with noise: the best optimum of few starts may be a local one
+APPROXIMATED = 2  # attempts where more units than an expanded fit begins with approximate the rows
 UNSETTLED = 3  # attempts that reproduce the rows without a certificate before the search ends
 RIVAL_SEARCHES = {"quick": 1, "normal": 2, "thorough": 5}
+N_ORIENTED = 3  # attempts whose units are turned: the best beside a linear part need not be the best without
 LINEAR_LEVEL = 1e-3  # of the F test for a linear part
 RIVAL_MARGIN = 9.0  # noise variances by which another activation must fit worse
 RIVALS = ("relu", "tanh", "softplus", "gelu", "silu", "elu")
@@ -73,6 +77,7 @@ class UnitSearch:
     n_restarts: int = 10
     extra: int | None = None  # units beyond those looked for; as many again if None
     best: UnitPath | None = None
+    ended: list[UnitPath] = field(default_factory=list)  # attempts that did not reproduce their rows
     linear: bool = False  # whether the present attempts have a free linear part
 
     @classmethod
@@ -154,7 +159,7 @@ def search_units(search: UnitSearch) -> Recovery:
         return answer
     if any(line.passed for line in answer.find(Check.RESIDUAL)):
         return answer
-    bent = replace(search, linear=True, best=None)
+    bent = replace(search, linear=True, best=None, ended=[])
     other = _recover(bent)
     return other if other.outcome is Outcome.RECOVERED else answer
 
@@ -173,18 +178,26 @@ def _recover(search: UnitSearch) -> Recovery:
             if unsettled == UNSETTLED:
                 return answer
             continue
+        search.ended.append(path)
         best = search.best
         if best is not None and abs(path.criterion - best.criterion) <= SAME_CRITERION:
             is_repeated = True
         if best is None or path.criterion < best.criterion:
             is_repeated &= best is not None and path.criterion >= best.criterion - SAME_CRITERION
             search.best = path
-        if is_repeated and answer is None:
+        if answer is None and number + 1 >= (LEAST_ATTEMPTS if is_repeated else _patience(search)):
             break
     if answer is not None:
         return answer
     assert search.best is not None
     return _finish_noisily(search, search.best, is_repeated)
+
+
+def _patience(search: UnitSearch) -> int:
+    """How many attempts to make: few where units are added without end, to a function that has none of this activation."""
+    assert search.best is not None
+    is_approximation = search.n_hidden is None and search.best.n_hidden >= FIRST_WIDTH
+    return APPROXIMATED if is_approximation else search.n_restarts
 
 
 def _oriented(search: UnitSearch, path: UnitPath) -> TwoLayerNetwork | None:
@@ -231,9 +244,11 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
         other = search.attempt(path.n_hidden)
         if not other.is_exact:
             continue
-        plain = _oriented(search, other)
-        rival = other.fit.network(search.activation) if plain is None or network.B is not None else plain
-        rival = replace(rival, activation=network.activation)
+        rival = _oriented(search, other) if search.is_leaky else other.fit.network(search.activation)
+        assert rival is not None
+        rival = replace(
+            rival, activation=network.activation
+        )  # the slope of leaky units was found to rounding
         rivals += not parameter_error(rival, network) <= SAME_NETWORK * size
     return rivals
 
@@ -241,7 +256,7 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
 def _refined(search: UnitSearch, network: TwoLayerNetwork, *, exact: bool) -> Refinement:
     """Refine a network on all rows; an exact one is polished on those in memory too."""
     problem = search.problem
-    network = problem.scaling.in_order(network)
+    network = problem.scaling.in_order(facing_units(network))
     fit = refine(problem.blocks, network, offset=search.offset, weights=search.weights)
     for _ in range(SLOPE_STEPS if search.is_leaky and network.B is None else 0):
         slope, _ = _slope_step(problem, fit.network, search.offset)
@@ -282,10 +297,12 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
     """Orient, refine on all rows and judge a fit whose residual is noise."""
     problem = search.problem
     free = _refined(search, path.fit.network(search.activation), exact=False) if not search.is_leaky else None
-    plain = _oriented(search, path)
+    same = [each for each in search.ended if each.n_hidden == path.n_hidden]
+    near = sorted(same, key=lambda each: each.criterion)[:N_ORIENTED]
+    turned = [net for net in (_oriented(search, each) for each in near) if net is not None]
     fit = free
-    if plain is not None:
-        fit = _refined(search, plain, exact=False)
+    if turned:
+        fit = min((_refined(search, net, exact=False) for net in turned), key=lambda each: each.cost)
         if search.affine == "auto" and free is not None and _needs_linear_part(problem, free, fit):
             fit = free
     assert fit is not None
@@ -297,11 +314,28 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
         further += few_outputs_evidence(problem, fit.network, active)
         verdict = certify_noisy(problem, fit, offset=search.offset, weights=search.weights, further=further)
         return search.record(fit.network, verdict, path)
-    further += [_one_more(search, path), *_other_activations(search, path)]
-    verdict = certify_curved_noisily(
-        problem, fit, offset=search.offset, weights=search.weights, further=further
+    told = Evidence(
+        "whether the number of units was given: noise hides units, and lets one stand for two",
+        int(search.n_hidden is not None),
+        1,
+        ">=",
+        key=Check.WIDTH,
     )
+    wider = path.criteria.get(path.n_hidden + 1)
+    further += [told] if wider is None else [told, _one_more(path, wider)]
+    verdict = _noisy_verdict(search, fit, further)
+    if verdict.outcome is Outcome.RECOVERED:  # the dearest searches come last
+        wider = search.attempt(path.n_hidden + 1).criterion if wider is None else wider
+        verdict = _noisy_verdict(
+            search, fit, [*further[:2], _one_more(path, wider), _other_activations(search, path)]
+        )
     return search.record(fit.network, verdict, path)
+
+
+def _noisy_verdict(search: UnitSearch, fit: Refinement, further: list[Evidence]) -> Verdict:
+    return certify_curved_noisily(
+        search.problem, fit, offset=search.offset, weights=search.weights, further=further
+    )
 
 
 def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) -> bool:
@@ -314,22 +348,21 @@ def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) ->
     return bool(stats.f.sf(ratio, spare, left) < LINEAR_LEVEL)
 
 
-def _one_more(search: UnitSearch, path: UnitPath) -> Evidence:
+def _one_more(path: UnitPath, wider: float) -> Evidence:
     """Return what one more unit gains in the criterion of the path: less than nothing is needed."""
-    wider = path.criteria.get(path.n_hidden + 1)
-    if wider is None:
-        wider = search.attempt(path.n_hidden + 1).criterion
     name = "gain of one more unit in n m log(cost) + log(n m) unknowns"
     return Evidence(name, float(path.criterion - wider), 0.0, "<=", "Schwarz", key=Check.MISSING_UNIT)
 
 
-def _other_activations(search: UnitSearch, path: UnitPath) -> list[Evidence]:
+def _other_activations(search: UnitSearch, path: UnitPath) -> Evidence:
     """Compare with other activations of as many units on the same rows; the nearest one is named."""
     best, nearest = np.inf, ""
     for name in RIVALS:
         activation = parse_activation(name)
-        same = {"tanh", "sigmoid"}  # tanh(t) = 2 sigmoid(2t) - 1: one function in two spellings
-        if name == search.activation.name or {name, search.activation.name} == same:
+        own = (search.activation.respelled or (search.activation.name,))[
+            0
+        ]  # sigmoid is tanh in another spelling
+        if name == own:
             continue
         mirror = activation.mirror
         linear = search.linear or (mirror is not None and mirror.slope != 0)
@@ -339,4 +372,4 @@ def _other_activations(search: UnitSearch, path: UnitPath) -> list[Evidence]:
         if gap < best:
             best, nearest = float(gap), name
     line = f"rise of n m log(cost) with {nearest} units, the nearest other activation"
-    return [Evidence(line, best, RIVAL_MARGIN, ">=", key=Check.SMOOTH_BENDS)]
+    return Evidence(line, best, RIVAL_MARGIN, ">=", key=Check.SMOOTH_BENDS)

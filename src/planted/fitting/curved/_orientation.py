@@ -23,6 +23,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray, as_array
+from planted.fitting._refine import Damping
 from planted.fitting.curved._units import UnitFit, UnitRows, fit_units
 from planted.linalg.signs import nearest_sign_sums
 from planted.networks import Activation, parse_activation
@@ -31,6 +32,10 @@ __all__ = ["orient_fit", "read_slope"]
 
 LARGEST_TREE = 26  # units whose sums of signs are searched
 N_NEAREST = 16
+N_FITTED = 4  # of the choices, the best, that are fitted and not only tried
+PLAINLY = 1e-10  # part of the worst choice's sum of squares
+FIT_ITER, FIT_TOL = 40, 1e-6
+LIGHT_DAMPING = Damping(1e-2, down=0.2, up=4.0, after_rejection=0.2)
 
 
 def orient_fit(data: UnitRows, fit: UnitFit) -> UnitFit:
@@ -48,7 +53,11 @@ def orient_fit(data: UnitRows, fit: UnitFit) -> UnitFit:
         fit_units(plain, _turned(fit.V, flips), max_iter=0, decrease_tol=1.0)
         for flips in _choices(columns, target)
     ]
-    return min(tries, key=lambda each: each.cost)
+    likely = sorted(tries, key=lambda each: each.cost)
+    # Without noise the right choice stands out before it is fitted.
+    is_plain = likely[0].cost <= PLAINLY * likely[-1].cost
+    likely = likely[: 1 if is_plain else N_FITTED]
+    return min((_fitted(plain, each) for each in likely), key=lambda each: each.cost)
 
 
 def read_slope(data: UnitRows, fit: UnitFit) -> tuple[Activation, UnitFit]:
@@ -65,7 +74,8 @@ def read_slope(data: UnitRows, fit: UnitFit) -> tuple[Activation, UnitFit]:
     else:
         choices = _choices(across, np.zeros(len(across)))
     tries = [_leaky_fit(data, fit, columns, linear, flips) for flips in choices]
-    return min(tries, key=lambda each: each[1].cost)
+    leaky, best = min(tries, key=lambda each: each[1].cost)
+    return leaky, _fitted(replace(data, activation=leaky, linear=False), best)
 
 
 def _leaky_fit(
@@ -81,6 +91,11 @@ def _leaky_fit(
     return leaky, fit_units(plain, _turned(fit.V, flips), max_iter=0, decrease_tol=1.0)
 
 
+def _fitted(plain: UnitRows, start: UnitFit) -> UnitFit:
+    """Fit the units again: with noise they move when the linear part is gone."""
+    return fit_units(plain, start.V, max_iter=FIT_ITER, decrease_tol=FIT_TOL, damping=LIGHT_DAMPING)
+
+
 def _turned(V: Array, flips: BoolArray) -> Array:
     return V * np.where(flips, -1.0, 1.0)[:, None]
 
@@ -89,9 +104,10 @@ def _choices(columns: Array, target: Array) -> list[BoolArray]:
     """Choices of the units to be turned that come near to (1)."""
     k = columns.shape[1]
     rounded = np.asarray(linalg.lstsq(columns, target, check_finite=False)[0] < 0)
-    if k <= len(columns) or k > LARGEST_TREE:
-        return [rounded]
-    return [rounded, *nearest_sign_sums(columns, target, count=N_NEAREST)]
+    singly = [rounded ^ (np.arange(k) == unit) for unit in range(k)]
+    if k > LARGEST_TREE:
+        return [rounded, *singly]
+    return [rounded, *singly, *nearest_sign_sums(columns, target, count=N_NEAREST)]
 
 
 def _metric(data: UnitRows, fit: UnitFit) -> Array:

@@ -15,7 +15,7 @@ Cost        Some tens of steps at the largest width on about six equations per u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,10 @@ from planted.fitting.curved._units import UnitFit, UnitRows, fit_units, random_u
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.networks import Activation
 
-__all__ = ["UnitPath", "follow_units", "unit_rows_of"]
+__all__ = ["FIRST_WIDTH", "UnitPath", "follow_units", "unit_rows_of"]
 
 FIRST_WIDTH = 8
+WIDEST = 64  # beyond, an expanded fit costs minutes
 EQUATIONS_PER_UNKNOWN = 6
 NARROW_ROWS = 4000  # at least, for the fits on the way down, where there are so many
 FULLEST = 0.7  # largest number of unknowns per equation
@@ -75,13 +76,16 @@ def follow_units(
     n_hidden: int | None = None,
     extra: int | None = None,
     known: Array | None = None,
+    is_brief: bool = False,
 ) -> UnitPath:
     """Follow the widths up and down once.
 
     `n_hidden`: the width to end at; chosen if omitted. `extra`: units beyond it at the start. `known`: units to begin with.
+    `is_brief`: widths up to twice the first one only, to compare activations.
     """
     records: list[dict[str, Any]] = []
-    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), records)
+    widest = 2 * FIRST_WIDTH if is_brief else WIDEST
+    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), widest, records)
     fits = _narrow(problem, data, wide, n_hidden, records)
     criteria = {fit.n_units: _criterion(data, fit) for fit in fits}
     exact = [fit for fit in fits if _is_exact(data, fit)]
@@ -101,6 +105,7 @@ def _widen(
     search: SearchRows,
     form: tuple[Activation, bool],
     asked: tuple[int | None, int | None, Array | None],
+    widest: int,
     records: list[dict[str, Any]],
 ) -> tuple[UnitFit, UnitRows]:
     """Fit twice the units asked for, or double the width until (1) stops falling; the rows are those for the way down."""
@@ -122,7 +127,8 @@ def _widen(
         is_worse = best is not None and criterion >= best[0]
         if best is None or not is_worse:
             best = criterion, fit
-        if n_hidden is not None or is_worse or width >= affordable or _is_exact(data, fit):
+        is_last = n_hidden is not None or width >= min(affordable, widest)
+        if is_last or is_worse or _is_exact(data, fit):
             return best[1], _rows_for(problem, search, form, best[1].n_units, at_least=NARROW_ROWS)
         width, units = 2 * width, fit.V
 
@@ -190,8 +196,3 @@ def _record(start: str, fit: UnitFit, data: UnitRows) -> dict[str, Any]:
         "rows": len(data.Y),
         "costs": list(fit.costs),
     }
-
-
-def with_form(data: UnitRows, activation: Activation, *, linear: bool) -> UnitRows:
-    """Return the same rows with another form."""
-    return replace(data, activation=activation, linear=linear)

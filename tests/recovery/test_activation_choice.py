@@ -1,0 +1,47 @@
+"""`recover(activation="auto")`: the right activation without noise, no claim where two explain the samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import planted
+from planted import Check, Outcome, simulate
+
+
+def draw(activation, seed, noise=0.0):
+    truth = simulate.teacher(
+        3, 2, 1, bias=(-1, 1), activation=activation, outputs="magnitudes", random_state=seed
+    )
+    rng = np.random.default_rng(800 + seed)
+    X = rng.standard_normal((150, 3))
+    Y = truth(X)
+    return truth, X, Y + noise * Y.std() * rng.standard_normal(Y.shape)
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid", "softplus", "gelu", "silu", "power:2"])
+def test_the_activation_is_found(name):
+    truth, X, Y = draw(name, 2)
+    answer = planted.recover(X, Y, activation="auto", random_state=1)
+    assert answer.outcome is Outcome.RECOVERED, answer
+    assert planted.parameter_error(answer.network, truth) < 1e-8
+    assert len(answer.find(Check.HELD_OUT_ERROR)) >= 6
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_activations_that_noise_makes_alike_are_not_claimed(name):
+    truth, X, Y = draw(name, 3, noise=0.1)
+    answer = planted.recover(X, Y, 2, activation="auto", random_state=1)
+    assert answer.outcome is not Outcome.RECOVERED or answer.network.activation == truth.activation
+
+
+def test_a_method_needs_to_know_the_activation():
+    _, X, Y = draw("tanh", 0)
+    with pytest.raises(planted.outcomes.BadInputError, match="needs to know the activation"):
+        planted.recover(X, Y, method="restarts", activation="auto")
+
+
+def test_a_method_that_does_not_take_an_activation_names_those_that_do():
+    _, X, Y = draw("tanh", 0)
+    with pytest.raises(planted.outcomes.BadInputError, match="Methods that take it: 'restarts'"):
+        planted.recover(X, Y, method="hermite", activation="tanh")

@@ -41,6 +41,7 @@ SURFACES = 3  # before (2) is tried
 MOST_LINES = 24
 QUIET = 2
 SPREAD = np.array([-1.0, -0.3, -0.06, 0.06, 0.3, 1.0])
+SAME = 1e-4  # relative distance from a known surface of a trace that is on it
 LOOKS = 3  # in vain, for one crossing
 
 
@@ -107,12 +108,16 @@ class _Tracer:
         """Whether places lie on a surface that is known."""
         known = np.zeros(len(X), dtype=np.bool_)
         for surface in self.surfaces:
-            if surface.solution is None:
-                continue
-            F = self.features(X)
-            sizes = np.abs(F) @ np.abs(surface.solution)
-            known |= np.abs(F @ surface.solution) <= slack * sizes
+            if surface.solution is not None:
+                known |= _off(self, surface, X) <= slack
         return known
+
+    def holds_already(self, surface: _Surface) -> bool:
+        """Whether a surface is one of those that are known."""
+        return any(
+            other.solution is not None and bool((_off(self, other, np.array(surface.places)) <= SAME).all())
+            for other in self.surfaces
+        )
 
     def trace(self, place: Array, normal: Array) -> _Surface | None:
         """Walk on a surface from crossing to crossing until its coefficients are unique."""
@@ -259,6 +264,13 @@ class _Tracer:
         return True
 
 
+def _off(tracer: _Tracer, surface: _Surface, X: Array) -> Array:
+    """How far places are from a known surface, relative to the terms of its equation."""
+    assert surface.solution is not None
+    F = tracer.features(X)
+    return np.asarray(np.abs(F @ surface.solution) / (np.abs(F) @ np.abs(surface.solution)))
+
+
 def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tuple[Layer, Layer] | None:
     """Read the first two layers; the second up to the signs and scales of its units. None if that failed."""
     tracer = _Tracer(space, survey.planes, rng)
@@ -267,8 +279,7 @@ def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tu
     for _ in range(MOST_LINES):
         if quiet >= QUIET:
             break
-        new = _trace_line(tracer)
-        quiet = 0 if new else quiet + 1
+        quiet = quiet + 1 if _trace_line(tracer) else 0
     if not tracer.orient() or tracer.sides is None:
         return None
     solutions = np.array([s.solution for s in tracer.surfaces if s.solution is not None])
@@ -280,23 +291,20 @@ def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tu
     return first, (weights / norms[:, None], biases / norms)
 
 
-def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> int:
-    """Trace the surfaces of breaks that no known surface explains; return how many were new."""
-    new = 0
+def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> None:
+    """Trace the surfaces of breaks that no known surface explains."""
     for breaks in parts:
         for place, normal in zip(breaks.places, breaks.normals, strict=True):
             if tracer.explains(place[None], 1e-6)[0]:
                 continue
             surface = tracer.trace(place, normal)
-            if surface is not None:
+            if surface is not None and not tracer.holds_already(surface):
                 tracer.surfaces.append(surface)
                 tracer.orient()
-                new += 1
-    return new
 
 
-def _trace_line(tracer: _Tracer) -> int:
-    """Scan a fresh line and trace what is unexplained on it."""
+def _trace_line(tracer: _Tracer) -> bool:
+    """Scan a fresh line and trace what is unexplained on it; return whether all was explained."""
     space = tracer.space
     origin, direction = space.draw(2, tracer.rng)
     line = Line(origin, direction / np.linalg.norm(direction))
@@ -307,8 +315,8 @@ def _trace_line(tracer: _Tracer) -> int:
     usable = np.flatnonzero(np.isfinite(scan.breakpoints))
     places = line.at(scan.breakpoints[usable])
     known = planes.hold(places, 1e-6 * space.rounding.radius).any(axis=1) | tracer.explains(places, 1e-6)
-    breaks = measure_breaks(space, line, scan, usable[~known])
-    return _trace_all(tracer, [breaks])
+    _trace_all(tracer, [measure_breaks(space, line, scan, usable[~known])])
+    return bool(known.all())
 
 
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06])

@@ -35,7 +35,8 @@ STARTS = 6  # places around which a unit is fitted, at most
 ROUNDS = 5  # of answers around a place
 SEGMENTS, POINTS = 400, 60  # looked through for places where a unit below is barely on
 ASKED = 5  # such places
-GAP_ALIKE = 1e-3  # relative difference of what they say
+GAP_ALIKE = 1e-3  # difference of what they say, relative to the largest weight
+SWEEPS = 4
 SIZES = (-5.0, 0.0)  # log2 of the distances from it, in typical inputs
 
 
@@ -131,13 +132,40 @@ class MissingUnits:
             whole = np.append(found.weights[number], found.biases[number])
             known = found.known[number]
             if not (on & ~known).any():
-                for gap in np.flatnonzero(~known):
-                    known = self._fill_gap(layers, planes, coefficients, (whole, known, row[2]), int(gap))
+                self._fill_gaps(layers, planes, coefficients, (whole, known, row[2]))
                 return whole / np.linalg.norm(whole[:-1])
             if known.all():
                 return whole / np.linalg.norm(whole[:-1])
             wanted = ~known
         return None
+
+    def _fill_gaps(
+        self,
+        layers: list[Layer],
+        planes: tuple[Array, Array],
+        coefficients: Array,
+        row: tuple[Array, BoolArray, Array],
+    ) -> None:
+        """Fill the gaps of a row one after the other; each makes more places known at which the unit is on."""
+        whole, known, X = row
+        for _ in range(SWEEPS):
+            before = known.sum()
+            for gap in np.flatnonzero(~known):
+                known = self._fill_gap(layers, planes, coefficients, (whole, known, X), int(gap))
+            if known.all():
+                return
+            around = X[self.rng.integers(len(X), size=4 * SEGMENTS)]
+            around = around + 2.0 ** self.rng.uniform(-4, 2, (len(around), 1)) * self.records.box.draw(
+                len(around), self.rng
+            )
+            around = np.clip(around, -self.records.box.room, self.records.box.room)
+            H, H_on = pass_layers(layers, around), pass_layers(layers, X)
+            side = np.sign(np.median(H_on[:, known] @ whole[:-1][known] + whole[-1]))
+            is_on = side * (H[:, known] @ whole[:-1][known] + whole[-1]) > 0
+            fresh = around[is_on & ~(H[:, ~known] > 0).any(axis=1)]
+            if known.sum() == before and not len(fresh):
+                return
+            X = np.concatenate([X, fresh])
 
     def _fill_gap(
         self,
@@ -177,7 +205,8 @@ class MissingUnits:
         place = int(np.abs(strengths).argmax())
         seen = np.abs(left[ASKED:, place]) > 1e-9 * np.abs(left).max()
         weights = (left[ASKED:, place] / strengths[place] - values[chosen])[seen] / H[chosen, gap][seen]
-        if weights.size and np.ptp(weights) <= GAP_ALIKE * (1e-3 + np.abs(weights).max()):
+        size = GAP_ALIKE * float(np.abs(whole[:-1]).max())
+        if weights.size >= 3 and np.ptp(weights) <= size:
             whole[gap] = np.median(weights)
             return known | (np.arange(len(known)) == gap)
         return known

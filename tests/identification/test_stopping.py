@@ -100,7 +100,7 @@ def test_a_stop_at_any_call_is_a_record_without_a_wrong_network() -> None:
         assert found.detail.startswith("Stopped: the operator left; ")
         if calls < total - 2:
             assert found.network is None and "No hyperplane is certain yet." in found.detail
-    # Of the last two calls, one asks on fresh lines farther out and one repeats the first questions: all fresh answers matched.
+    # Only the last two calls are missing, on fresh lines and of the first questions again: all fresh answers matched.
     assert found.network is not None and parameter_error(found.network, NET) <= EXACT
     assert all(item.passed for item in found.evidence)
     assert "That the oracle still answers as it did at the start was not checked." in found.detail

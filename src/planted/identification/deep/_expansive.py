@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, BoolArray
 from planted.identification._jumps import Line
 from planted.identification.deep._planes import Planes, Survey
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
@@ -32,7 +32,11 @@ __all__ = ["read_expansive"]
 ALIKE = 1e-5  # relative: a normal that is a bent one of the surface that is traced
 DETERMINED = 1e-7  # the second smallest singular value of the equations, relative
 CONSISTENT = 1e-4  # the smallest, relative to the second smallest
-BEYOND = (0.3, 0.04, 0.005)  # of the way to the next hyperplane: where the surface is looked for beyond a crossing
+BEYOND = (
+    0.3,
+    0.04,
+    0.005,
+)  # of the way to the next hyperplane: where the surface is looked for beyond a crossing
 CROSSINGS = 2.5  # of a trace, for each unit of the first layer, at most
 WALKS = 400  # steps of a walk without questions
 FARTHEST = 30.0  # radii: how far a walk goes
@@ -84,7 +88,10 @@ class _Tracer:
             if self.sides is None:
                 parts = [slopes * signs, tangents, np.zeros((len(tangents), 1))]
             else:
-                parts = [slopes * np.where(signs * self.sides > 0, self.sides, 0.0), np.zeros((len(tangents), 1))]
+                parts = [
+                    slopes * np.where(signs * self.sides > 0, self.sides, 0.0),
+                    np.zeros((len(tangents), 1)),
+                ]
             rows.append(np.hstack(parts))
         return np.concatenate(rows)
 
@@ -104,7 +111,7 @@ class _Tracer:
         surface.solution = rows[-1] / lengths
         return "unique"
 
-    def explains(self, X: Array, slack: float) -> Array:
+    def explains(self, X: Array, slack: float) -> BoolArray:
         """Whether places lie on a surface that is known."""
         known = np.zeros(len(X), dtype=np.bool_)
         for surface in self.surfaces:
@@ -176,14 +183,18 @@ class _Tracer:
             if not np.isfinite(ahead[first]):
                 continue
             gap = min(ahead[second] - ahead[first], self.space.rounding.radius)
-            if ahead[first] > FARTHEST * self.space.rounding.radius or gap <= 1e-7 * self.space.rounding.radius:
+            if (
+                ahead[first] > FARTHEST * self.space.rounding.radius
+                or gap <= 1e-7 * self.space.rounding.radius
+            ):
                 continue
             sign = np.sign(t[first])
             if first in bends:
                 n = n + bends[first] * sign * self.planes.normals[first]
                 p = x + ahead[first] * direction
-                x = self._onto(p, direction, n, 0.3 * gap, int(first))
-                if x is None or np.linalg.norm(x) > FARTHEST * self.space.rounding.radius:
+                onto = self._onto(p, direction, n, 0.3 * gap, int(first))
+                x = place if onto is None else onto
+                if onto is None or np.linalg.norm(x) > FARTHEST * self.space.rounding.radius:
                     x, n = place, normal
                 continue
             found = self._look_beyond(x + ahead[first] * direction, direction, gap, n, int(first))

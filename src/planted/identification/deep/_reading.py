@@ -261,10 +261,8 @@ class _LayerFound:
     def is_independent(self) -> bool:
         """Whether the rows are independent."""
         rows = self.planes[0]
-        return (
-            len(rows) <= rows.shape[1]
-            and np.linalg.svd(rows, compute_uv=False).min(initial=1.0) >= INDEPENDENT
-        )
+        smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
+        return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
 
     def problem(self, number: int) -> str:
         """Why the next layer cannot be read; empty if it can."""
@@ -430,12 +428,9 @@ def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line,
     for _ in range(chords):
         far = rng.permutation(p) < p / 2
         sizes = np.exp(1.5 * rng.standard_normal((2, p)))
-        one, other = (
-            np.where(far, 8 * sizes[0], NEAR * sizes[1]),
-            np.where(far, NEAR * sizes[0], 8 * sizes[1]),
-        )
-        one, other = _pulled_in(base, np.array([one, other]))
-        direction = other - one
-        yield Line(one, direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
+        corners = [np.where(far, 8 * sizes[0], NEAR * sizes[1]), np.where(far, NEAR * sizes[0], 8 * sizes[1])]
+        ends = _pulled_in(base, np.array(corners))
+        direction = ends[1] - ends[0]
+        yield Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
     for axis in rng.permutation(p):
         yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG

@@ -133,9 +133,9 @@ class MissingUnits:
             known = found.known[number]
             if not (on & ~known).any():
                 self._fill_gaps(layers, planes, coefficients, (whole, known, row[2]))
-                return whole / np.linalg.norm(whole[:-1])
+                known = np.ones_like(known)  # the unit is not seen where the others are on
             if known.all():
-                return whole / np.linalg.norm(whole[:-1])
+                return np.asarray(whole / np.linalg.norm(whole[:-1]))
             wanted = ~known
         return None
 
@@ -208,7 +208,7 @@ class MissingUnits:
         size = GAP_ALIKE * float(np.abs(whole[:-1]).max())
         if weights.size >= 3 and np.ptp(weights) <= size:
             whole[gap] = np.median(weights)
-            return known | (np.arange(len(known)) == gap)
+            return np.asarray(known | (np.arange(len(known)) == gap))
         return known
 
     def _fit_around(
@@ -217,7 +217,8 @@ class MissingUnits:
         """A row with its bias, which of its weights were seen, and where it is on, from answers around a place."""
         box = self.records.box
         X, R = start[None], np.zeros((0, coefficients.shape[1]))
-        kept, found = np.ones(1, dtype=np.bool_), None
+        kept = np.ones(1, dtype=np.bool_)
+        found: tuple[Array, BoolArray, Array] | None = None
         for number in range(ROUNDS):
             count = planes[0].shape[1] + 4
             sizes = 2.0 ** self.rng.uniform(SIZES[0], SIZES[1] - ROUNDS + 2 + number, (count, 1))
@@ -235,7 +236,7 @@ class MissingUnits:
             H = pass_layers(layers, X)
             row = _common_row(H, R, kept)
             if row is not None:
-                found = row, (H[kept] > 0).any(axis=0), X[kept]
+                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept]
                 if found[1].all():
                     break
         return found

@@ -41,11 +41,13 @@ CROSSINGS = 2.5  # of a trace, for each unit of the first layer, at most
 WALKS = 400  # steps of a walk without questions
 FARTHEST = 30.0  # radii: how far a walk goes
 ORIENTED = 0.2  # how far from ±1 a solution of (2) may be
-SURFACES = 3  # before (2) is tried
+FITS = 1e-4  # relative residual of (2)
+SURFACES = 2  # before (2) is tried
 MOST_LINES = 24
 QUIET = 2
 SPREAD = np.array([-1.0, -0.3, -0.06, 0.06, 0.3, 1.0])
 SAME = 1e-4  # relative distance from a known surface of a trace that is on it
+TWICE = 1e-8  # one minus the cosine of two solutions that are the same
 LOOKS = 3  # in vain, for one crossing
 
 
@@ -257,7 +259,7 @@ class _Tracer:
         """Solve (2) for the sides of the first layer; whether they are settled."""
         k, d = self.planes.normals.shape
         solutions = [s.solution for s in self.surfaces if s.solution is not None]
-        if self.sides is not None or len(solutions) < SURFACES or len(solutions) * d < k + d:
+        if self.sides is not None or len(solutions) < SURFACES or len(solutions) * d <= k:
             return self.sides is not None
         rows, targets = [], []
         for solution in solutions:
@@ -266,11 +268,16 @@ class _Tracer:
             targets.append(solution[k : k + d] / scale)
         A, b = np.concatenate(rows), np.concatenate(targets)
         found, _, rank, _ = np.linalg.lstsq(A, b, rcond=1e-9)
-        if rank < k or np.abs(np.abs(found) - 1).max() > ORIENTED:
+        off = float(np.linalg.norm(A @ np.sign(found) - b)) / float(np.linalg.norm(b))
+        if rank < k or np.abs(np.abs(found) - 1).max() > ORIENTED or off > FITS:
             return False
         self.sides = np.sign(found)
         for surface in self.surfaces:
             if surface.solution is not None:
+                alphas, constant = surface.solution[:k], surface.solution[-1]
+                surface.solution = np.append(
+                    2 * alphas, constant - (alphas * self.sides) @ self.planes.offsets
+                )
                 self.solve(surface)
         return True
 
@@ -298,6 +305,9 @@ def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tu
         return None
     weights, biases = solutions[:, :-1], solutions[:, -1]
     norms = np.linalg.norm(weights, axis=1)
+    rows = np.column_stack([weights, biases]) / np.linalg.norm(solutions, axis=1)[:, None]
+    alike = np.triu(np.abs(rows @ rows.T) > 1 - TWICE, 1).any(axis=0)
+    weights, biases, norms = weights[~alike], biases[~alike], norms[~alike]
     first = survey.planes.normals * tracer.sides[:, None], survey.planes.offsets * tracer.sides
     return first, (weights / norms[:, None], biases / norms)
 

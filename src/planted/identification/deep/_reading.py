@@ -340,7 +340,7 @@ def _read_later(
 
 def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
     """Whether enough lines have shown no new unit, and the units found explain all gradients, or none of them."""
-    if survey.planes.offsets.size >= survey.planes.normals.shape[1]:
+    if survey.planes.offsets.size > survey.planes.normals.shape[1]:
         fewest += 2  # gradients do not show what is missing
     if survey.n_lines < fewest or quiet < fewest - 1:
         return False
@@ -431,6 +431,9 @@ def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line,
         corners = [np.where(far, 8 * sizes[0], NEAR * sizes[1]), np.where(far, NEAR * sizes[0], 8 * sizes[1])]
         ends = _pulled_in(base, np.array(corners))
         direction = ends[1] - ends[0]
-        yield Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
+        yield (
+            Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)),
+            np.linspace(0.0, 1.0, 9) ** 1.5,
+        )
     for axis in rng.permutation(p):
         yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG

@@ -65,7 +65,7 @@ def _bends(scan: LineScan) -> np.ndarray:
 def miss_on_lines(
     box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """Ask on every piece of fresh lines that a two-layer network foretells; how many answers do not match, and of how many."""
+    """Ask on every piece that a two-layer network foretells on fresh lines; how many answers do not match, of how many."""
     rows = []
     for farther in FARTHER:
         origin, direction = box.draw(2, rng)

@@ -7,7 +7,7 @@ computed; that every hidden unit was seen on and off stands for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,10 +18,13 @@ from planted.identification._search import BlackBox, Checks, check_network
 from planted.identification.deep._polish import jacobian, polish
 from planted.identification.deep._reading import Reading
 from planted.identification.deep._records import Records
+from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._top import fit_top
 from planted.networks import DeepNetwork
 
 __all__ = ["DeepFinding", "finish_reading"]
 
+ATTEMPTS = 3
 PER_PARAMETER = 2.5  # fresh equations for each parameter, for the polish
 FEW = 600  # parameters: below that everything that was asked takes part, and fewer fresh answers are needed
 PER_PARAMETER_FEW = 0.5
@@ -46,12 +49,40 @@ class DeepFinding:
     one_sided: tuple[
         tuple[int, int], ...
     ]  # (layer, unit) of hidden units that were never seen on, or never off
+    n_attempts: int = 1  # how often fresh questions were asked, so that chance had as many opportunities
 
 
 def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:
-    """Polish the network of a complete reading, and check it."""
+    """Polish the network of a complete reading, and check it; what fresh answers show to be missing is added."""
+    for attempt in range(ATTEMPTS):
+        finding = replace(_finish_once(reading, records, rng), n_attempts=attempt + 1)
+        is_right = finding.checks.misfits == 0 and finding.off_line == 0
+        if is_right or not _add_missing(reading, records, rng):
+            break
+    return finding
+
+
+def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -> bool:
+    """Add units of the last hidden layer that explain what was asked since; whether there are such."""
+    assert reading.top is not None
+    layers, (rows, biases) = reading.layers[:-1], reading.layers[-1]
+    if reading.passing:
+        return False
+    completed = MissingUnits(records, rng).complete(layers, (rows, biases))
+    if completed is None or len(completed[1]) == len(biases):
+        return False
+    top = fit_top(records.all(), layers, completed)
+    if top is None:
+        return False
+    reading.layers, reading.top = [*layers, top.layer], top
+    return True
+
+
+def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -> DeepFinding:
+    """Polish the network and check it."""
     assert reading.top is not None and reading.rounding is not None  # only complete readings are finished
-    box, rounding = records.box, reading.rounding
+    rounding = reading.rounding
+    box = replace(records.box, ask=records.ask)
     net = DeepNetwork([*reading.layers, reading.top.output])
     is_small = net.n_parameters <= FEW
     per = PER_PARAMETER_FEW if is_small else PER_PARAMETER
@@ -62,6 +93,10 @@ def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generat
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
     rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
     fresh = rows, records.ask(rows)
+    if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
+        reading, records, rng
+    ):
+        net = DeepNetwork([*reading.layers, reading.top.output])
     X, Y = records.all() if is_small else fresh
     net = polish(net, X, Y, _weights(X))
     checks = check_network(box, net, rounding, rng)

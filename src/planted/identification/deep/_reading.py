@@ -29,6 +29,7 @@ from planted.identification._breakpoints import LineScan
 from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
 from planted.identification._search import BlackBox
+from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._other_kinds import name_other_kind
 from planted.identification.deep._planes import (
@@ -129,6 +130,11 @@ def read_layers(
             reading.top = top
             yield reading
             return
+        if number == 1 and not layer.is_independent and layer.has_higher:
+            progress("tracing the units of layer 2", 0.0)
+            _read_widening(records, space, reading, rng)
+            yield reading
+            return
         reading.reason = layer.problem(number)
         if number == 1 and not reading.reason:
             unsettled = "which side of the units of layer 1 is on was not settled"
@@ -148,6 +154,31 @@ def read_layers(
             layer = _orient_survey(survey, _all_on(base, reading.layers))
         else:
             layer = _read_later(records, base, reading, space.rounding, rng)
+
+
+def _read_widening(records: Records, space: Space, reading: Reading, rng: np.random.Generator) -> None:
+    """Read the first two layers where the first is wider than the inputs; the second must be the last."""
+    survey = reading.surveys[0]
+    count, d = survey.planes.normals.shape
+    found = read_expansive(space, survey, rng)
+    if found is None:
+        reading.reason = (
+            f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "
+            "settled by tracing the units above"
+        )
+        reading.outcome = Outcome.ASSUMPTION_FAILED
+        return
+    first, second = found
+    reading.layers.append(first)
+    top = fit_top(records.all(), reading.layers, second)
+    if top is None:
+        completed = MissingUnits(records, rng).complete(reading.layers, second)
+        top = None if completed is None else fit_top(records.all(), reading.layers, completed)
+    if top is None:
+        reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
+        return
+    reading.layers.append(top.layer)
+    reading.top = top
 
 
 def _input_space(records: Records, rng: np.random.Generator) -> Space:
@@ -230,10 +261,8 @@ class _LayerFound:
     def is_independent(self) -> bool:
         """Whether the rows are independent."""
         rows = self.planes[0]
-        return (
-            len(rows) <= rows.shape[1]
-            and np.linalg.svd(rows, compute_uv=False).min(initial=1.0) >= INDEPENDENT
-        )
+        smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
+        return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
 
     def problem(self, number: int) -> str:
         """Why the next layer cannot be read; empty if it can."""
@@ -311,7 +340,7 @@ def _read_later(
 
 def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
     """Whether enough lines have shown no new unit, and the units found explain all gradients, or none of them."""
-    if survey.planes.offsets.size >= survey.planes.normals.shape[1]:
+    if survey.planes.offsets.size > survey.planes.normals.shape[1]:
         fewest += 2  # gradients do not show what is missing
     if survey.n_lines < fewest or quiet < fewest - 1:
         return False
@@ -399,12 +428,12 @@ def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line,
     for _ in range(chords):
         far = rng.permutation(p) < p / 2
         sizes = np.exp(1.5 * rng.standard_normal((2, p)))
-        one, other = (
-            np.where(far, 8 * sizes[0], NEAR * sizes[1]),
-            np.where(far, NEAR * sizes[0], 8 * sizes[1]),
+        corners = [np.where(far, 8 * sizes[0], NEAR * sizes[1]), np.where(far, NEAR * sizes[0], 8 * sizes[1])]
+        ends = _pulled_in(base, np.array(corners))
+        direction = ends[1] - ends[0]
+        yield (
+            Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)),
+            np.linspace(0.0, 1.0, 9) ** 1.5,
         )
-        one, other = _pulled_in(base, np.array([one, other]))
-        direction = other - one
-        yield Line(one, direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
     for axis in rng.permutation(p):
         yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG

@@ -33,6 +33,10 @@ MOST_UNITS = 6  # that are added
 FAR = 8.0  # typical inputs
 STARTS = 6  # places around which a unit is fitted, at most
 ROUNDS = 5  # of answers around a place
+SEGMENTS, POINTS = 400, 60  # looked through for places where a unit below is barely on
+ASKED = 5  # such places
+GAP_ALIKE = 1e-3  # difference of what they say, relative to the largest weight
+SWEEPS = 4
 SIZES = (-5.0, 0.0)  # log2 of the distances from it, in typical inputs
 
 
@@ -125,20 +129,96 @@ class MissingUnits:
                 continue
             number = found.merge(row[0][:-1], float(row[0][-1]), row[1])
             assert number is not None
+            whole = np.append(found.weights[number], found.biases[number])
             known = found.known[number]
-            if known.all() or not (on & ~known).any():
-                weights = found.weights[number]
-                return np.append(weights, found.biases[number]) / np.linalg.norm(weights)
+            if not (on & ~known).any():
+                self._fill_gaps(layers, planes, coefficients, (whole, known, row[2]))
+                known = np.ones_like(known)  # the unit is not seen where the others are on
+            if known.all():
+                return np.asarray(whole / np.linalg.norm(whole[:-1]))
             wanted = ~known
         return None
 
+    def _fill_gaps(
+        self,
+        layers: list[Layer],
+        planes: tuple[Array, Array],
+        coefficients: Array,
+        row: tuple[Array, BoolArray, Array],
+    ) -> None:
+        """Fill the gaps of a row one after the other; each makes more places known at which the unit is on."""
+        whole, known, X = row
+        for _ in range(SWEEPS):
+            before = known.sum()
+            for gap in np.flatnonzero(~known):
+                known = self._fill_gap(layers, planes, coefficients, (whole, known, X), int(gap))
+            if known.all():
+                return
+            around = X[self.rng.integers(len(X), size=4 * SEGMENTS)]
+            around = around + 2.0 ** self.rng.uniform(-4, 2, (len(around), 1)) * self.records.box.draw(
+                len(around), self.rng
+            )
+            around = np.clip(around, -self.records.box.room, self.records.box.room)
+            H, H_on = pass_layers(layers, around), pass_layers(layers, X)
+            side = np.sign(np.median(H_on[:, known] @ whole[:-1][known] + whole[-1]))
+            is_on = side * (H[:, known] @ whole[:-1][known] + whole[-1]) > 0
+            fresh = around[is_on & ~(H[:, ~known] > 0).any(axis=1)]
+            if known.sum() == before and not len(fresh):
+                return
+            X = np.concatenate([X, fresh])
+
+    def _fill_gap(
+        self,
+        layers: list[Layer],
+        planes: tuple[Array, Array],
+        coefficients: Array,
+        row: tuple[Array, BoolArray, Array],
+        gap: int,
+    ) -> BoolArray:
+        """Write the weight to a unit below into a row, from places where that unit is barely on; which are known then.
+
+        The row comes with what is known of it and with places at which the unit is on. Segments that leave them are looked
+        through without questions.
+        """
+        whole, known, X = row
+        box = self.records.box
+        starts = X[self.rng.integers(len(X), size=SEGMENTS)]
+        ends = starts + 2.0 ** self.rng.uniform(-4, 2, (SEGMENTS, 1)) * box.draw(SEGMENTS, self.rng)
+        shares = self.rng.uniform(0, 1, (SEGMENTS, POINTS, 1)) ** 2
+        places = (starts[:, None] + shares * (ends - starts)[:, None]).reshape(-1, X.shape[1])
+        places = box.snap(np.clip(places, -box.room, box.room))
+        H = pass_layers(layers, places)
+        values = H[:, known] @ whole[:-1][known] + whole[-1]
+        side = np.sign(np.median(pass_layers(layers, X)[:, known] @ whole[:-1][known] + whole[-1]))
+        others = ~known & (np.arange(len(known)) != gap)
+        usable = (H[:, gap] > 0) & ~(H[:, others] > 0).any(axis=1) & (side * values > 0)
+        ratios = np.where(usable, H[:, gap] / np.where(usable, side * values, 1.0), np.inf)
+        chosen = np.argsort(ratios)[:ASKED]
+        chosen = chosen[np.isfinite(ratios[chosen])]
+        if not chosen.size:
+            return known
+        near = X[self.rng.integers(len(X), size=ASKED)]
+        Z = np.concatenate([near, places[chosen]])
+        left = self.records.ask(Z) - _features_at(layers, *planes, Z) @ coefficients
+        at = pass_layers(layers, near)[:, known] @ whole[:-1][known] + whole[-1]
+        strengths = left[:ASKED].T @ at / (at @ at)
+        place = int(np.abs(strengths).argmax())
+        seen = np.abs(left[ASKED:, place]) > 1e-9 * np.abs(left).max()
+        weights = (left[ASKED:, place] / strengths[place] - values[chosen])[seen] / H[chosen, gap][seen]
+        size = GAP_ALIKE * float(np.abs(whole[:-1]).max())
+        if weights.size >= 3 and np.ptp(weights) <= size:
+            whole[gap] = np.median(weights)
+            return np.asarray(known | (np.arange(len(known)) == gap))
+        return known
+
     def _fit_around(
         self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array, start: Array
-    ) -> tuple[Array, BoolArray] | None:
-        """A row with its bias and which of its weights were seen, from answers around a place."""
+    ) -> tuple[Array, BoolArray, Array] | None:
+        """A row with its bias, which of its weights were seen, and where it is on, from answers around a place."""
         box = self.records.box
         X, R = start[None], np.zeros((0, coefficients.shape[1]))
-        kept, found = np.ones(1, dtype=np.bool_), None
+        kept = np.ones(1, dtype=np.bool_)
+        found: tuple[Array, BoolArray, Array] | None = None
         for number in range(ROUNDS):
             count = planes[0].shape[1] + 4
             sizes = 2.0 ** self.rng.uniform(SIZES[0], SIZES[1] - ROUNDS + 2 + number, (count, 1))
@@ -156,7 +236,7 @@ class MissingUnits:
             H = pass_layers(layers, X)
             row = _common_row(H, R, kept)
             if row is not None:
-                found = row, (H[kept] > 0).any(axis=0)
+                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept]
                 if found[1].all():
                     break
         return found

@@ -108,7 +108,7 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         detail = f"The network agrees with every answer, but others would as well: {reason}."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     law = "uniform in the box" if has_box else "normal, a quarter to four times as large as typical ones"
-    uncovered = 1 - (1 - CONFIDENCE) ** (1 / N_CHECKS)
+    uncovered = _uncovered(finding)
     detail = (
         f"{N_CHECKS} fresh random questions ({law}) were answered as predicted, to {finding.checks.largest:.1e} of the "
         f"outputs' spread, and so were {finding.on_line} on a fresh line: with {CONFIDENCE:.0%} confidence the "
@@ -116,6 +116,11 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         "that switch nowhere near the lines that were searched leave no trace."
     )
     return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
+
+
+def _uncovered(finding: DeepFinding) -> float:
+    """The fraction of inputs on which network and black box may still differ."""
+    return float(1 - ((1 - CONFIDENCE) / finding.n_attempts) ** (1 / N_CHECKS))
 
 
 def _shape(net: DeepNetwork) -> str:
@@ -136,7 +141,7 @@ def _evidence(reading: Reading, finding: DeepFinding) -> tuple[Evidence, ...]:
     found = (
         Evidence(missed, finding.checks.misfits, 0, "<=", f"of {N_CHECKS}", key=Check.FRESH_ANSWERS),
         Evidence(line, finding.off_line, 0, "<=", f"of {finding.on_line}", key=Check.FRESH_ANSWERS),
-        Evidence(differ, 1 - (1 - CONFIDENCE) ** (1 / N_CHECKS), key=Check.COVERED_INPUTS),
+        Evidence(differ, _uncovered(finding), key=Check.COVERED_INPUTS),
         Evidence(off, finding.checks.largest, key=Check.RESIDUAL),
         Evidence(linear, top.rest, 0, "<=", "L = Σ oⱼ αⱼ wⱼ", key=Check.LINEAR_REST),
         Evidence(sides, len(finding.one_sided), 0, "<=", key=Check.INVISIBLE_UNITS),

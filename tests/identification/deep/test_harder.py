@@ -1,0 +1,108 @@
+"""Harder deep networks: wide first layers, boxes, narrow ones, rare units, and those that look shallow nearby."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import planted
+from planted import DeepNetwork, Outcome
+from planted.identification.deep._residual import _common_row
+
+
+def draw(rng, widths, *, size=1.0, bias=0.5):
+    layers = [
+        (rng.normal(size=(out, into)) * np.sqrt(2 / into) * size, bias * rng.normal(size=out))
+        for into, out in pairwise(widths)
+    ]
+    return DeepNetwork(layers)
+
+
+def switches(net):
+    """Whether every unit of the second layer switches somewhere: inputs of that layer are not negative."""
+    W, b = net.layers[1]
+    return bool((np.sign(W) != np.sign(b)[:, None]).any(axis=1).all())
+
+
+def draw_switching(seed, widths, **options):
+    rng = np.random.default_rng(seed)
+    return next(net for net in (draw(rng, widths, **options) for _ in range(99)) if switches(net))
+
+
+@pytest.mark.parametrize(("seed", "widths"), [(0, (4, 6, 4, 1)), (1, (5, 7, 4, 2)), (2, (6, 8, 5, 1))])
+def test_a_first_layer_wider_than_the_inputs_is_read_back(seed, widths):
+    net = draw_switching(seed, widths)
+    found = planted.identify(net, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-9
+    assert found.stats["queries"] < 60 * net.n_parameters
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_within_a_box_no_question_leaves_it(seed):
+    net, farthest = draw_switching(seed, (10, 6, 5, 1)), 0.0
+
+    def oracle(X):
+        nonlocal farthest
+        farthest = max(farthest, float(np.abs(X).max()))
+        return net(X)
+
+    found = planted.identify(oracle, 10, box=(-3, 3), random_state=seed)
+    assert farthest <= 3.0
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-9
+
+
+def test_small_odd_networks_are_read_or_refused_and_never_claimed_wrongly():
+    right = 0
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 5])
+        d = int(rng.integers(4, 9))
+        widths = (d, int(rng.integers(3, d + 1)), int(rng.integers(2, 4)), int(rng.integers(1, 4)))
+        net = draw(rng, widths, size=float(rng.choice([0.1, 1, 10])), bias=float(rng.choice([0.1, 0.5, 2])))
+        found = planted.identify(net, random_state=seed)
+        if found.outcome is not Outcome.RECOVERED:
+            continue
+        X = rng.normal(size=(4000, d)) * 10.0 ** rng.uniform(-2, 2, (4000, 1))
+        sizes = np.abs(net(X)).max(axis=1, keepdims=True) + 1e-3 * net(X).std()
+        assert (np.abs(found.network(X) - net(X)) <= 1e-6 * sizes).all(), (seed, widths)
+        right += 1
+    assert right >= 5  # of 8, some of which have units that never switch
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_unit_that_is_rarely_on_is_exact_too(seed):
+    net = draw_switching(seed + 20, (12, 8, 5, 1))
+    W, b = (part.copy() for part in net.layers[1])
+    X = np.random.default_rng(seed).normal(size=(20_000, 12))
+    b[0] = -np.quantile(np.maximum(X @ net.layers[0][0].T + net.layers[0][1], 0) @ W[0], 0.998)
+    rare = DeepNetwork([net.layers[0], (W, b), net.layers[2]])
+    found = planted.identify(rare, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, rare) < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_network_that_is_shallow_only_nearby_is_not_claimed_as_shallow(seed):
+    net = draw_switching(seed + 3, (5, 4, 3, 1), bias=0.1)
+    W, b = net.layers[1]
+    net = DeepNetwork([net.layers[0], (W, b + 12.0), net.layers[2]])  # the upper units switch far out only
+    X = np.random.default_rng(seed).normal(size=(2000, 5))
+    assert net.patterns(X)[1].all()
+    found = planted.identify(net, random_state=seed)
+    assert found.network is None or isinstance(found.network, DeepNetwork), found.detail
+    assert found.outcome is not Outcome.RECOVERED or planted.parameter_error(found.network, net) < 1e-8
+
+
+def test_a_common_row_is_found_beside_answers_of_another_unit():
+    rng = np.random.default_rng(0)
+    H = np.maximum(rng.normal(size=(60, 4)), 0.0)
+    row, other = rng.normal(size=(2, 5))
+    values, further = H @ row[:-1] + row[-1], H @ other[:-1] + other[-1]
+    left = np.maximum(values, 0.0)[:, None]
+    left[:3] += np.maximum(further, 0.0)[:3, None]  # a few places at which a second unit is on
+    found = _common_row(H, left, (left != 0).any(axis=1))
+    assert found is not None
+    expected = row / np.linalg.norm(row[:-1])
+    np.testing.assert_allclose(found * np.sign(found @ expected), expected, atol=1e-10)
+    assert _common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None

@@ -61,14 +61,16 @@ def bracket(
     tol: float | None = None,
     gap: float = 1e-9,
     only_upwards: bool = False,
+    margin: float = 0.0,
     rng: np.random.Generator,
 ) -> Bracket:
     """Bracket the outputs of f, or of f - g, in both directions; the largest values alone with `only_upwards`.
 
     With `tol` it ends as soon as a value above it is found or none is proved to be; without, when the ends of the largest
     bracket are within `gap` of each other, relative to the size of the larger one. `check_time` ends it at any time.
+    What is found is taken to be smaller by `margin`, so that rounding of the networks does not decide.
     """
-    run = _Run((f,) if g is None else (f, g), inputs, tol, gap, only_upwards, rng)
+    run = _Run((f,) if g is None else (f, g), inputs, tol, gap, only_upwards, margin, rng)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             run.close_in()
@@ -90,9 +92,10 @@ class _Run:
         tol: float | None,
         gap: float,
         only_upwards: bool,
+        margin: float,
         rng: np.random.Generator,
     ) -> None:
-        self.nets = nets
+        self.nets, self.margin = nets, margin
         self.inputs, self.tol, self.gap, self.rng = inputs, tol, gap, rng
         count = nets[0].widths[-1] * (1 if only_upwards else 2)
         self.found = Found(np.full(count, -np.inf), np.tile(inputs.low, (count, 1)), self.evaluate)
@@ -103,7 +106,8 @@ class _Run:
     def evaluate(self, rows: Array) -> Array:
         """The outputs, or the differences of outputs."""
         outputs = [net(rows) for net in self.nets]
-        return outputs[0] if len(outputs) == 1 else np.asarray(outputs[0] - outputs[1])
+        values = outputs[0] if len(outputs) == 1 else np.asarray(outputs[0] - outputs[1])
+        return values - self.margin if self.margin else values
 
     def note(self, proved: Array) -> None:
         """Keep what is found and proved by now."""

@@ -92,9 +92,9 @@ class InputSearch:
         chosen[np.argpartition(-worst, min(most, len(worst)) - 1)[:most]] = True
         rest, parents = boxes.take(~chosen), boxes.take(chosen)
         middle = 0.5 * parents.low + 0.5 * parents.high
-        stuck = ~((middle > parents.low) & (middle < parents.high)).any(axis=1)
-        self.closed = np.maximum(self.closed, parents.bounds[stuck].max(axis=0, initial=-np.inf))
-        parts, parents = [rest], parents.take(~stuck)
+        is_wide = np.asarray(((middle > parents.low) & (middle < parents.high)).any(axis=1))
+        self.closed = np.maximum(self.closed, parents.bounds[~is_wide].max(axis=0, initial=-np.inf))
+        parts, parents = [rest], parents.take(is_wide)
         # Boxes with as many bends go together: arrays are as wide as the box with the most needs them.
         for rows in np.array_split(np.argsort(parents.bends, kind="stable"), N_BATCHES):
             if len(rows):

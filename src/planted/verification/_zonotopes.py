@@ -68,11 +68,12 @@ class Reach:
 
     def join(self, other: Reach) -> Reach:
         """What is known of the boxes of both."""
-        arrays = (
+        low, high, shares, bends = (
             np.concatenate([getattr(self, name), getattr(other, name)])
             for name in ("low", "high", "shares", "bends")
         )
-        return Reach(*arrays, [one.join(two) for one, two in zip(self.limits, other.limits, strict=True)])
+        limits = [one.join(two) for one, two in zip(self.limits, other.limits, strict=True)]
+        return Reach(low, high, shares, bends, limits)
 
 
 def reach(stages: Sequence[Stage], domain: Domain, known: Sequence[Limits] | None = None) -> Reach:
@@ -176,7 +177,8 @@ def _differed(
     """Apply (1): the difference of the activations, its new symbols, and where the other network bends."""
     r = delta.c.shape[1]
     slope = slopes[:r]
-    (rate, half, bends), new = (tuple(part[:, :r] for part in ours[0]), ours[1])
+    (rate, half, bends), new = ours
+    rate, half, bends = rate[:, :r], half[:, :r], bends[:, :r]
     u_rate, u_half, u_bends = _chord(limits.u_low, limits.u_high, slope)
     d_size = np.maximum(np.abs(limits.d_low), np.abs(limits.d_high))
     width = d_size * (1 - slope) * 0.5 * (1 + 8 * UNIT)

@@ -22,6 +22,7 @@ from math import inf, lcm, nextafter
 
 import numpy as np
 
+from planted._typing import Array
 from planted.outcomes import BadInputError
 from planted.verification._search import InputSet
 from planted.verification._stages import Plain
@@ -42,9 +43,11 @@ class Joint:
     places: tuple[tuple[int, ...], ...]  # for every network, input i is u[places[i]]
     ends: tuple[tuple[Fraction, Fraction], ...]  # the box, not rounded
 
-    def exact(self, u: Sequence[float]) -> list[list[Fraction]]:
+    def exact(self, u: Array) -> list[list[Fraction]]:
         """The inputs of every network nearest to u in the box that is not rounded."""
-        inside = [min(max(Fraction(x), low), high) for x, (low, high) in zip(u, self.ends, strict=True)]
+        inside = [
+            min(max(Fraction(float(x)), low), high) for x, (low, high) in zip(u, self.ends, strict=True)
+        ]
         return [[inside[place] for place in places] for places in self.places]
 
     def network(self, net: Plain, number: int) -> Plain:

@@ -144,7 +144,13 @@ def _decide(found: Identification, terms: Terms) -> tuple[Outcome, Guarantee, st
         detail = "The black box is linear wherever it was asked: two units make that, at any place."
         return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
     kind = _kind(found, terms)
-    if found.orientation.residual > 0 and kind is None:
+    # As many hyperplanes as equations: pairs of units explain any linear part, so that they say nothing.
+    is_vacuous = (
+        has_box
+        and bool(found.orientation.doubled.any())
+        and k >= found.jumps.strengths.shape[0] * len(terms.scale)
+    )
+    if is_vacuous or (found.orientation.residual > 0 and kind is None):
         return _decide_on_linear_rest(k, has_box=has_box)
     is_settled = found.orientation.is_unique or found.orientation.residual > 0  # beside B x sides are free
     if shares is None or not is_settled:

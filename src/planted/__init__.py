@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from planted.results import Evidence, Recovery, Requirements, Unavailable, Uncertainty
     from planted.rows import RowBlocks
     from planted.verification import OutputBounds, SlopeBounds, bounds, slopes
+    from planted.verification.properties import Verdict, verify
 
 __all__ = [
     "Check",
@@ -78,6 +79,7 @@ __all__ = [
     "Unavailable",
     "Uncertainty",
     "UnitMatching",
+    "Verdict",
     "__version__",
     "bounds",
     "checkpointed",
@@ -104,6 +106,7 @@ __all__ = [
     "standard_errors",
     "to_sklearn",
     "to_torch",
+    "verify",
 ]
 
 _HOMES = {
@@ -137,6 +140,8 @@ _HOMES = {
     "SlopeBounds": "planted.verification",
     "bounds": "planted.verification",
     "slopes": "planted.verification",
+    "Verdict": "planted.verification.properties",
+    "verify": "planted.verification.properties",
     "compare": "planted.identification",
     "export_network": "planted.io",
     "identify": "planted.identification",

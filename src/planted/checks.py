@@ -128,6 +128,7 @@ class Check(Enum):
     ORIENTATION = "orientation"
     SIGN_PATTERNS = "sign-patterns"
     LINEAR_PART = "linear-part"
+    LEAK_SPREAD = "leak-spread"
     KNOWN_LINEAR_PART = "known-linear-part"
     LEAK = "leak"
     FURTHER_KINKS = "further-kinks"

@@ -154,27 +154,69 @@ def test_single_precision_with_its_bound() -> None:
         ("tanh", "bends between breakpoints", 100),
         ("squared", "bends between breakpoints", 100),
         ("steps", "jumps", 2_000),
-        ("leaky", "leaky-relu:0.2", 2_000),
-        ("skip", "skips the hidden layer", 2_000),
     ],
 )
 def test_refusals_name_the_reason_within_bounded_questions(name: str, reason: str, most: int) -> None:
     net = secret(10, 6, 8)
     last = secret(8, 6)
-    skip = np.random.default_rng(1).standard_normal((10, 8))
     oracles = {
         "three layers": lambda X: last(np.maximum(net(X), 0)),
         "tanh": lambda X: np.tanh(net.preactivations(X)) @ net.A.T,
         "squared": TwoLayerNetwork(net.W, net.b, net.A, activation="power:2"),
         "steps": lambda X: np.sign(net.preactivations(X)) @ net.A.T,
-        "leaky": TwoLayerNetwork(net.W, net.b, net.A, activation="leaky-relu:0.2"),
-        "skip": lambda X: net(X) + X @ skip,
     }
     depth = 1 if name == "three layers" else "auto"
     found = identify(oracles[name], 10, depth=depth, random_state=0)
     assert found.outcome is Outcome.ASSUMPTION_FAILED and found.network is None
     assert reason in found.detail
     assert found.stats["queries"] <= most
+
+
+SHAPES = [(10, 6, 8), (5, 3, 1), (4, 4, 2), (8, 1, 1)]
+
+
+@pytest.mark.parametrize(("d", "k", "m"), SHAPES)
+def test_a_connection_that_skips_the_hidden_layer_is_read(d: int, k: int, m: int) -> None:
+    rng, net = np.random.default_rng([31, d, k]), secret(d, k, m)
+    truth = TwoLayerNetwork(net.W, net.b, net.A, net.c, B=rng.standard_normal((m, d)))
+    found = identify(lambda X: truth(X), d, random_state=k)
+    assert found.outcome is Outcome.RECOVERED and found.network is not None
+    assert parameter_error(found.network, truth) <= 1e-10
+    (part,) = found.find(Check.LINEAR_PART)
+    assert part.measured > 0 and "skips the hidden layer" in found.detail
+
+
+@pytest.mark.parametrize("slope", [0.01, 0.1, 0.5, -0.3, 0.123456789012, -1.0])
+@pytest.mark.parametrize(("d", "k", "m"), SHAPES[:3])
+def test_leaky_units_and_absolute_values_are_read(d: int, k: int, m: int, slope: float) -> None:
+    net = secret(d, k, m)
+    name = "absolute" if slope == -1 else f"leaky-relu:{slope!r}"
+    truth = TwoLayerNetwork(net.W, net.b, net.A, net.c, activation=name)
+    found = identify(lambda X: truth(X), d, random_state=k)
+    assert found.outcome is Outcome.RECOVERED and found.network is not None
+    kind = found.network.activation
+    assert abs(-kind.left - slope) <= 1e-10 and found.network.n_hidden == k
+    same = TwoLayerNetwork(net.W, net.b, net.A, net.c, activation=kind)
+    assert parameter_error(found.network, same) <= 1e-10
+    (leak,) = found.find(Check.LEAK)
+    assert leak.measured == pytest.approx(slope, abs=1e-9)
+
+
+def test_a_slope_of_its_own_for_every_unit() -> None:
+    net = secret(6, 4, 1)
+    slopes = np.array([0.1, 0.2, 0.3, 0.4])
+    A = net.A * slopes
+    truth = TwoLayerNetwork(net.W, net.b, net.A - A, net.c + A @ net.b, B=A @ net.W)
+
+    def prelu(X: np.ndarray) -> np.ndarray:
+        t = net.preactivations(X)
+        return np.where(t > 0, t, slopes * t) @ net.A.T + net.c
+
+    found = identify(prelu, 6, random_state=1)
+    assert found.outcome is Outcome.RECOVERED and found.network is not None
+    assert found.network.is_equivalent(truth, tol=1e-10)
+    (spread,) = found.find(Check.LEAK_SPREAD)
+    assert spread.measured == pytest.approx(0.3, abs=1e-9)
 
 
 def test_linear_and_constant_functions() -> None:

@@ -23,7 +23,7 @@ from planted.cli.commands._diagnose import diagnose
 from planted.cli.commands._doctor import doctor
 from planted.cli.commands._memorize import fetch_mnist, memorize
 from planted.cli.commands._methods import methods
-from planted.cli.commands._networks import compare, predict
+from planted.cli.commands._networks import compare, predict, verify
 from planted.cli.commands._queries import export, identify, simplify
 from planted.cli.commands._recover import recover
 from planted.cli.commands._reproduce import reproduce
@@ -134,6 +134,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "planted compare reference.onnx deployed.onnx --tol 1e-5",
         "planted compare net.safetensors int8.onnx --box 0 1 --tol 0.01",
     ),
+    verify: (
+        "planted verify property.vnnlib model.onnx",
+        "planted verify equal.vnnlib model.onnx copy.onnx --budget 100 --json",
+    ),
     identify: (
         "planted identify model.onnx --budget 20000 --out net.safetensors",
         "planted identify --inputs 3 -- python model.py",
@@ -154,7 +158,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     doctor: ("planted doctor", "planted doctor --json"),
     bench: ("planted bench --quick", "planted bench --only queries", "planted bench --collect --json"),
 }
-READING = {recover, sums, diagnose, predict, compare, identify, export, simplify, memorize}
+READING = {recover, sums, diagnose, predict, compare, verify, identify, export, simplify, memorize}
 VARIADIC = {recover, sums, diagnose, predict, memorize}
 for command, examples in EXAMPLES.items():
     kind = VariadicCommand if command in VARIADIC else TyperCommand

@@ -539,6 +539,8 @@ def _refine(
     net = found.network
     if found.misfits or net.n_hidden == 0 or found.orientation.shares is None:
         return net, None
+    if found.orientation.residual > 0 or found.orientation.doubled.all():
+        return net, None  # a linear part or leaky units: pairs of units are not refined one by one
     if found.rounding.relative <= COARSE:
         return (
             net,

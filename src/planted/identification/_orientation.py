@@ -12,7 +12,8 @@ Idea        The two possibilities differ by the linear function α t. Let z_i = 
             at every x, which is a system of m·d linear equations for k unknowns. `planted.linalg.signs` solves it: by
             least squares if the columns are independent, otherwise by a search among the corners of the cube. A least
             squares solution other than 0 or 1 belongs to two units that share a hyperplane and look opposite ways; z
-            and 1 - z are their shares of the strength.
+            and 1 - z are their shares of the strength. Such a pair is one unit with the slope -(1 - z) / z below zero,
+            and if all pairs have one slope the activation is leaky. What is left of (1) is a linear part B x.
 Guarantee   With independent columns the solution is unique. Otherwise the solution satisfies (1) to the stated
             tolerance, and another corner of the cube does so by accident with a probability of about 2^k tol^(m d),
             which is returned. Kind: exact.
@@ -31,11 +32,15 @@ from planted.identification._jumps import Jumps, Measurement
 from planted.linalg.signs import round_shares, search_corners
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["Orientation", "build_network", "estimate_rest", "orient_units"]
+__all__ = ["Orientation", "OtherKind", "build_network", "estimate_rest", "orient_units", "other_kind"]
 
 LARGEST_CHANCE = -6.0  # log10 of the probability of an accidental second solution, at most
 ERRORS = 10.0  # standard errors by which the sum in (1) may be off
 ROUNDING = 1e-13  # of the sum in (1), relative to its terms
+# Difference of two shares up to which they are the same: of answers in double precision, in units of their rounding, and
+# at most.
+SAME_SHARE, SHARE_ROUNDINGS, LARGEST_SHARE = 1e-8, 1e4, 1e-3
+DIGITS, SNAPPED = 8, 1e-10  # a slope within this of a number of so many digits is that number
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +133,56 @@ def build_network(
     finite = np.isfinite(measured.errors)
     residual = measured.values[finite] - net(measured.places[finite])
     return TwoLayerNetwork(net.W, net.b, net.A, np.median(residual, axis=0) if finite.any() else net.c)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKind:
+    """A network whose units are not plain ReLUs, or that has a linear part beside them."""
+
+    network: TwoLayerNetwork
+    words: str  # what it has, as part of a sentence
+    slopes: Array  # (k,): of the units below zero, or empty
+
+
+def other_kind(network: TwoLayerNetwork, orientation: Orientation, *, relative: float) -> OtherKind | None:
+    """Write the network of `build_network` as what it is: with a linear part, or with leaky units; None if neither.
+
+    `relative` is the relative rounding error of the answers. With different slopes the network stays one of ReLUs, two for
+    each unit.
+    """
+    shares = orientation.shares
+    if shares is None or not shares.size:
+        return None
+    n_ahead, n_own = int((shares != 0).sum()), int((shares != 0).sum() + (shares != 1).sum())
+    if orientation.residual > 0:
+        W, b, A = network.W[n_own:], network.b[n_own:], network.A[:, n_own:]
+        first = slice(0, len(b) // 2)  # of every pair
+        return OtherKind(
+            TwoLayerNetwork(
+                network.W[:n_own],
+                network.b[:n_own],
+                network.A[:, :n_own],
+                network.c + A[:, first] @ b[first],
+                B=A[:, first] @ W[first],
+            ),
+            "a linear part B x beside the units: a connection that skips the hidden layer, or units that are on wherever "
+            "it was asked",
+            np.zeros(0),
+        )
+    if shares.size < 2 or not orientation.doubled.all():
+        return None
+    larger = np.maximum(shares, 1 - shares)
+    slopes = 1 - 1 / larger
+    if np.ptp(larger) > min(max(SAME_SHARE, SHARE_ROUNDINGS * relative), LARGEST_SHARE) * larger.max():
+        words = (
+            f"units with slopes from {slopes.min():.4g} to {slopes.max():.4g} below zero, each as two ReLUs"
+        )
+        return OtherKind(network, words, slopes)
+    slope = float(np.median(slopes))
+    short = float(f"{slope:.{DIGITS}g}")
+    slope = short if abs(slope - short) <= max(SNAPPED, SHARE_ROUNDINGS * relative) else slope
+    rows = np.where(shares >= 0.5, np.arange(shares.size), n_ahead + np.arange(shares.size))
+    name = "absolute" if slope == -1 else f"leaky-relu:{slope!r}"
+    leaky = TwoLayerNetwork(network.W[rows], network.b[rows], network.A[:, rows], network.c, activation=name)
+    words = f"units with the slope {slope:.10g} below zero, as {name.partition(':')[0]} has"
+    return OtherKind(leaky, words, slopes)

@@ -9,7 +9,7 @@ import numpy as np
 from planted._typing import Array
 from planted.checks import Check
 from planted.identification._grid import DOUBLES, Grid
-from planted.identification._orientation import LARGEST_CHANCE
+from planted.identification._orientation import LARGEST_CHANCE, OtherKind, other_kind
 from planted.identification._search import COARSE, N_CHECKS, Identification, Refusal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -56,8 +56,21 @@ def judge(found: Identification | Refusal, terms: Terms) -> Judgement:
         detail = f"The black box is no two-layer ReLU network: {found.reason}"
         return Verdict.refusal(Outcome.ASSUMPTION_FAILED, detail, asked), None
     outcome, guarantee, detail = _decide(found, terms)
-    network = found.network.canonical() if outcome in SHOWN else None
+    network = _shown_network(found, terms) if outcome in SHOWN else None
     return Verdict(outcome, guarantee, _evidence(found, terms), detail, _no_noise(network)), network
+
+
+def _kind(found: Identification, terms: Terms) -> OtherKind | None:
+    """What the network has beside ReLU units; in a box a linear part may be units that do not cross it."""
+    if found.misfits or found.deviation is not None or (terms.has_box and found.orientation.residual > 0):
+        return None
+    return other_kind(found.network, found.orientation, relative=found.rounding.relative)
+
+
+def _shown_network(found: Identification, terms: Terms) -> TwoLayerNetwork:
+    """The network in canonical form, with leaky units or a linear part if it has them."""
+    kind = _kind(found, terms)
+    return (found.network if kind is None else kind.network).canonical()
 
 
 def _coarse_answers(found: Identification | Refusal, terms: Terms) -> str | None:
@@ -92,7 +105,7 @@ def judge_stop(
         evidence += (Evidence("hyperplanes found on a line and again elsewhere", known, key=Check.UNITS),)
         evidence += tuple(item for item in lines if latest.misfits == 0 or item.key in HOLDS_EARLY)
         is_shown = _decide(latest, terms)[0] in SHOWN
-        network = latest.network.canonical() if is_shown else None
+        network = _shown_network(latest, terms) if is_shown else None
     detail = f"Stopped: {reason}; {queries} questions were asked. {_describe_progress(latest)}"
     return Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, evidence, detail, _no_noise(network)), network
 
@@ -130,16 +143,17 @@ def _decide(found: Identification, terms: Terms) -> tuple[Outcome, Guarantee, st
     if k == 0 and found.orientation.residual > 0:
         detail = "The black box is linear wherever it was asked: two units make that, at any place."
         return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
-    slope = _common_slope(found)
-    if slope is not None and not has_box:
-        detail = (
-            f"All {k} units let a part of what is below zero through, as leaky-relu:{slope:.4g} does. The black box is no "
-            "two-layer ReLU network of one unit per hyperplane."
-        )
-        return Outcome.ASSUMPTION_FAILED, Guarantee.NONE, detail
-    if found.orientation.residual > 0:
+    kind = _kind(found, terms)
+    # As many hyperplanes as equations: pairs of units explain any linear part, so that they say nothing.
+    is_vacuous = (
+        has_box
+        and bool(found.orientation.doubled.any())
+        and k >= found.jumps.strengths.shape[0] * len(terms.scale)
+    )
+    if is_vacuous or (found.orientation.residual > 0 and kind is None):
         return _decide_on_linear_rest(k, has_box=has_box)
-    if shares is None or not found.orientation.is_unique:
+    is_settled = found.orientation.is_unique or found.orientation.residual > 0  # beside B x sides are free
+    if shares is None or not is_settled:
         detail = (
             f"The function is known, with its {k} hyperplanes, but which side of each is on was not settled: there are "
             "fewer equations than units. The network shown is equal as a function."
@@ -158,6 +172,7 @@ def _decide(found: Identification, terms: Terms) -> tuple[Outcome, Guarantee, st
         f"outputs' spread: with {CONFIDENCE:.0%} confidence the network agrees with the black box on all but "
         f"{_uncovered(found):.1%} of such inputs. {k} hyperplanes were found and met again elsewhere. Units without effect, "
         f"or merged with another on the same hyperplane, leave no trace.{_describe_rounding(found, terms)}"
+        + (f" It has {kind.words}." if kind is not None else "")
     )
     return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
 
@@ -193,17 +208,6 @@ def _decide_on_linear_rest(k: int, *, has_box: bool) -> tuple[Outcome, Guarantee
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     detail += ", such as a connection that skips the hidden layer."
     return Outcome.ASSUMPTION_FAILED, Guarantee.NONE, detail
-
-
-def _common_slope(found: Identification) -> float | None:
-    """Slope below zero of a leaky activation, if all hyperplanes share one; a ReLU network has units of one side each."""
-    shares = found.orientation.shares
-    if shares is None or shares.size < 2 or not found.orientation.doubled.all():
-        return None
-    larger = np.maximum(shares, 1 - shares)
-    if np.ptp(larger) > 1e-3 * larger.max():
-        return None
-    return float(1 - 1 / larger.mean())
 
 
 def _parameter_bound(found: Identification, scale: Array) -> float:
@@ -245,6 +249,20 @@ def _evidence(found: Identification, terms: Terms) -> tuple[Evidence, ...]:
     differ = "fraction of such inputs on which the two may still differ, at 99 % confidence"
     off = "largest error of a fresh answer, in output standard deviations"
     linear = "linear part that no unit explains, relative"
+    kind = _kind(found, terms)
+    is_linear = kind is not None and rest > 0
+    of_rest = (
+        Evidence("linear part B x, relative", rest, key=Check.LINEAR_PART)
+        if is_linear
+        else Evidence(linear, rest, 0, "<=", "Σ zᵢ aᵢnᵢ' = R", key=Check.LINEAR_REST)
+    )
+    slopes: tuple[Evidence, ...] = ()
+    if kind is not None and kind.slopes.size:
+        spread = float(np.ptp(kind.slopes))
+        slopes = (
+            Evidence("slope of the units below zero, median", float(np.median(kind.slopes)), key=Check.LEAK),
+            Evidence("difference of the slopes of two units, largest", spread, key=Check.LEAK_SPREAD),
+        )
     close = "breaks too close to be told apart on the last line"
     doubled = "hyperplanes with two units that look opposite ways"
     rounding = "relative rounding error of the answers"
@@ -255,7 +273,8 @@ def _evidence(found: Identification, terms: Terms) -> tuple[Evidence, ...]:
         Evidence(missed, found.misfits, 0, "<=", f"of {N_CHECKS}", key=Check.FRESH_ANSWERS),
         Evidence(differ, fraction, key=Check.COVERED_INPUTS),
         Evidence(off, found.largest_misfit, key=Check.RESIDUAL),
-        Evidence(linear, rest, 0, "<=", "Σ zᵢ aᵢnᵢ' = R", key=Check.LINEAR_REST),
+        of_rest,
+        *slopes,
         _orientation_evidence(found),
         Evidence(close, found.unresolved, key=Check.CLOSE_BREAKS),
         Evidence(doubled, int(orientation.doubled.sum()), key=Check.DOUBLED_UNITS),

@@ -131,7 +131,7 @@ def go_back(
     for place in range(len(stages) - 1, -1, -1):
         stage = stages[place]
         bounds = bounds + z @ stage.b + d @ stage.e
-        h, D = z @ stage.W + d @ stage.M, d @ stage.V
+        h, D = _times(z, stage.W) + _times(d, stage.M), _times(d, stage.V)
         if is_safe:
             below = lines[place - 1] if place else None
             error += _size_of_product(stage, z, d, domain, below) * (sum(stage.W.shape) + 24)
@@ -142,7 +142,7 @@ def go_back(
         z, d, constant = _through(line, weight, h, D)
         bounds = bounds + constant
         if is_safe:
-            error += _size_of_lines(line, h, D) * (h.shape[2] + 24)
+            error += _size_of_lines(line, h, D) * (2 * h.shape[2] + 48)
         if not (sign.f.any() or sign.g.any()):
             continue
         f, g = weight.f * sign.f[:, None, :], weight.g * sign.g[:, None, :]
@@ -209,21 +209,34 @@ def improve(
 def _through(line: Lines, weight: Weights, h: Array, D: Array) -> tuple[Array, Array, Array]:
     """Replace units and differences by lines: coefficients of z and δ, and the constant."""
     r = D.shape[2]
-    up, down = np.maximum(h, 0.0), np.minimum(h, 0.0)
     lower = line.slope + weight.unit * (1 - line.slope)
-    z = up * line.z_slope + down * lower
+    up = np.maximum(h, 0.0)
+    # up z_slope + (h - up) lower
+    z = h * lower
+    z += up * (line.z_slope - lower)
     constant = _dot(up, line.z_constant)
     if not r:
         return z, D, constant
-    up, down = np.maximum(D, 0.0), np.minimum(D, 0.0)
     slope = line.slope[:r]
     other = slope + weight.pair * (1 - slope)
     share, rest = weight.share, 1 - weight.share
-    z[:, :, :r] += up * (rest * (line.z_slope[:, :, :r] - other)) + down * (rest * (other - line.u_slope))
-    d = up * (share * line.up_slope + rest * other) + down * (share * line.down_slope + rest * line.u_slope)
-    constant = constant + _dot(up, share * line.up_constant + rest * line.z_constant[:, :, :r])
-    constant = constant + _dot(down, share * line.down_constant - rest * line.u_constant)
+    up = np.maximum(D, 0.0)
+    down = rest * (other - line.u_slope), share * line.down_slope + rest * line.u_slope
+    rise = rest * (line.z_slope[:, :, :r] - other), share * line.up_slope + rest * other
+    z[:, :, :r] += D * down[0]
+    z[:, :, :r] += up * (rise[0] - down[0])
+    d = D * down[1]
+    d += up * (rise[1] - down[1])
+    below = share * line.down_constant - rest * line.u_constant
+    constant = constant + _dot(D, below)
+    constant = constant + _dot(up, share * line.up_constant + rest * line.z_constant[:, :, :r] - below)
     return z, d, constant
+
+
+def _times(rows: Array, W: Array) -> Array:
+    """Rows (B, rows, k) times a matrix (k, p): one product, not B small ones."""
+    count, n_rows, k = rows.shape
+    return (rows.reshape(count * n_rows, k) @ W).reshape(count, n_rows, W.shape[1])
 
 
 def _dot(rows: Array, values: Array) -> Array:

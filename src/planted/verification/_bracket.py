@@ -31,13 +31,13 @@ CLIMB_EVERY = 20  # rounds of branch and bound between two searches from the bes
 
 @dataclass(slots=True)
 class Bracket:
-    """What is known about the largest values: m directions upwards, then m downwards."""
+    """What is known about the largest values: m directions upwards, then m downwards unless only upwards is asked."""
 
-    found: Array  # (2m,): values of the networks at `inputs`
-    inputs: Array  # (2m, d)
-    proved: Array  # (2m,): no value is larger
-    interval: Array  # (2m,): what intervals alone prove
-    relaxed: Array  # (2m,): what one relaxation of the whole set proves, before any branching
+    found: Array  # (2m,) or (m,): values of the networks at `inputs`
+    inputs: Array  # (2m, d) or (m, d)
+    proved: Array  # as found: no value is larger
+    interval: Array  # what intervals alone prove
+    relaxed: Array  # what one relaxation of the whole set proves, before any branching
     history: list[tuple[float, float, float]] = field(default_factory=list)  # seconds, found, proved
     reason: str = ""  # why it ended early; empty if it did not
     match: Match | None = None
@@ -60,14 +60,17 @@ def bracket(
     *,
     tol: float | None = None,
     gap: float = 1e-9,
+    only_upwards: bool = False,
+    margin: float = 0.0,
     rng: np.random.Generator,
 ) -> Bracket:
-    """Bracket the outputs of f, or of f - g, in both directions.
+    """Bracket the outputs of f, or of f - g, in both directions; the largest values alone with `only_upwards`.
 
     With `tol` it ends as soon as a value above it is found or none is proved to be; without, when the ends of the largest
     bracket are within `gap` of each other, relative to the size of the larger one. `check_time` ends it at any time.
+    What is found is taken to be smaller by `margin`, so that rounding of the networks does not decide.
     """
-    run = _Run(f, g, inputs, tol, gap, rng)
+    run = _Run((f,) if g is None else (f, g), inputs, tol, gap, only_upwards, margin, rng)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             run.close_in()
@@ -84,16 +87,17 @@ class _Run:
 
     def __init__(
         self,
-        f: Plain,
-        g: Plain | None,
+        nets: tuple[Plain, ...],
         inputs: InputSet,
         tol: float | None,
         gap: float,
+        only_upwards: bool,
+        margin: float,
         rng: np.random.Generator,
     ) -> None:
-        self.nets = (f,) if g is None else (f, g)
+        self.nets, self.margin = nets, margin
         self.inputs, self.tol, self.gap, self.rng = inputs, tol, gap, rng
-        count = 2 * f.widths[-1]
+        count = nets[0].widths[-1] * (1 if only_upwards else 2)
         self.found = Found(np.full(count, -np.inf), np.tile(inputs.low, (count, 1)), self.evaluate)
         unknown = np.full(count, np.inf)
         self.state = Bracket(self.found.values, self.found.inputs, unknown, unknown, unknown)
@@ -102,7 +106,8 @@ class _Run:
     def evaluate(self, rows: Array) -> Array:
         """The outputs, or the differences of outputs."""
         outputs = [net(rows) for net in self.nets]
-        return outputs[0] if len(outputs) == 1 else np.asarray(outputs[0] - outputs[1])
+        values = outputs[0] if len(outputs) == 1 else np.asarray(outputs[0] - outputs[1])
+        return values - self.margin if self.margin else values
 
     def note(self, proved: Array) -> None:
         """Keep what is found and proved by now."""
@@ -132,9 +137,10 @@ class _Run:
         middle = (0.5 * inputs.low + 0.5 * inputs.high)[None]
         found.offer(middle[inputs.contains(middle)])
         stages, error, state.match = _choose_stages(self.nets, inputs)
-        error = np.concatenate([error, error])
+        count = len(found.values)
+        error = np.concatenate([error, error])[:count]
         whole = Domain(inputs.low[None], inputs.high[None], inputs.G, inputs.g)
-        state.interval, state.relaxed = _root_bounds(stages, whole)
+        state.interval, state.relaxed = (part[:count] for part in _root_bounds(stages, whole))
         self.note(state.relaxed + error)
         if self.is_done():
             return

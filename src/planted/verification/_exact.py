@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +13,8 @@ from planted.verification._stages import Plain
 __all__ = ["exact_difference", "exact_outputs", "is_beyond"]
 
 
-def exact_outputs(net: Plain, x: Array) -> list[Fraction]:
-    """Return the outputs at one input, exactly.
+def exact_outputs(net: Plain, x: Array | Sequence[Fraction]) -> list[Fraction]:
+    """Return the outputs at one input, exactly; inputs may be fractions.
 
     Examples
     --------
@@ -22,7 +23,7 @@ def exact_outputs(net: Plain, x: Array) -> list[Fraction]:
     >>> exact_outputs(as_plain(TwoLayerNetwork(W=[[0.5]], A=[[3.0]])), np.array([0.5]))
     [Fraction(3, 4)]
     """
-    hidden = [Fraction(float(value)) for value in x]
+    hidden = [Fraction(value) for value in x]
     for place, (W, b) in enumerate(net.layers):
         values = []
         for row, bias in zip(W, b, strict=True):

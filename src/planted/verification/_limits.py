@@ -34,7 +34,7 @@ def find_limits(
     for place, stage in enumerate(stages[:-1]):
         found = _intervals(stage, domain, limits[-1] if limits else None, stages[place - 1].slopes)
         if place:
-            _tighten(found, _bounded(stages[: place + 1], lines, signs, domain, n_steps))
+            found.tighten(_bounded(stages[: place + 1], lines, signs, domain, n_steps))
         clip_to_signs(found, signs[place])
         limits.append(found)
         lines.append(lines_between(found, stage.slopes))
@@ -218,9 +218,3 @@ def _bounded(
     if not r:
         return Limits(-parts[1], parts[0], empty, empty, empty, empty)
     return Limits(-parts[1], parts[0], -parts[3], parts[2], -parts[5], parts[4])
-
-
-def _tighten(limits: Limits, other: Limits) -> None:
-    """Take the tighter of two limits, in place."""
-    for number, (mine, found) in enumerate(zip(limits.parts(), other.parts(), strict=True)):
-        (np.minimum if number % 2 else np.maximum)(mine, found, out=mine)

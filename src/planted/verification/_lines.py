@@ -49,6 +49,15 @@ class Limits:
         """The limits of some parts of the input set."""
         return Limits(*(part[rows] for part in self.parts()))
 
+    def join(self, other: Limits) -> Limits:
+        """The limits of the parts of both."""
+        return Limits(*map(np.concatenate, zip(self.parts(), other.parts(), strict=True)))
+
+    def tighten(self, other: Limits) -> None:
+        """Take the tighter of two limits, in place."""
+        for number, (mine, found) in enumerate(zip(self.parts(), other.parts(), strict=True)):
+            (np.minimum if number % 2 else np.maximum)(mine, found, out=mine)
+
 
 @dataclass(slots=True)
 class Lines:

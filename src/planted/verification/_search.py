@@ -59,10 +59,10 @@ class InputSet:
 
 @dataclass(slots=True)
 class Found:
-    """The largest value of each output direction so far: m upwards, then m downwards."""
+    """The largest value of each output direction so far: m upwards, then m downwards unless only upwards is asked."""
 
-    values: Array  # (2m,)
-    inputs: Array  # (2m, d)
+    values: Array  # (2m,) or (m,)
+    inputs: Array  # (2m, d) or (m, d)
     evaluate: Callable[[Array], Array] = field(repr=False)  # rows (n, d) to values (n, m)
 
     def offer(self, rows: Array) -> None:
@@ -71,7 +71,7 @@ class Found:
             return
         outputs = self.evaluate(rows)
         both = np.where(np.isfinite(outputs), outputs, 0.0)
-        both = np.concatenate([both, -both], axis=1)
+        both = np.concatenate([both, -both], axis=1)[:, : len(self.values)]
         best = both.argmax(axis=0)
         top = both[best, np.arange(both.shape[1])]
         better = top > self.values
@@ -94,10 +94,11 @@ def climb(
         return
     if starts is None:
         starts = _starts(inputs, corners, rng)
-    m = len(found.values) // 2
     found.offer(starts)
-    directions = np.repeat(np.vstack([np.eye(m), -np.eye(m)]), len(starts), axis=0)
-    rows = np.tile(starts, (2 * m, 1))
+    m = nets[0].widths[-1]
+    ways = np.vstack([np.eye(m), -np.eye(m)])[: len(found.values)]
+    directions = np.repeat(ways, len(starts), axis=0)
+    rows = np.tile(starts, (len(ways), 1))
     values = (found.evaluate(rows) * directions).sum(axis=1)
     steps = np.array(STEPS)[:, None, None]
     for _ in range(N_CLIMBS):

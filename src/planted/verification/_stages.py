@@ -23,7 +23,7 @@ from planted._typing import Array
 from planted.networks import DeepNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["Plain", "Stage", "as_plain", "matched_stages", "single_stages", "stacked_stages"]
+__all__ = ["Plain", "Stage", "as_plain", "matched_stages", "side_by_side", "single_stages", "stacked_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +119,27 @@ def matched_stages(f: Plain, g: Plain) -> tuple[Stage, ...]:
 
 def stacked_stages(f: Plain, g: Plain) -> tuple[Stage, ...]:
     """Return the stages of the single network f - g, with the units of the two side by side."""
+    both = side_by_side(f, g)
+    (W, b), (V, c) = f.layers[-1], g.layers[-1]
+    last = np.hstack([W, -V]), b - c
+    return single_stages(Plain((*both.layers[:-1], last), both.slopes))
+
+
+def side_by_side(f: Plain, g: Plain) -> Plain:
+    """Return the network with the outputs of both."""
     depth = max(len(f.layers), len(g.layers))
     f, g = _extended(f, depth), _extended(g, depth)
     layers, slopes = [], []
     for place, ((W, b), (V, c)) in enumerate(zip(f.layers, g.layers, strict=True)):
-        if place == depth - 1:
-            layers.append((np.hstack([W, -V]), b - c))
-            continue
         weights = (
             np.vstack([W, V])
             if place == 0
             else np.block([[W, np.zeros((len(b), V.shape[1]))], [np.zeros((len(c), W.shape[1])), V]])
         )
         layers.append((weights, np.append(b, c)))
-        slopes.append(np.append(f.slopes[place], g.slopes[place]))
-    return single_stages(Plain(tuple(layers), tuple(slopes)))
+        if place < depth - 1:
+            slopes.append(np.append(f.slopes[place], g.slopes[place]))
+    return Plain(tuple(layers), tuple(slopes))
 
 
 def _extended(net: Plain, depth: int) -> Plain:

@@ -56,12 +56,13 @@ class TwoLayerSearch:
         self, stages: tuple[Stage, ...], inputs: InputSet, found: Found, rng: np.random.Generator
     ) -> None:
         self.inputs, self.found, self.rng = inputs, found, rng
-        m = len(found.values) // 2
-        self.items = [split_into_items(stages, row) for row in np.vstack([np.eye(m), -np.eye(m)])]
+        m = len(stages[-1].e) or len(stages[-1].b)
+        ways = np.vstack([np.eye(m), -np.eye(m)])[: len(found.values)]
+        self.items = [split_into_items(stages, row) for row in ways]
         self.known = [_known_signs(items, inputs) for items in self.items]
         self.nodes: list[_Node] = []
-        self.closed = np.full(2 * m, -np.inf)  # largest bound among leaves
-        self.caps = np.full(2 * m, np.inf)
+        self.closed = np.full(len(ways), -np.inf)  # largest bound among leaves
+        self.caps = np.full(len(ways), np.inf)
 
     def start(self, directions: IntArray) -> None:
         """Bound some directions at the root."""

@@ -1,4 +1,4 @@
-"""`planted predict` and `planted compare`: what to do with a network that was saved."""
+"""`planted predict`, `planted compare` and `planted verify`: what to do with a network that was saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planted.cli._options import DataArgument, FeaturesOption, ForceOption, chec
 from planted.cli.commands._queries import UNDECIDED, compare_models, print_comparison, read_any_network
 from planted.outcomes import BadInputError
 
-__all__ = ["compare", "predict"]
+__all__ = ["compare", "predict", "verify"]
 
 FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
 
@@ -182,6 +182,44 @@ def compare(
         shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
         out_console().print(Text.assemble(_word(False), f"  one has {shapes[0]}, the other {shapes[1]}"))
     _exit(answer.is_equal)
+
+
+def verify(
+    statement: Annotated[
+        Path, typer.Argument(metavar="PROPERTY", help="A property in VNN-LIB (.vnnlib, .vnnlib.gz).")
+    ],
+    network: NetworkArgument,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="NET", help="The second network, if the property has two.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time limit (if not given, 60).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Decide a property of ReLU networks. Exit code 0: proved; 1: refuted by a counterexample; 4: not decided.
+
+    The file describes a counterexample: bounds and linear constraints of inputs, linear constraints of outputs.
+    """
+    import planted
+
+    nets = [read_any_network(path) for path in (network, other) if path is not None]
+    answer = planted.verify(statement, *nets, budget_seconds=budget, random_state=0)
+    if as_json:
+        print(json.dumps(answer.to_dict()))
+    else:
+        words = {
+            True: ("PROVED", "bold green"),
+            False: ("REFUTED", "bold red"),
+            None: ("NOT DECIDED", "bold yellow"),
+        }
+        console = out_console()
+        console.print(Text(*words[answer.holds]))
+        console.print(Text(answer.detail))
+        for name, rows in (("inputs", answer.witness), ("outputs", answer.outputs)):
+            for row in rows:
+                console.print(Text(f"{name}: " + ", ".join(map(repr, row.tolist()))))
+    _exit(answer.holds)
 
 
 def _trace(first: Path, second: Path, *, as_json: bool) -> None:

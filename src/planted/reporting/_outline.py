@@ -310,7 +310,7 @@ def _context_section(recovery: Recovery) -> tuple[Section, ...]:
         note=f"Root mean square error on new samples, {how}.",
         is_numeric=True,
     )
-    sentence = beside_a_line(recovery)
+    sentence = "" if recovery.outcome is Outcome.RECOVERED else beside_a_line(recovery)
     return (Section("context", "Beside simpler models", (sentence,) if sentence else (), (table,)),)
 
 

@@ -134,7 +134,7 @@ def test_a_fit_stands_beside_the_mean_and_a_line() -> None:
     X = rng.standard_normal((80, 2))
     y = np.abs(X[:, 0]) + 0.1 * rng.standard_normal(80)
     with pytest.warns(RecoveryWarning, match="below that of a straight line"):
-        model = TwoLayerRegressor(effort="quick", random_state=0).fit(X, y)
+        model = planted.TwoLayerRegressor(effort="quick", random_state=0).fit(X, y)
     context = model.recovery_.stats["context"]
     assert [item["model"] for item in context] == ["mean", "line", "network"]
     assert context[2]["r2"] == pytest.approx(model.score(X, y))

@@ -37,7 +37,7 @@ def main() -> None:
     for axis, network, title in zip(
         axes,
         (found, planted.import_network(rival)),
-        ("found by planted", "found by gradient descent"),
+        ("found by planted", "found by MLPRegressor (L-BFGS)"),
         strict=True,
     ):
         matching = match_units(network, data.network)

@@ -8,13 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import planted
+from reporting.test_report import CHROMIUM, CHROMIUM_FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = shutil.ignore_patterns("_build", "generated", "gallery", "__pycache__")
 
 
-def test_documentation_builds_without_warnings(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Build the documentation once."""
+    tmp_path = tmp_path_factory.mktemp("documentation")
     # A copy: generated pages are written beside the sources, and other tests run at the same time.
     for folder in ("docs", "examples", "benchmarks", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=MADE)
@@ -29,8 +35,40 @@ def test_documentation_builds_without_warnings(tmp_path: Path) -> None:
         timeout=580,
         check=False,
     )
+    return tmp_path / "site", build
+
+
+def test_documentation_builds_without_warnings(
+    built: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    site, build = built
     assert build.returncode == 0, build.stderr
     methods = [f"theory/{name}" for name in planted.methods()] + ["generated/planted.methods.restarts"]
     pages = ("index", "start", "front-door", "generated/choosing", "generated/architecture", "gallery/index")
     for page in (*pages, *methods):
-        assert (tmp_path / "site" / f"{page}.html").stat().st_size > 5000
+        assert (site / f"{page}.html").stat().st_size > 5000
+
+
+@pytest.mark.browser
+def test_the_start_page_in_a_browser(built: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed")
+    playwright = pytest.importorskip("playwright.sync_api")
+    page_file = built[0] / "index.html"
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_FLAGS)
+        for scheme in ("light", "dark"):
+            page = chromium.new_page(color_scheme=scheme, viewport={"width": 400, "height": 900})
+            page.goto(page_file.as_uri(), wait_until="domcontentloaded")
+            for width in (400, 800, 1280):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+            assert page.evaluate(
+                "[...document.querySelectorAll('article img')].every(one => one.alt.length > 20)"
+            )
+            assert (
+                page.locator("article img").count() >= 1
+                and page.locator("article table tbody tr").count() == 4
+            )
+            page.close()
+        chromium.close()

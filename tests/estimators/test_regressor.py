@@ -127,3 +127,14 @@ def test_uncertified_fits_warn_or_raise() -> None:
         )
     with pytest.raises(ValueError, match="on_insufficient_data"):
         planted.TwoLayerRegressor(on_insufficient_data="ignore").fit(X, y)
+
+
+def test_a_fit_stands_beside_the_mean_and_a_line() -> None:
+    rng = np.random.default_rng([32, 0])
+    X = rng.standard_normal((80, 2))
+    y = np.abs(X[:, 0]) + 0.1 * rng.standard_normal(80)
+    with pytest.warns(RecoveryWarning, match="below that of a straight line"):
+        model = planted.TwoLayerRegressor(effort="quick", random_state=0).fit(X, y)
+    context = model.recovery_.stats["context"]
+    assert [item["model"] for item in context] == ["mean", "line", "network"]
+    assert context[2]["r2"] == pytest.approx(model.score(X, y))

@@ -13,7 +13,7 @@ from planted._typing import Array
 from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
 from planted.estimators._shared import NetworkRegressor, is_collection, seed_of, warn_of_outcome
-from planted.moments import beside_simple_models
+from planted.moments import beside_simple_models, say_beside_a_line
 from planted.outcomes import BadInputError, Outcome, RecoveryError
 from planted.recovery import KinkTable, half_width, kinks, prediction_noise, recover
 from planted.results import Recovery
@@ -240,7 +240,10 @@ class TwoLayerRegressor(NetworkRegressor):
         if recovery.outcome is not Outcome.RECOVERED:
             if self.on_insufficient_data == "raise":
                 raise RecoveryError(recovery.outcome, recovery.detail)
-            warn_of_outcome(recovery.outcome, recovery.detail)
+            advice = say_beside_a_line(recovery.stats.get("context", ()))
+            warn_of_outcome(
+                recovery.outcome, recovery.detail, advice if recovery.outcome is Outcome.FITTED else ""
+            )
         self.network_ = recovery.network
         self.recovery_ = recovery
         return self

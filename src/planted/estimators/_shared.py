@@ -140,6 +140,6 @@ def seed_of(random_state: Any) -> Seed:
     return seed
 
 
-def warn_of_outcome(outcome: Any, detail: str) -> None:
-    """Warn that the fit did not end as one would wish; called by a step of `fit`."""
-    warnings.warn(f"{outcome.name}: {detail} {outcome.advice}", RecoveryWarning, stacklevel=4)
+def warn_of_outcome(outcome: Any, detail: str, advice: str = "") -> None:
+    """Warn that the fit did not end as one would wish; called by a step of `fit`. `advice`: instead of the usual one."""
+    warnings.warn(f"{outcome.name}: {detail} {advice or outcome.advice}", RecoveryWarning, stacklevel=4)

@@ -17,6 +17,7 @@ from planted.moments._gram import (
     n_output_columns,
     output_columns,
     output_weights,
+    say_beside_a_line,
     with_output_weights,
 )
 from planted.moments._hermite import (
@@ -94,6 +95,7 @@ __all__ = [
     "output_weights",
     "relu_coefficients",
     "row_keys",
+    "say_beside_a_line",
     "second_moments",
     "summarise_rows",
     "whitening_map",

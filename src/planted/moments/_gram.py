@@ -37,6 +37,7 @@ Memory: O((kp)²) plus one block; time: one symmetric product of width kp per bl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,7 @@ __all__ = [
     "n_output_columns",
     "output_columns",
     "output_weights",
+    "say_beside_a_line",
     "with_output_weights",
 ]
 
@@ -121,6 +123,7 @@ class JointSummand:
 
 
 LINE_FOLDS = 10
+CLEAR_GAIN = 0.02  # of the squared error; less is not worth a bend
 LINE_INPUTS = 500  # more inputs make a straight line as costly as the recovery
 
 
@@ -166,6 +169,26 @@ def beside_simple_models(network: Any, X: Array, Y: Array, held_out_mse: float |
         {"model": name, "parameters": count, "r2": r2, "error": float(np.sqrt(max(square, 0.0)))}
         for name, count, r2, square in rows
     ]
+
+
+def say_beside_a_line(context: Sequence[Json]) -> str:
+    """Return whether a network predicts better than a straight line, in one sentence; nothing if that is not known.
+
+    Examples
+    --------
+    >>> say_beside_a_line([{"model": "line", "error": 2.0}, {"model": "network", "error": 1.0}])
+    'Use it for prediction: its squared error on new samples is 75% below that of a straight line.'
+    """
+    errors = {item["model"]: item["error"] for item in context}
+    if not errors.get("line", 0) > 0 or "network" not in errors:
+        return ""
+    gain = 1 - (errors["network"] / errors["line"]) ** 2
+    if gain >= CLEAR_GAIN:
+        return f"Use it for prediction: its squared error on new samples is {gain:.0%} below that of a straight line."
+    if gain > -CLEAR_GAIN:
+        return "A straight line predicts as well as this network: use the line unless you need the bends."
+    loss = 1 - (errors["line"] / errors["network"]) ** 2
+    return f"Use a straight line: its squared error on new samples is {loss:.0%} below that of this network."
 
 
 def _merged(parts: list[RowMoments]) -> RowMoments:

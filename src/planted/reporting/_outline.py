@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Json
+from planted.moments._gram import say_beside_a_line
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery
 
@@ -198,7 +199,6 @@ def to_plain(value: Any) -> Any:
 
 
 _TONES = {Outcome.RECOVERED: "good", Outcome.FITTED: "caution"}
-CLEAR_GAIN = 0.02  # of the squared error; less is not worth a bend
 _SIGNS = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
 
 
@@ -272,16 +272,8 @@ def advice_of(recovery: Recovery) -> str:
 
 def beside_a_line(recovery: Recovery) -> str:
     """Return whether the network predicts better than a straight line, in one sentence; nothing if that is not known."""
-    models = {item["model"]: item for item in recovery.stats.get("context", ())}
-    if recovery.network is None or not {"line", "network"} <= set(models) or not models["line"]["error"] > 0:
-        return ""
-    gain = 1 - (models["network"]["error"] / models["line"]["error"]) ** 2
-    if gain >= CLEAR_GAIN:
-        return f"Use it for prediction: its squared error on new samples is {gain:.0%} below that of a straight line."
-    if gain > -CLEAR_GAIN:
-        return "A straight line predicts as well as this network: use the line unless you need the bends."
-    loss = 1 - (models["line"]["error"] / models["network"]["error"]) ** 2
-    return f"Use a straight line: its squared error on new samples is {loss:.0%} below that of this network."
+    context = recovery.stats.get("context", ())
+    return say_beside_a_line(context) if recovery.network is not None and context else ""
 
 
 def _context_section(recovery: Recovery) -> tuple[Section, ...]:
@@ -311,7 +303,7 @@ def _context_section(recovery: Recovery) -> tuple[Section, ...]:
         note=f"Root mean square error on new samples, {how}.",
         is_numeric=True,
     )
-    sentence = beside_a_line(recovery)
+    sentence = "" if recovery.outcome is Outcome.RECOVERED else beside_a_line(recovery)
     return (Section("context", "Beside simpler models", (sentence,) if sentence else (), (table,)),)
 
 

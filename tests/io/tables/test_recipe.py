@@ -298,6 +298,15 @@ def test_damaged_compressed_files(damage: str, parser: str, tmp_path: Path) -> N
 
 # --- in the file of a network
 
+
+@pytest.mark.parametrize(
+    "text", ["2026-13-01", "0001-01-01T00:00:00+23:00", "9999-12-31T23:00:00-23:00", "2026", "2026-"]
+)
+def test_texts_that_only_look_like_dates(text: str) -> None:
+    assert PreparedColumn("when", "date", origin="2026-01-01").code(text) is None
+    assert PreparedColumn("when", "date", origin="2026-01-01").code("2026-01-03") == 2.0
+
+
 REGION = PreparedColumn("region", "category", levels=LEVELS)
 
 

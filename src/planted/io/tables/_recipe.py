@@ -187,9 +187,9 @@ def when(text: str) -> datetime | None:
         return None
     try:
         then = datetime.fromisoformat(text)
-    except ValueError:
+        return then if then.tzinfo is None else then.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # no date, or one that its zone moves out of the calendar
         return None
-    return then if then.tzinfo is None else then.astimezone(UTC).replace(tzinfo=None)
 
 
 def when_of(origin: str) -> datetime:

@@ -176,7 +176,7 @@ def refine(
     """Minimise the sum of squares from a given network.
 
     If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step changes the
-    cost by less than `decrease_tol` residual variances: near a minimum steps go to and fro between kinks. `ridge`
+    cost by less than `decrease_tol` residual variances: near a minimum steps jump between kinks. `ridge`
     times the squared output weights of units of unit rows is added to the sum of squares; it is for data that are not
     planted, and a recovery uses none.
     """

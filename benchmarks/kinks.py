@@ -195,7 +195,7 @@ def no_kinks(seeds: Seeds) -> tuple[list[Line], Rows]:
         part = [row["number"] > 0 for row in rows if noise in (row["noise"], "any")]
         share = 0.05 if noise == "any" else 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(part))
         name = f"no kink, n = 50 to 1,000, {noise} noise: false ones in at most {share:.1%}"
-        lines.append(Line(name, f"{sum(part)}/{len(part)}", sum(part) <= share * len(part)))
+        lines.append(Line(name, f"{sum(part)}/{len(part)}", bool(sum(part) <= share * len(part))))
     return lines, rows
 
 
@@ -262,7 +262,7 @@ def columns(n: int, s: float, share: float, seeds: Seeds) -> tuple[list[Line], R
             found = [] if axes is None else [int(j) for j in axes.inputs]
             right = found == sorted(j for j, _, _ in truth)
             pairs = zip(axes.kinks, truth, strict=True) if axes is not None and right else ()
-            covers = [kink.low <= place <= kink.high for kink, (_, place, _) in pairs]
+            covers = [bool(kink.low <= place <= kink.high) for kink, (_, place, _) in pairs]
             rows.append(
                 {
                     "case": f"columns {case}, n={n}, s={s}",
@@ -406,7 +406,7 @@ def _peer_line(rows: Rows, name: str, s: float, every: int) -> Line:
     return Line(
         f"kinks within 5 % of the range, n=200, s={s}: {name}, no more than planted told",
         f"{found}/{total} in {len(mine)} data sets, {seconds:.3f} CPU s each; planted told {best}/{total}",
-        found <= best + 2 * np.sqrt(max(total - best, 1)),
+        bool(found <= best + 2 * np.sqrt(max(total - best, 1))),
     )
 
 

@@ -16,11 +16,11 @@ def stored(name: str) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text(encoding="utf-8"))["rows"])
 
 
-def rows_after(heading: str) -> set[str]:
+def rows_after(heading: str, page: str = FRONT_DOOR) -> set[str]:
     """Return the body of the first table below a heading."""
-    section = FRONT_DOOR.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return {line for line in section.splitlines() if line.startswith("| ")} - {
-        line for line in section.splitlines() if line.startswith(("| class", "| table"))
+        line for line in section.splitlines() if line.startswith(("| class", "| table", "| what"))
     }
 
 
@@ -57,3 +57,12 @@ def test_quick_tables() -> None:
     errors, times = lines["error no worse"], lines["CPU at most"]
     assert f"on {sum(errors)} of {len(errors)} tables the error is no worse" in page
     assert f"on {sum(times)} of {len(times)} it takes at most three times" in page
+
+
+def test_kinks() -> None:
+    page = (ROOT / "docs" / "segmented.md").read_text(encoding="utf-8")
+    lines = [line for part in stored("kinks") for line in part["targets"]]
+    assert rows_after("How often it is right", page) == {
+        f"| {line['target']} | {line['measured']} |" for line in lines
+    }
+    assert all(line["passed"] for line in lines)

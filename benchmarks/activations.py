@@ -200,11 +200,11 @@ MEASURES: dict[str, list[Measure]] = {
     "exact": [
         partial(exact, name, d, k, count)
         for name in NAMES
-        for d, k, count in ((5, 4, 20), (10, 5, 20), (10, 12, 3))
+        for d, k, count in ((5, 4, 10), (10, 5, 5), (10, 12, 1))
     ],
-    "noise": [partial(noisy, name, 5, 4, 20) for name in ("tanh", "sigmoid")],
-    "auto": [partial(unknown, 4, noise) for noise in (0.0, 0.05)],
-    "peer": [partial(peer, name, 10, 5, 5) for name in ("tanh", "softplus")],
+    "noise": [partial(noisy, name, 5, 4, 8) for name in ("tanh", "sigmoid")],
+    "auto": [partial(unknown, 2, noise) for noise in (0.0, 0.05)],
+    "peer": [partial(peer, name, 10, 5, 3) for name in ("tanh", "softplus")],
 }
 
 if __name__ == "__main__":

@@ -31,23 +31,23 @@ CONTRACTIVE = {
     (10, 10, 10, 1): (10, 1.0, 15),
     (20, 10, 10, 1): (10, 1.0, 15),
     (20, 10, 5, 3): (10, 1.0, 15),
-    (40, 20, 10, 1): (10, 1.0, 7),
-    (64, 32, 16, 10): (4, 1.0, 7),
+    (40, 20, 10, 1): (8, 1.0, 7),
+    (64, 32, 16, 10): (3, 1.0, 7),
     (80, 40, 20, 1): (1, 1.0, 7),
 }
 THREE = {
-    (20, 10, 8, 6, 1): (8, 0.9, 30),
+    (20, 10, 8, 6, 1): (6, 0.9, 30),
     (40, 20, 10, 10, 1): (1, 0.9, 30),
-    (10, 10, 10, 10, 1): (2, 0.9, 30),
+    (10, 10, 10, 10, 1): (1, 0.9, 30),
 }
 WIDENING = {
-    (8, 14, 10, 1): (6, 0.9, 40),
-    (10, 20, 20, 1): (2, 0.9, 40),
+    (8, 14, 10, 1): (5, 0.9, 40),
+    (10, 20, 20, 1): (1, 0.9, 40),
     (4, 16, 16, 2): (2, 0.9, 40),
 }
 ATTEMPTED = ((20, 8, 16, 1), (30, 16, 12, 8, 6, 1))
 BOX = (-3.0, 3.0)
-BOXED = {(20, 10, 10, 1): (8, 0.9, 40)}
+BOXED = {(20, 10, 10, 1): (6, 0.9, 40)}
 
 Result = tuple[Line, dict[str, Any]]
 
@@ -199,7 +199,7 @@ def main() -> None:
     measures: list[Callable[[], tuple[Line, list[Any]]]] = [
         *(partial(family_line, *each, options) for each in CONTRACTIVE.items()),
         *(partial(family_line, *each, options, BOX) for each in BOXED.items()),
-        *(partial(family_line, *each, options) for each in (WIDENING | THREE).items()),
+        *(partial(family_line, *each, options) for each in (THREE | WIDENING).items()),
         *(partial(hidden_line, kind, options) for kind in ("never off", "dead", "on for 0.4 % of inputs")),
         partial(trained_line, "diabetes", (16, 8)),
         *([] if options.quick else [partial(trained_line, "digits", (32, 16))]),

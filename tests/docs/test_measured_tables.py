@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,20 @@ def test_kinks() -> None:
         f"| {line['target']} | {line['measured']} |" for line in lines
     }
     assert all(line["passed"] for line in lines)
+
+
+def test_how_exact_deep_networks_are_read() -> None:
+    path = ROOT / "benchmarks" / "results" / "deep.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    expected = set()
+    for line in record["targets"]:
+        numbers = re.match(r"(\d+/\d+) exact.*?([\d.]+) questions per parameter", line["measured"])
+        if numbers is not None:
+            expected.add(f"| {line['target'].partition(':')[0]} | {numbers[1]} | {numbers[2]} |")
+    page = (ROOT / "docs" / "deep.md").read_text(encoding="utf-8")
+    section = page.partition("## How exact, with how many questions\n")[2].partition("\n## ")[0]
+    shown = {line for line in section.splitlines() if line.startswith("| ")} - {
+        "| network | exact | questions per parameter |"
+    }
+    assert shown == expected and len(shown) >= 3
+    assert not any(row.get("is_false", False) for row in record["rows"])  # "No network was claimed wrongly."

@@ -18,8 +18,11 @@ SAME = 1e-3  # relative difference of slopes that are the same
 BOTH = 1e-4  # of the larger side: a part that a unit lets through on the other side
 
 
-def name_other_kind(survey: Survey) -> str:
-    """Return the reason why the function is no deep ReLU network; empty if none was found."""
+def name_other_kind(survey: Survey, *, is_certain: bool = False) -> str:
+    """Return the reason why the function is no deep ReLU network; empty if none was found.
+
+    `is_certain`: leave out the reason that missing units would explain as well.
+    """
     planes = survey.planes
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
     inverse = np.linalg.pinv(planes.normals)
@@ -33,6 +36,8 @@ def name_other_kind(survey: Survey) -> str:
         scatter = np.linalg.norm(across - typical, axis=(1, 2)).max()
         if scatter <= SAME * float(np.linalg.norm(typical)):
             return "a linear part of the inputs is added to the outputs: a connection skips the hidden layers"
+        if is_certain:
+            return ""
         return (
             f"gradients have parts that the {len(parts[0][0])} rows of the first layer do not explain: connections skip it, "
             "or some of its units were not found"

@@ -64,6 +64,7 @@ FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
 FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
 MOST_SUBSETS = 300  # of hyperplanes that are tried as the first layer
 ATTEMPTS = 4  # to find the first layer
+MANY = 12  # gradients that say so together
 SKIPS = 1e-3  # relative scatter of the part of gradients that is the same everywhere, as of a connection that skips
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
@@ -210,7 +211,8 @@ def _survey_first(
         refine_planes(space, survey.planes, rng)
         layer = _orient_survey(survey, region)
         is_sound = layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN
-        if is_sound or not doubt_planes(space, survey.planes, rng):
+        is_other = layer.is_independent and survey.gradients and name_other_kind(survey, is_certain=True)
+        if is_sound or is_other or not doubt_planes(space, survey.planes, rng):
             break
     chosen = None if is_sound else _consistent_planes(survey)
     if chosen is not None:
@@ -340,15 +342,15 @@ def _read_later(
 
 def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
     """Whether enough lines have shown no new unit, and the units found explain all gradients, or none of them."""
+    places, across = unexplained(survey)
+    total = sum(len(part) for part, _ in survey.gradients)
+    if len(places) == total >= MANY and np.ptp(across, axis=0).max() <= SKIPS * np.abs(across).max():
+        return True  # what is left is the same everywhere: a connection skips the layer
     if survey.planes.offsets.size > survey.planes.normals.shape[1]:
         fewest += 2  # gradients do not show what is missing
     if survey.n_lines < fewest or quiet < fewest - 1:
         return False
-    places, across = unexplained(survey)
-    if not len(places) or survey.n_lines >= MOST_LINES * (1 + (fewest >= BOX_LINES)):
-        return True
-    total = sum(len(part) for part, _ in survey.gradients)
-    return len(places) == total and np.ptp(across, axis=0).max() <= SKIPS * np.abs(across).max()
+    return not len(places) or survey.n_lines >= MOST_LINES * (1 + (fewest >= BOX_LINES))
 
 
 def _lines(space: Space, rng: np.random.Generator, survey: Survey) -> Iterator[tuple[Line, Array]]:
@@ -423,7 +425,7 @@ def _pulled_in(base: Base, V: Array) -> Array:
 
 def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
     """Chords between opposite corners, then one ray along each axis: every unit that switches anywhere meets a ray."""
-    p = base.matrix.shape[1]
+    p = int(base.matrix.shape[1])
     chords = CHORDS if len(base.sides) == p else BOX_CHORDS
     for _ in range(chords):
         far = rng.permutation(p) < p / 2

@@ -118,7 +118,7 @@ class MissingUnits:
         self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array, starts: Array
     ) -> Array | None:
         """A row with its bias, from answers around places where (1) does not vanish, with more units below on each time."""
-        found = PartialRows.none()
+        found, where = PartialRows.none(), dict[int, Array]()
         on = pass_layers(layers, starts) > 0
         wanted = np.ones(on.shape[1], dtype=np.bool_)
         for _ in range(min(STARTS, len(starts))):
@@ -129,15 +129,16 @@ class MissingUnits:
                 continue
             number = found.merge(row[0][:-1], float(row[0][-1]), row[1])
             assert number is not None
-            whole = np.append(found.weights[number], found.biases[number])
-            known = found.known[number]
-            if not (on & ~known).any():
-                self._fill_gaps(layers, planes, coefficients, (whole, known, row[2]))
-                known = np.ones_like(known)  # the unit is not seen where the others are on
-            if known.all():
-                return np.asarray(whole / np.linalg.norm(whole[:-1]))
-            wanted = ~known
-        return None
+            where[number] = np.concatenate([where[number], row[2]]) if number in where else row[2]
+            wanted = ~found.known[number]
+            if not (on & wanted).any():
+                break
+        if not where:
+            return None
+        best = max(where, key=lambda number: int(found.known[number].sum()))
+        whole = np.append(found.weights[best], found.biases[best])
+        self._fill_gaps(layers, planes, coefficients, (whole, found.known[best], where[best]))
+        return np.asarray(whole / np.linalg.norm(whole[:-1]))
 
     def _fill_gaps(
         self,
@@ -148,7 +149,7 @@ class MissingUnits:
     ) -> None:
         """Fill the gaps of a row one after the other; each makes more places known at which the unit is on."""
         whole, known, X = row
-        for _ in range(SWEEPS):
+        for _ in range(0 if known.all() else SWEEPS):
             before = known.sum()
             for gap in np.flatnonzero(~known):
                 known = self._fill_gap(layers, planes, coefficients, (whole, known, X), int(gap))

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Domain", "OracleError", "QuerySession", "make_domain", "unsaturated_domain"]
 
 UNCHANGED = 1e-5  # relative difference of two answers to one question that is put down to rounding
+FINITE_LOG_ODDS = 600.0  # beyond, probabilities are zero
 LARGEST_LOG_ODDS = 30.0  # of several classes
-LARGEST_OF_TWO = (
-    12.0  # of an output by itself: a probability near 1 has lost the digits of its distance from 1
-)
+LARGEST_OF_TWO = 12.0  # of one output: a probability near 1 has lost the digits of its distance from 1
 N_SATURATION = 32  # questions in each box that is tried
 FARTHEST_POWER = 20  # of two, by which the scale is doubled or halved
 KEPT_NUMBERS = 8_000_000  # questions and answers kept in memory for the refinement

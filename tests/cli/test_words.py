@@ -34,6 +34,17 @@ for line in sys.stdin:
 """
 
 
+# No input of the unit box gives a first output of a million, and none tells a network from its copy.
+PROPERTY = "".join(f"(declare-const X_{i} Real)" for i in range(3)) + "(declare-const Y_0 Real)(declare-const Y_1 Real)"
+PROPERTY += "".join(f"(assert (>= X_{i} 0))(assert (<= X_{i} 1))" for i in range(3)) + "(assert (>= Y_0 1000000))"
+EQUAL = """(vnnlib-version <2.0>)
+(declare-network f (declare-input A real [3]) (declare-output P real [2]))
+(declare-network g (isomorphic-to f) (declare-input B real [3]) (declare-output Q real [2]))
+(assert (and (== A[0] B[0]) (== A[1] B[1]) (== A[2] B[2])))
+"""
+EQUAL += "".join(f"(assert (and (>= A[{i}] 0) (<= A[{i}] 1)))\n" for i in range(3)) + "(assert (> P[0] (+ Q[0] 1)))"
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the files that the examples name."""
@@ -53,9 +64,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "prices.csv.gz").write_bytes(gzip.compress("\n".join(["size,kind,name,price", *rows]).encode()))
     for name in ("net.safetensors", "truth.safetensors"):
         NETWORK.save(place / name, features=["x0", "x1", "x2"], targets=["y1", "y2"])
-    for name in ("model.onnx", "reference.onnx", "deployed.onnx", "int8.onnx"):
+    for name in ("model.onnx", "copy.onnx", "reference.onnx", "deployed.onnx", "int8.onnx"):
         export_network(NETWORK, place / name)
     (place / "model.py").write_text(MODEL)
+    (place / "property.vnnlib").write_text(PROPERTY)
+    (place / "equal.vnnlib").write_text(EQUAL)
     halves = (RowBlocks.from_arrays(X[:60], Y[:60]), RowBlocks.from_arrays(X[60:], Y[60:]))
     for name, half in zip(("a.sums", "b.sums"), halves, strict=True):
         write_sums(place / name, summarise_rows(half, 1000))

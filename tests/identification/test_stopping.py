@@ -19,7 +19,7 @@ from planted.outcomes import BadInputError, Guarantee
 from planted.results import Recovery
 
 NET = simulate.teacher(5, 3, 2, bias=(-0.5, 0.5), random_state=6)
-BOXED = simulate.teacher(6, 4, bias=(-0.5, 0.5), random_state=0)  # needs three lines in its box
+BOXED = simulate.teacher(6, 5, 2, bias=(-2, 2), random_state=2)  # needs three lines in its box
 EXACT = 1e-10  # the same bound as in test_identify.py
 
 Ask = Callable[[np.ndarray], Any]

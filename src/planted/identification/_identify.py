@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -16,7 +15,7 @@ from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
 from planted._threads import one_thread_inside
 from planted._typing import Array, Progress, Seed
-from planted.fitting._run import Scaling
+from planted.checks import Check
 from planted.identification._breakpoints import LineScan
 from planted.identification._grid import DOUBLES, Grid, find_grid
 from planted.identification._jumps import Line
@@ -34,7 +33,7 @@ from planted.identification._search import (
     check_network,
     search_lines,
 )
-from planted.identification._session import QuerySession
+from planted.identification._session import Domain, QuerySession, make_domain, unsaturated_domain
 from planted.identification._verdict import Terms, judge, judge_stop
 from planted.identification.deep import (
     DeepFinding,
@@ -49,7 +48,6 @@ from planted.identification.deep import (
     read_layers,
 )
 from planted.networks import DeepNetwork, TwoLayerNetwork
-from planted.networks._deep import Layer
 from planted.outcomes import BadInputError, Outcome
 from planted.results import Provenance, Recovery, Verdict
 
@@ -89,7 +87,7 @@ def identify(
 
     Parameters
     ----------
-    oracle : callable, torch.nn.Module, path of an ONNX file, fitted regressor, or list of str
+    oracle : callable, torch.nn.Module, path of an ONNX file, fitted regressor or classifier, or list of str
         What can be asked: takes rows of shape (n, d) and returns answers of shape (n, m) or (n,). A list of str is a
         command that reads rows as CSV without header from its input and writes answers in the same form.
     n_features : int, optional
@@ -108,7 +106,11 @@ def identify(
         Above 1 the oracle is taken to be noisy: every question is asked this many times, the answers are averaged, and
         the network is recovered from them by the sample methods of `planted.recover`.
     outputs : str, default="auto"
-        Name of the output of an ONNX file that is to be asked; it may be omitted if there is only one.
+        "probabilities" if the oracle answers with probabilities. The network that is read has their log-odds as outputs:
+        of every class against the last, or of every output if they do not sum to one. Without a box one is chosen in
+        which log-odds stay within 30, or 12 if there is only one. "logits" if the answers are no probabilities. "auto"
+        asks classifiers by ``predict_proba``, or else by ``decision_function``. For an ONNX file also the name of the
+        output that is to be asked.
     batch_rows : int, default=4096
         Most questions in one call of the oracle.
     log : path-like, optional
@@ -150,44 +152,18 @@ def identify(
         d = _check_n_features(n_features, source)
         _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
         _check_depth(depth)
-        domain = _domain(d, box, scale, source)
+        domain = make_domain(d, box, scale, source)
         session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
         seed = np.random.SeedSequence() if random_state is None else random_state
         run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds, depth)
-        return _identify_exact(run) if repeats == 1 else _identify_noisy(run)
-
-
-@dataclass(frozen=True, slots=True)
-class _Domain:
-    """Units of the search: x = centre + scale z, with z of order one, or within [-1, 1] if there is a box."""
-
-    centre: Array
-    scale: Array
-    has_box: bool
-    is_single: bool
-
-    def rows(self, Z: Array) -> Array:
-        X = self.centre + self.scale * Z
-        return np.clip(X, self.centre - self.scale, self.centre + self.scale) if self.has_box else X
-
-    def snap(self, Z: Array) -> Array:
-        """Round to single precision if the oracle does; without a box the scale is a power of two then."""
-        return Z.astype(np.float32).astype(np.float64) if self.is_single and not self.has_box else Z
-
-    def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
-        """Write a network in the units of the inputs."""
-        return Scaling(self.centre, self.scale, np.zeros(network.n_outputs), 1.0).restore(network)
-
-    def restore_layers(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Write the layers of a deep network in the units of the inputs."""
-        (W, b), *others = layers
-        return [(W / self.scale, b - (W / self.scale) @ self.centre), *others]
-
-    def adapt(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
-        """Write a network in the units of the search."""
-        return TwoLayerNetwork(
-            network.W * self.scale, network.b + network.W @ self.centre, network.A, network.c
-        )
+        if source.is_log_odds and box is None:
+            try:
+                rng = solver_streams(seed, 6)[5]
+                run = replace(run, domain=unsaturated_domain(session, domain, rng))
+            except StopRequested as stop:
+                return run.stop(stop, None)
+        answer = _identify_exact(run) if repeats == 1 else _identify_noisy(run)
+        return _with_log_odds(answer, run.domain) if source.is_log_odds else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +171,7 @@ class _Run:
     """One identification: what is asked and how, and the record that is made of its verdict."""
 
     session: QuerySession
-    domain: _Domain
+    domain: Domain
     repeats: int
     random_state: Seed
     progress: Progress
@@ -271,21 +247,18 @@ def _check_depth(depth: int | str) -> None:
         raise BadInputError(f'depth={depth!r}; expected "auto" or a whole number of at least 1')
 
 
-def _domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> _Domain:
-    """Return the units of the search, from the box or from the size of typical inputs."""
-    if box is None:
-        sizes: Array = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
-        if not (np.isfinite(sizes) & (sizes > 0)).all():
-            raise BadInputError(f"scale={scale!r}; expected positive numbers")
-        if oracle.is_single:
-            sizes = np.exp2(np.round(np.log2(sizes)))
-        return _Domain(np.zeros(d), np.array(sizes), False, oracle.is_single)
-    if len(box) != 2:
-        raise BadInputError(f"box has {len(box)} parts; expected (low, high)")
-    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in box)
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        raise BadInputError("box: every lower bound must be finite and below its upper bound")
-    return _Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
+def _with_log_odds(answer: Recovery, domain: Domain) -> Recovery:
+    """Say in a record that the outputs are log-odds, where they were read, and how many digits they have."""
+    low, high = domain.centre - domain.scale, domain.centre + domain.scale
+    detail = (
+        f"{answer.detail} The answers are probabilities: the outputs of the network are log-odds, read in a box of "
+        f"inputs from {low.min():.3g} to {high.max():.3g}"
+    )
+    for rounding in answer.find(Check.ROUNDING):
+        digits = -np.log10(max(float(rounding.measured), np.finfo(float).eps))
+        detail += f"; they have about {digits:.0f} digits there"
+    box = {"box": [low.tolist(), high.tolist()], "outputs": "log-odds"}
+    return replace(answer, detail=f"{detail}.", stats={**answer.stats, **box})
 
 
 def _identify_exact(run: _Run) -> Recovery:
@@ -446,7 +419,7 @@ class _DeepReader:
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
 
 
-def _black_box(session: QuerySession, domain: _Domain, grid: Grid) -> BlackBox:
+def _black_box(session: QuerySession, domain: Domain, grid: Grid) -> BlackBox:
     """The oracle in the units of the search."""
     return BlackBox(
         lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap, grid
@@ -478,7 +451,7 @@ def _choose_scale(box: BlackBox, answers: Array, rng: np.random.Generator) -> tu
 
 def _finish_network(
     session: QuerySession,
-    domains: tuple[_Domain, _Domain],
+    domains: tuple[Domain, Domain],
     found: Identification,
     near: BlackBox,
     rng: np.random.Generator,
@@ -530,7 +503,7 @@ def _refuse_smooth(box: BlackBox, network: TwoLayerNetwork, rng: np.random.Gener
 
 
 def _refine(
-    session: QuerySession, domain: _Domain, found: Identification
+    session: QuerySession, domain: Domain, found: Identification
 ) -> tuple[TwoLayerNetwork, Deviation | None]:
     """Refine on the answers that are not too far out, where rounding is coarse enough to be averaged over.
 

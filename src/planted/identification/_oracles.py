@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from threading import Thread, Timer
@@ -26,12 +26,14 @@ import numpy as np
 from planted._typing import Array
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
-__all__ = ["Oracle", "as_oracle", "live_command"]
+__all__ = ["Oracle", "as_oracle", "live_command", "log_odds"]
 
 COMMAND_SECONDS = 600.0  # for one batch of questions
 LAST_SECONDS = 2.0  # for a command that was kept running to end by itself
 LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
 LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
+KINDS = ("probabilities", "logits")  # what answers may be
+WHOLE = 1e-4  # by which the probabilities of all classes may differ from one in sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Oracle:
     name: str  # what it is, for the record
     # What answers, so that a log of another black box is refused: a command line, or the hash of a file. None if unknown.
     identity: str | None = None
+    is_log_odds: bool = False  # whether it answers with probabilities, which are turned into log-odds
 
     def snap(self, X: Array) -> Array:
         """Round numbers to single precision if the black box does."""
@@ -56,11 +59,13 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
 
     Parameters
     ----------
-    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor, list of str, or Oracle
+    source : callable, torch.nn.Module, path of an ONNX file, fitted regressor or classifier, list of str, or Oracle
         What is to be asked. A list of str is a command that reads rows as CSV without header and writes answers in the
         same form.
     outputs : str, default="auto"
-        Name of the output of an ONNX file that is to be asked; it may be omitted if there is only one.
+        "probabilities" if the answers are probabilities: they are turned into log-odds. "logits" if they are not. "auto"
+        asks classifiers for probabilities, or for their decision function. For an ONNX file also the name of the output
+        that is to be asked; it may be omitted if there is only one.
 
     Returns
     -------
@@ -75,8 +80,20 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
     if isinstance(source, Oracle):
         return source
     is_file = isinstance(source, str | PathLike)
-    if outputs != "auto" and not is_file:
-        raise BadInputError(f"outputs={outputs!r} names an output of an ONNX file; the oracle is none")
+    if outputs not in ("auto", *KINDS) and not is_file:
+        raise BadInputError(
+            f"outputs={outputs!r} names an output of an ONNX file; the oracle is none. Others are 'auto', "
+            f"{' and '.join(map(repr, KINDS))}"
+        )
+    if outputs != "logits" and hasattr(source, "predict_proba"):
+        features = getattr(source, "n_features_in_", None)
+        return _of_log_odds(Oracle(source.predict_proba, features, False, type(source).__name__))
+    made = _asked_as_it_is(source, outputs, is_file=is_file)
+    return _of_log_odds(made) if outputs == "probabilities" else made
+
+
+def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool) -> Oracle:
+    """Make an oracle whose answers are taken as they are."""
     if is_file:
         if Path(source).suffix.lower() != ".onnx":
             raise BadInputError(
@@ -87,6 +104,9 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
         return _command_oracle(source)
     if _is_torch_module(source):
         return _torch_oracle(source)
+    if hasattr(source, "decision_function"):
+        features = getattr(source, "n_features_in_", None)
+        return Oracle(source.decision_function, features, False, type(source).__name__)
     if hasattr(source, "predict"):
         return Oracle(source.predict, getattr(source, "n_features_in_", None), False, type(source).__name__)
     if callable(source):
@@ -96,6 +116,37 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
         f"an oracle of type {type(source).__name__} cannot be asked; expected a function, a PyTorch module, the path of "
         "an ONNX file, a fitted regressor or a command as a list of words"
     )
+
+
+def _of_log_odds(oracle: Oracle) -> Oracle:
+    """An oracle that answers with the log-odds of the probabilities that another one gives."""
+    identity = None if oracle.identity is None else f"{oracle.identity}, log-odds"
+    call = oracle.call
+    return replace(oracle, call=lambda X: log_odds(call(X)), identity=identity, is_log_odds=True)
+
+
+def log_odds(answers: Any) -> Array:
+    """Turn probabilities into log-odds: of each class against the last, or of each output if they do not sum to one.
+
+    Probabilities of zero or one give infinite numbers. Shapes: (n, m) to (n, m - 1), or to (n, m).
+
+    Examples
+    --------
+    >>> log_odds([[0.5, 0.25, 0.25]]).round(6).tolist()
+    [[0.693147, 0.0]]
+    >>> log_odds([0.5, 1.0]).tolist()
+    [[0.0], [inf]]
+    """
+    P = np.asarray(answers, dtype=np.float64)
+    P = P.reshape(-1, 1) if P.ndim == 1 else P
+    if P.ndim != 2 or not ((P >= 0) & (P <= 1 + WHOLE)).all():
+        raise BadInputError("outputs: the answers are no probabilities, they are not between 0 and 1")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if P.shape[1] > 1 and (np.abs(P.sum(axis=1) - 1) <= WHOLE).all():
+            logs = np.log(P)
+            return np.nan_to_num(logs[:, :-1] - logs[:, -1:], nan=np.inf, posinf=np.inf, neginf=-np.inf)
+        P = np.minimum(P, 1.0)
+        return np.asarray(np.log(P) - np.log1p(-P))
 
 
 def _is_torch_module(source: Any) -> bool:
@@ -178,6 +229,8 @@ def _onnx_oracle(path: str | PathLike[str], output: str) -> Oracle:
 def _asked_output(names: list[str], output: str, path: str | PathLike[str]) -> str:
     """The output that is meant: the only one, or the one that was named."""
     known = ", ".join(f"{name!r:.60}" for name in names[:20])
+    if output in KINDS and output not in names:
+        output = "auto"
     if output == "auto" and len(names) != 1:
         raise BadInputError(
             f"{os.fspath(path)} has {len(names)} outputs: {known}; name the one to ask with outputs=NAME (--outputs NAME)"

@@ -47,6 +47,7 @@ __all__ = ["BlackBox", "Checks", "Deeper", "Identification", "Refusal", "check_n
 
 FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
 NEAREST = -3  # and begin with steps of 2**-3 radii
+CENTRAL = 0.1  # part of the box in which lines pass the centre
 BOX_POINTS = 33  # first questions on a line within a box
 MAX_POINTS = 16_000  # on one line; a network of 1000 units needs about half
 MAX_LINES = 12
@@ -145,6 +146,8 @@ def search_lines(
         return
     jumps = Jumps.none(box.n_features, rounding.level.size)
     through, towards = box.draw(1, rng)[0], None
+    if box.has_box:  # from corner to corner, past the centre: it meets most hyperplanes
+        through, towards = CENTRAL * through, np.copysign(1.0, box.draw(1, rng)[0])
     lines = MAX_BOX_LINES if box.has_box else MAX_LINES
     for number in range(lines):
         progress(f"searching line {number + 1}", number / lines)
@@ -197,7 +200,12 @@ def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
 
 
 def _draw_line(box: BlackBox, through: Array, towards: Array | None, rng: np.random.Generator) -> Line:
-    """Draw a line through a place: towards another place if one is given, otherwise in a random direction."""
+    """Draw a line through a place: towards another place if one is given, otherwise in a random direction.
+
+    In a box it passes the centre: in many dimensions a random direction soon leaves the box.
+    """
+    if towards is None and box.has_box:
+        towards = CENTRAL * box.draw(1, rng)[0]
     direction = rng.standard_normal(box.n_features) if towards is None else towards - through
     return Line(through, direction / np.linalg.norm(direction))
 

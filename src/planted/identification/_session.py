@@ -1,24 +1,67 @@
-"""Ask a black box in batches: count the questions, keep the limits and the log, and check every answer."""
+"""Where to ask a black box, and asking it in batches: count questions, keep limits and the log, check every answer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planted._clock import StopRequested, check_time
 from planted._typing import Array
+from planted.fitting._run import Scaling
 from planted.identification._oracles import Oracle
-from planted.outcomes import PlantedError
+from planted.networks import TwoLayerNetwork
+from planted.networks._deep import Layer
+from planted.outcomes import BadInputError, PlantedError
 
 if TYPE_CHECKING:
     from planted.io.state._query_log import QueryLog
 
-__all__ = ["OracleError", "QuerySession"]
+__all__ = ["Domain", "OracleError", "QuerySession", "make_domain", "unsaturated_domain"]
 
 UNCHANGED = 1e-5  # relative difference of two answers to one question that is put down to rounding
+FINITE_LOG_ODDS = 600.0  # beyond, probabilities are zero
+LARGEST_LOG_ODDS = 30.0  # of several classes
+LARGEST_OF_TWO = 12.0  # of one output: a probability near 1 has lost the digits of its distance from 1
+N_SATURATION = 32  # questions in each box that is tried
+FARTHEST_POWER = 20  # of two, by which the scale is doubled or halved
 KEPT_NUMBERS = 8_000_000  # questions and answers kept in memory for the refinement
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Units of the search: x = centre + scale z, with z of order one, or within [-1, 1] if there is a box."""
+
+    centre: Array
+    scale: Array
+    has_box: bool
+    is_single: bool
+
+    def rows(self, Z: Array) -> Array:
+        X = self.centre + self.scale * Z
+        return np.clip(X, self.centre - self.scale, self.centre + self.scale) if self.has_box else X
+
+    def snap(self, Z: Array) -> Array:
+        """Round to single precision if the oracle does; without a box the scale is a power of two then."""
+        return Z.astype(np.float32).astype(np.float64) if self.is_single and not self.has_box else Z
+
+    def restore(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Write a network in the units of the inputs."""
+        return Scaling(self.centre, self.scale, np.zeros(network.n_outputs), 1.0).restore(network)
+
+    def restore_layers(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Write the layers of a deep network in the units of the inputs."""
+        (W, b), *others = layers
+        return [(W / self.scale, b - (W / self.scale) @ self.centre), *others]
+
+    def adapt(self, network: TwoLayerNetwork) -> TwoLayerNetwork:
+        """Write a network in the units of the search."""
+        return TwoLayerNetwork(
+            network.W * self.scale, network.b + network.W @ self.centre, network.A, network.c
+        )
 
 
 class OracleError(PlantedError, RuntimeError):
@@ -120,6 +163,20 @@ class QuerySession:
         self.queries += len(X)
         return answers
 
+    def largest_log_odds(self, X: Array) -> tuple[float, int]:
+        """Ask, and return the largest log-odds, infinite for probabilities of zero or one, and how many each answer has."""
+        if self.budget is not None and self.queries + len(X) > self.budget:
+            raise StopRequested(f"the budget of {self.budget} questions does not allow the next {len(X)}")
+        check_time()
+        try:
+            answers = np.asarray(self.oracle.call(np.array(X)), dtype=np.float64)
+        except PlantedError:
+            raise
+        except Exception as error:  # an oracle is foreign code and may raise anything
+            raise OracleError(f"the oracle raised {type(error).__name__}: {error}") from error
+        self.queries += len(X)
+        return float(np.abs(answers).max(initial=0.0)), answers.shape[-1]
+
     def _checked(self, raw: object, count: int) -> Array:
         """Return answers as an array (count, m); raise if they are not numbers, not of this shape or not finite."""
         try:
@@ -136,12 +193,47 @@ class QuerySession:
             )
         if not np.isfinite(answers).all():
             row, output = (int(i) for i in np.argwhere(~np.isfinite(answers))[0])
+            why = ": a probability is 0 or 1; choose a smaller box" if self.oracle.is_log_odds else ""
             raise OracleError(
-                f"the oracle answered question {self.queries + row} with {answers[row, output]} in output {output}"
+                f"the oracle answered question {self.queries + row} with {answers[row, output]} in output {output}{why}"
                 f"{self.log_note}"
             )
         self.n_outputs = answers.shape[1]
         return answers
+
+
+def make_domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle) -> Domain:
+    """Return the units of the search, from the box or from the size of typical inputs."""
+    if box is None:
+        sizes: Array = np.broadcast_to(np.asarray(scale, dtype=np.float64), (d,))
+        if not (np.isfinite(sizes) & (sizes > 0)).all():
+            raise BadInputError(f"scale={scale!r}; expected positive numbers")
+        if oracle.is_single:
+            sizes = np.exp2(np.round(np.log2(sizes)))
+        return Domain(np.zeros(d), np.array(sizes), False, oracle.is_single)
+    if len(box) != 2:
+        raise BadInputError(f"box has {len(box)} parts; expected (low, high)")
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in box)
+    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+        raise BadInputError("box: every lower bound must be finite and below its upper bound")
+    return Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
+
+
+def unsaturated_domain(session: QuerySession, domain: Domain, rng: np.random.Generator) -> Domain:
+    """Choose a box in which probabilities do not come too close to 0 or 1, by asking: the scale is doubled or halved."""
+    at_centre, n_outputs = session.largest_log_odds(session.oracle.snap(domain.centre[None]))
+    # A softmax keeps the digits of small probabilities: if log-odds are large everywhere, larger ones are taken.
+    most = max(LARGEST_LOG_ODDS, min(4 * at_centre, FINITE_LOG_ODDS)) if n_outputs > 1 else LARGEST_OF_TWO
+
+    def is_saturated(power: int) -> bool:
+        rows = rng.uniform(-1, 1, (N_SATURATION, session.n_features)) * domain.scale * 2.0**power
+        return not session.largest_log_odds(session.oracle.snap(rows))[0] <= most
+
+    if is_saturated(0):
+        power = next((p for p in range(-1, -FARTHEST_POWER, -1) if not is_saturated(p)), -FARTHEST_POWER)
+    else:
+        power = next((p for p in range(FARTHEST_POWER) if is_saturated(p + 1)), FARTHEST_POWER)
+    return replace(domain, scale=domain.scale * 2.0**power, has_box=True)
 
 
 def _open_log(path: str | PathLike[str], n_features: int, identity: str | None) -> QueryLog:

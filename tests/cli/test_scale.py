@@ -121,4 +121,4 @@ def test_a_column_of_weights_leaves_spoilt_rows_out(folder: Path) -> None:
     code, text = run(*command, "--weights", "w", "--method", "ica")
     assert code == 2 and "'ica' cannot weigh rows; 'restarts' can" in " ".join(text.split())
     code, text = run(*command, "--weights", "nothing")
-    assert code == 2 and "no column 'nothing' (weights)" in " ".join(text.split())
+    assert code == 2 and "no column 'nothing' (weights, --weights)" in " ".join(text.split())

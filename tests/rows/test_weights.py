@@ -102,7 +102,7 @@ def test_missing_weights_in_a_file_are_refused_by_row(tmp_path):
 
 def test_what_is_no_column_of_weights_is_refused(tmp_path):
     write_table(tmp_path / "rows.csv", COLUMNS)
-    with pytest.raises(BadInputError, match=r"no column 'weight' \(weights\)"):
+    with pytest.raises(BadInputError, match=r"no column 'weight' \(weights, --weights\)"):
         open_blocks(tmp_path / "rows.csv", weights="weight")
     with pytest.raises(BadInputError, match="'w' of the weights is a feature or target too"):
         open_blocks(tmp_path / "rows.csv", weights="w", features=["a", "w"])

@@ -35,14 +35,22 @@ for line in sys.stdin:
 
 
 # No input of the unit box gives a first output of a million, and none tells a network from its copy.
-PROPERTY = "".join(f"(declare-const X_{i} Real)" for i in range(3)) + "(declare-const Y_0 Real)(declare-const Y_1 Real)"
-PROPERTY += "".join(f"(assert (>= X_{i} 0))(assert (<= X_{i} 1))" for i in range(3)) + "(assert (>= Y_0 1000000))"
+PROPERTY = (
+    "".join(f"(declare-const X_{i} Real)" for i in range(3))
+    + "(declare-const Y_0 Real)(declare-const Y_1 Real)"
+)
+PROPERTY += (
+    "".join(f"(assert (>= X_{i} 0))(assert (<= X_{i} 1))" for i in range(3)) + "(assert (>= Y_0 1000000))"
+)
 EQUAL = """(vnnlib-version <2.0>)
 (declare-network f (declare-input A real [3]) (declare-output P real [2]))
 (declare-network g (isomorphic-to f) (declare-input B real [3]) (declare-output Q real [2]))
 (assert (and (== A[0] B[0]) (== A[1] B[1]) (== A[2] B[2])))
 """
-EQUAL += "".join(f"(assert (and (>= A[{i}] 0) (<= A[{i}] 1)))\n" for i in range(3)) + "(assert (> P[0] (+ Q[0] 1)))"
+EQUAL += (
+    "".join(f"(assert (and (>= A[{i}] 0) (<= A[{i}] 1)))\n" for i in range(3))
+    + "(assert (> P[0] (+ Q[0] 1)))"
+)
 
 
 @pytest.fixture(scope="module")

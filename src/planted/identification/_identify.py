@@ -349,7 +349,7 @@ def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generat
 class _DeepReader:
     """The reading of several hidden layers, in the units of the search, and the record that is made of it."""
 
-    def __init__(self, run: _Run, box: BlackBox, domain: _Domain, rng: np.random.Generator) -> None:
+    def __init__(self, run: _Run, box: BlackBox, domain: Domain, rng: np.random.Generator) -> None:
         self.run, self.records, self.domain, self.rng = run, Records(box), domain, rng
         self.reading = Reading()
         self.finding: DeepFinding | None = None

@@ -167,7 +167,7 @@ def test_networks_are_recovered_from_rounded_labels(name, seed):
 @pytest.mark.parametrize("name", ["single precision", "9 decimals"])
 def test_a_function_of_x_does_not_pass_for_rounding(name):
     """A smooth term below the tolerance of the grid: the network that is claimed without it is not claimed with it."""
-    size = {"single precision": 4e-7, "9 decimals": 4e-10}[name]
+    size = {"single precision": 1e-7, "9 decimals": 4e-10}[name]
     for seed in range(4):
         rng = np.random.default_rng([seed, 41])
         net = drawn_network(rng, d=2, k=2, m=2)

@@ -177,6 +177,12 @@ TARGETS = (
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
+        "kinks",
+        r"^leaky units",
+        "One teacher of ten, the same for every slope, has a unit that the search misses: the answer is FITTED and says "
+        "that one more unit would explain more than noise.",
+    ),
+    (
         "equivalence",
         r"^ACAS Xu 2_2",
         "Branch and bound on the inputs, in NumPy on one core: the bracket closes steadily but not within the time given. "

@@ -189,6 +189,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "where a wide network predicts better than a small one (randhie). The fits of MLPRegressor take 0.06 s (engel).",
     ),
     (
+        "kinks",
+        r"^leaky units",
+        "One teacher of ten, the same for every slope, has a unit that the search misses: the answer is FITTED and says "
+        "that one more unit would explain more than noise.",
+    ),
+    (
         "equivalence",
         r"^ACAS Xu 2_2",
         "Branch and bound on the inputs, in NumPy on one core: the bracket closes steadily but not within the time given. "

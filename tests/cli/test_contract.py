@@ -41,6 +41,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "simplify": ("absent.safetensors",),
     "simulate": ("absent/world.csv",),
     "sums": ("absent.csv",),
+    "verify": ("absent.vnnlib", "absent.safetensors"),
 }
 
 

@@ -144,7 +144,8 @@ def log_odds(answers: Any) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         if P.shape[1] > 1 and (np.abs(P.sum(axis=1) - 1) <= WHOLE).all():
             logs = np.log(P)
-            return np.nan_to_num(logs[:, :-1] - logs[:, -1:], nan=np.inf, posinf=np.inf, neginf=-np.inf)
+            odds = logs[:, :-1] - logs[:, -1:]
+            return np.where(np.isnan(odds), np.inf, odds)
         P = np.minimum(P, 1.0)
         return np.asarray(np.log(P) - np.log1p(-P))
 

@@ -169,13 +169,18 @@ def _paint_lines(axes: Any, data: Mapping[str, Any]) -> None:
             linewidth=1.6,
             marker=marker,
             markersize=4,
-            label=item["name"],
+            label=_one_line(item["name"]),
         )
     _tame_ticks(axes)
-    axes.set_xlabel(_shorten(data["x_title"]))
-    axes.set_ylabel(_shorten(data["y_title"]))
+    axes.set_xlabel(_one_line(data["x_title"]))
+    axes.set_ylabel(_one_line(data["y_title"]))
     if len(series) > 1:
         axes.legend(loc="best", fontsize=8, framealpha=0.0)
+
+
+def _one_line(label: str) -> str:
+    """A name of a column as a label of one short line, whatever it holds."""
+    return _shorten(" ".join(label.split()) or "?")
 
 
 def _paint_histogram(axes: Any, data: Mapping[str, Any]) -> None:

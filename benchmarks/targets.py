@@ -195,6 +195,17 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "that one more unit would explain more than noise.",
     ),
     (
+        "activations",
+        "Cramér–Rao",
+        "At 360 samples some of the networks are outside the regime of the bound: two units fit as one, the weights of the "
+        "other are free, and one network of eight makes up nearly all of the error. Such networks end as FITTED.",
+    ),
+    (
+        "activations",
+        "plain SciPy",
+        "Ours finds the width, certifies and searches for rivals twice more; the plain version is told k and begins once.",
+    ),
+    (
         "equivalence",
         r"^ACAS Xu 2_2",
         "Branch and bound on the inputs, in NumPy on one core: the bracket closes steadily but not within the time given. "

@@ -6,7 +6,7 @@ import pytest
 import planted
 from planted import Outcome, simulate
 from planted.certificates._error_places import errors_ignore_each_other, errors_ignore_inputs
-from planted.certificates._output_covariance import sphericity_p_value
+from planted.certificates.noise._covariance import sphericity_p_value
 from planted.fitting._clipping import clip_outputs
 from planted.fitting._losses import LOSSES, choose_loss, entry_weights, refine_with_loss
 from planted.fitting._masked_labels import masked_conditioning

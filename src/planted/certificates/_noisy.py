@@ -8,9 +8,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.certificates._label_faults import copied_rows, label_fault_evidence
 from planted.certificates._missing_unit import missing_unit_evidence
-from planted.certificates._noise_law import noise_law, standard_errors_under
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
@@ -28,6 +26,8 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
+from planted.certificates.noise._labels import copied_rows, label_fault_evidence
+from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement

@@ -7,7 +7,7 @@ every x; an excess of one sign, among all residuals or among those beyond `FAR` 
 is large, turns RECOVERED into FITTED. Second, what the loss has written off must not be a unit that is on in a few
 samples (`_error_places.unit_among_outliers`), and every unit needs `SIDE_ROWS` (d + 1) samples on both sides of its
 kink: with fewer the influence of a sample on it is not that of the average sample. Third, the spread of the noise must
-not depend on x (`_noise_law.spread_evidence`). Fourth, the evidence names the loss and the variances by which it was
+not depend on x (`noise._law.spread_evidence`). Fourth, the evidence names the loss and the variances by which it was
 chosen.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 
 from planted._typing import Array
 from planted.certificates._error_places import unit_among_outliers
-from planted.certificates._noise_law import spread_evidence
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._law import spread_evidence
 from planted.checks import Check
 from planted.fitting._losses import RobustFit
 from planted.fitting._run import Problem

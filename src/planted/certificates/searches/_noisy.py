@@ -4,7 +4,7 @@ Problem     Y = f(X W' + b) A' + c + ξ with m ≥ k. Find the least-squares net
 Idea        Unless it is given, the number of units is the number of output directions in which x explains more than
             noise would (`rank_of_signal`). The best of several candidates is refined on all rows
             (`planted.fitting.multistart._candidates`) and certified. If the noise is correlated or unequal between
-            outputs, this is repeated with whitened outputs (`_output_covariance`). If the residual still depends on
+            outputs, this is repeated with whitened outputs (`noise._covariance`). If the residual still depends on
             x, one more unit is tried, as long as m allows it.
 Guarantee   The global minimum may be missed; the certificate decides.
 """
@@ -17,8 +17,8 @@ import numpy as np
 
 from planted.certificates._exact import certify_noiseless
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._output_covariance import certify_whitened
 from planted.certificates._parts import reproduces_rows
+from planted.certificates.noise._covariance import certify_whitened
 from planted.checks import Check
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun, Problem

@@ -34,8 +34,8 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates._output_covariance import certify_whitened
 from planted.certificates._robust import certify_with_loss
+from planted.certificates.noise._covariance import certify_whitened
 from planted.certificates.searches._noisy import MIN_ROWS
 from planted.checks import Check
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss

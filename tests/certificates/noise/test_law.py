@@ -5,7 +5,8 @@ import pytest
 from scipy import signal
 
 from planted import Outcome, RowBlocks, TwoLayerNetwork, recover, simulate
-from planted.certificates._noise_law import (
+from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._law import (
     SPREAD_LEVEL,
     NoiseLaw,
     _pair_score,
@@ -15,7 +16,6 @@ from planted.certificates._noise_law import (
     spread_evidence,
     standard_errors_under,
 )
-from planted.certificates._noisy import certify_noisy
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from planted import Outcome, RowBlocks, simulate
-from planted.certificates._label_faults import copied_rows, label_fault_evidence
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._output_covariance import certify_whitened
+from planted.certificates.noise._covariance import certify_whitened
+from planted.certificates.noise._labels import copied_rows, label_fault_evidence
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem

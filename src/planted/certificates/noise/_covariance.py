@@ -25,10 +25,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
-from planted.certificates._label_faults import label_fault_evidence
-from planted.certificates._noise_law import noise_law
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import first_failure, with_curvature
+from planted.certificates.noise._labels import label_fault_evidence
+from planted.certificates.noise._law import noise_law
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._refine import Refinement, refine

@@ -160,14 +160,16 @@ def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]
         box = as_input_set((0, 1), f.widths[0])
         g = scrambled(f, rng)
         start = process_time()
-        known = bracket(f, g, box, tol=1e-9, rng=rng)
+        with time_budget(30):
+            known = bracket(f, g, box, tol=1e-9, rng=rng)
         seconds = process_time() - start
         layers = [(W.copy(), b.copy()) for W, b in g.layers]
         W = layers[int(rng.integers(len(layers)))][0]
         # A weight of an input that is on and of a unit that may be on.
         W[np.unravel_index(np.abs(W).argmax(), W.shape)] += 1e-3
         changed = Plain(tuple(layers), g.slopes)
-        refuted = bracket(f, changed, box, tol=1e-9, rng=rng)
+        with time_budget(10):
+            refuted = bracket(f, changed, box, tol=1e-9, rng=rng)
         x = refuted.inputs[refuted.found.argmax()]
         gap = exact_gap(f, changed, x)
         rows.append(

@@ -198,6 +198,14 @@ REFUSED = {
     "text target": ("a,b,y\n1,2,good\n4,5,bad\n", "the target 'y' holds texts such as 'good'.*--targets"),
     "percent": ("a,b,y\n1,20%,3\n4,30%,6\n", "column 'b' holds '20%', expected a number"),
     "late word": ("a,b,y\n" + "1,2,3\n" * 700 + "4,word,6\n", "row 700, column 'b' holds 'word'"),
+    "one text or nothing": (
+        "a,b,y\n1,x,3\n4,,6\n5,x,6\n",
+        "'b' holds 'x' or nothing.*yes and no.*--exclude 'b'",
+    ),
+    "only one text": ("b,y\nx,3\nx,6\n", "leaves 0 inputs"),
+    "long text": ("a,b,y\n1," + "x" * 300 + ",3\n", "a text of 300 characters.*--exclude 'b'"),
+    "other digits": ("a,b,y\n1,2,3\n1,\uff11,3\n", "row 1, column 'b' holds '\uff11', expected a number"),
+    "header alone": ("a,b,y", "a header, but no row of data"),
     "date and word": ("a,b,y\n1,2026-01-01,3\n4,soon,6\n", "row 1, column 'b' holds 'soon', expected a date"),
 }
 

@@ -206,6 +206,18 @@ REFUSED = {
     "long text": ("a,b,y\n1," + "x" * 300 + ",3\n", "a text of 300 characters.*--exclude 'b'"),
     "other digits": ("a,b,y\n1,2,3\n1,\uff11,3\n", "row 1, column 'b' holds '\uff11', expected a number"),
     "header alone": ("a,b,y", "a header, but no row of data"),
+    "word and date": (
+        "a,b,y\n1,soon,3\n4,2026-01-01,6\n",
+        "'2026-01-01', a date, and 'soon', which is none.*--exclude",
+    ),
+    "no such day": (
+        "a,b,y\n1,2026-02-30,3\n4,2026-01-01,6\n",
+        "'2026-02-30', which is no moment of the calendar",
+    ),
+    "no such second": (
+        "a,b,y\n1,2026-02-03T23:59:60,3\n",
+        "'2026-02-03T23:59:60', which is no moment of the calendar",
+    ),
     "date and word": ("a,b,y\n1,2026-01-01,3\n4,soon,6\n", "row 1, column 'b' holds 'soon', expected a date"),
 }
 

@@ -198,9 +198,13 @@ class _Learner:
         label = f"{shown(self.path)}: column {shown(self.name)!r}"
         leave = f"leave the column out with --exclude {shown(self.name)!r} (`exclude=` in Python)"
         if _OTHER_DATE.fullmatch(text) and not self.is_category:
+            why = "whose day and month cannot be told apart"
+            if when(text) is not None:
+                why = f"a date, and {shown(next(iter(self.levels)), longest=40)!r}, which is none"
+            elif text[4:5] == "-":
+                why = "which is no moment of the calendar"
             raise BadInputError(
-                f"{label} holds {text[:40]!r}, whose day and month cannot be told apart. Write dates as in 2026-01-31, or "
-                f"{leave}."
+                f"{label} holds {text[:40]!r}, {why}. Write dates as in 2026-01-31, or {leave}."
             )
         if len(self.levels) == MOST_LEVELS or len(text) > LONGEST_LEVEL:
             known = ", ".join(repr(shown(level, longest=30)) for level in list(self.levels)[:3])

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from planted import TwoLayerNetwork
 from planted.cli import app
+from planted.io import learn_recipe, save_network
 
 RUNNER = CliRunner()
 
@@ -108,3 +110,66 @@ def test_a_spent_budget_names_its_option(tmp_path: Path) -> None:
     np.savetxt(table, values, delimiter=",", header="a,b,c,d,y", comments="")
     code, printed, _ = run("recover", table, "--budget", 0, "--method", "restarts", "--seed", 0)
     assert code == 1 and "Allow more time with --budget SECONDS" in printed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_that_are_named_are_prepared_too(seed: int, tmp_path: Path) -> None:
+    """Categories that look like numbers, gaps and decimal commas: --features must not read them as they stand."""
+    rng = np.random.default_rng([31, seed])
+    n, width = 20, 3
+    rooms, size = rng.choice([3, 7, 11], n), rng.uniform(30, 90, n).round(1)
+    rooms[:3], size[5] = (3, 7, 11), np.nan
+    lines = [f"{'' if np.isnan(a) else a};{b};0".replace(".", ",") for a, b in zip(size, rooms, strict=True)]
+    table, net = tmp_path / "rows.csv", tmp_path / "net.safetensors"
+    table.write_text("\n".join(["size;rooms;price", *lines]) + "\n")
+    recipe = learn_recipe(table, categories="rooms", missing="mean", decimal=",")
+    W, b = rng.normal(size=(width, 4)), rng.normal(size=width)
+    save_network(TwoLayerNetwork(W, b, np.ones((1, width))), net, recipe=recipe)
+    gaps = np.isnan(size)
+    X = np.column_stack([np.where(gaps, np.nanmean(size), size), gaps, rooms == 7, rooms == 11])
+    expected = np.maximum(X @ W.T + b, 0).sum(axis=1)
+    for words in ([], ["--features", "size", "rooms"], ["--features", "rooms,size"]):
+        code, printed, said = run("predict", net, table, *words)
+        assert code == 0, said
+        np.testing.assert_allclose([float(line) for line in printed.split()[1:]], expected, rtol=1e-10)
+    for words in (["size", "price"], ["size"], ["rooms", "size", "price"], ["colour", "size"]):
+        code, printed, said = run("predict", net, table, "--features", *words)
+        assert (code, printed) == (2, "") and "--features" in said and "'size', 'rooms'" in said
+
+
+UNKEPT = {
+    "control character": ("si\x1bze,kind,y", ["a", "b"], []),
+    "long name": ("s" * 1001 + ",kind,y", ["a", "b"], []),
+    "called like an input": ("kind=b,kind,y", ["a", "b"], []),
+    "called like a gap": ("kind missing,kind,y", ["1.5", "", "2.5"], ["--missing", "mean"]),
+    "target called like an input": ("size,kind,kind=b", ["a", "b"], []),
+    "control character of a level": ("size,kind,y", ["a", "b\x07"], []),
+}
+
+
+@pytest.mark.parametrize("case", UNKEPT)
+def test_names_that_no_file_keeps_are_refused_before_the_work(case: str, tmp_path: Path) -> None:
+    """Without its names a network has no preparation, and `predict` would take the cells as they stand."""
+    header, cells, words = UNKEPT[case]
+    table, net = tmp_path / "rows.csv", tmp_path / "net.safetensors"
+    rows = [f"{1.5 * i * i},{cells[i % len(cells)]},{i % 5}" for i in range(20)]
+    table.write_text("\n".join([header, *rows]) + "\n")
+    code, printed, said = run("recover", table, *words, "--out", net, "--budget", 0)
+    assert (code, printed) == (2, "") and "Rename the column" in said and not net.exists()
+
+
+@pytest.mark.parametrize("first", ["a,b", "b,a", "b,y,a"])
+def test_a_box_is_made_from_the_columns_of_the_network(first: str, tmp_path: Path) -> None:
+    """The two networks differ where a > 2, which the rows never are; b is."""
+    ranges = {"a": (0.0, 1.0), "b": (5.0, 6.0), "y": (3.0, 4.0)}
+    names = first.split(",")
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join([first, *(",".join(str(ranges[name][i]) for name in names) for i in (0, 1))]))
+    one = TwoLayerNetwork(np.eye(2), np.zeros(2), np.ones((1, 2)))
+    more = TwoLayerNetwork(np.array([[1, 0], [0, 1], [1, 0]]), np.array([0, 0, -2]), np.ones((1, 3)))
+    for net, name in ((one, "one"), (more, "more")):
+        save_network(net, tmp_path / f"{name}.safetensors", features=["a", "b"], targets=["t"])
+    code, _, said = run(
+        "compare", tmp_path / "one.safetensors", tmp_path / "more.safetensors", "--box-from", table
+    )
+    assert code == 0, said

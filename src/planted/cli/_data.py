@@ -21,7 +21,7 @@ import numpy as np
 from planted._typing import Array
 from planted.cli._console import print_note
 from planted.cli._options import split_names
-from planted.outcomes import BadInputError
+from planted.outcomes import BadInputError, shown
 
 __all__ = [
     "Columns",
@@ -73,7 +73,10 @@ class Columns:
         if self.missing not in ("refuse", "drop", "mean"):
             raise BadInputError(f"--missing is {self.missing!r}; expected refuse, drop or mean.")
         learn = partial(learn_recipe, weights=self.weights, missing=self.missing, decimal=marks[self.decimal])
-        return _by_names(learn, path, self._names)
+        recipe: Recipe = _by_names(learn, path, self._names)
+        if not recipe.is_plain:
+            _refuse_unkept_names(path, recipe)
+        return recipe
 
     def _is_plain(self, path: Path) -> bool:
         """Whether the head of the table shows numbers, and no column that could count the rows."""
@@ -86,6 +89,20 @@ class Columns:
         """All names as they were typed."""
         roles = ("targets", "features", "exclude", "categories")
         return {role: getattr(self, role) for role in roles}
+
+
+def _refuse_unkept_names(path: Path, recipe: Recipe) -> None:
+    """Refuse names that the file of a network cannot keep: without them `predict` could not repeat the preparation."""
+    from planted.io.networks._columns import check_names
+
+    names = [*recipe.inputs, *recipe.targets]
+    try:
+        check_names("names of inputs and targets", names, len(names))
+    except BadInputError as error:
+        raise BadInputError(
+            f"{shown(path)}: {error}, so a network could not keep how the columns become its inputs. Rename the column, or "
+            "leave it out with --exclude."
+        ) from error
 
 
 @dataclass(slots=True)

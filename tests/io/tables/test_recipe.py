@@ -198,6 +198,26 @@ REFUSED = {
     "text target": ("a,b,y\n1,2,good\n4,5,bad\n", "the target 'y' holds texts such as 'good'.*--targets"),
     "percent": ("a,b,y\n1,20%,3\n4,30%,6\n", "column 'b' holds '20%', expected a number"),
     "late word": ("a,b,y\n" + "1,2,3\n" * 700 + "4,word,6\n", "row 700, column 'b' holds 'word'"),
+    "one text or nothing": (
+        "a,b,y\n1,x,3\n4,,6\n5,x,6\n",
+        "'b' holds 'x' or nothing.*yes and no.*--exclude 'b'",
+    ),
+    "only one text": ("b,y\nx,3\nx,6\n", "leaves 0 inputs"),
+    "long text": ("a,b,y\n1," + "x" * 300 + ",3\n", "a text of 300 characters.*--exclude 'b'"),
+    "other digits": ("a,b,y\n1,2,3\n1,\uff11,3\n", "row 1, column 'b' holds '\uff11', expected a number"),
+    "header alone": ("a,b,y", "a header, but no row of data"),
+    "word and date": (
+        "a,b,y\n1,soon,3\n4,2026-01-01,6\n",
+        "'2026-01-01', a date, and 'soon', which is none.*--exclude",
+    ),
+    "no such day": (
+        "a,b,y\n1,2026-02-30,3\n4,2026-01-01,6\n",
+        "'2026-02-30', which is no moment of the calendar",
+    ),
+    "no such second": (
+        "a,b,y\n1,2026-02-03T23:59:60,3\n",
+        "'2026-02-03T23:59:60', which is no moment of the calendar",
+    ),
     "date and word": ("a,b,y\n1,2026-01-01,3\n4,soon,6\n", "row 1, column 'b' holds 'soon', expected a date"),
 }
 

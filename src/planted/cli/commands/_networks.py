@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +14,21 @@ from rich.text import Text
 
 from planted.cli._console import out_console, print_note
 from planted.cli._data import read_inputs
-from planted.cli._options import DataArgument, FeaturesOption, ForceOption, check_tolerance, check_written
-from planted.cli.commands._queries import UNDECIDED, compare_models, print_comparison, read_any_network
+from planted.cli._options import (
+    DataArgument,
+    FeaturesOption,
+    ForceOption,
+    check_tolerance,
+    check_written,
+    split_names,
+)
+from planted.cli.commands._queries import (
+    UNDECIDED,
+    compare_models,
+    print_comparison,
+    read_any_network,
+    read_with_columns,
+)
 from planted.outcomes import BadInputError
 
 __all__ = ["compare", "predict", "verify"]
@@ -51,8 +65,11 @@ def predict(
 
     saved = load_with_columns(network)
     net = saved.network
-    if features is None and saved.features is not None and not all(map(str.isdigit, saved.features)):
-        features = list(saved.features) if saved.recipe is None else None
+    if features and saved.recipe is not None:
+        _refuse_other_columns(features, saved.recipe.names, network)
+        features = None
+    if features is None and saved.recipe is None:
+        features = _real_names(saved.features)
     rows = read_inputs(data, features=features, n_features=net.n_features, recipe=saved.recipe)
     predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
@@ -74,6 +91,20 @@ def predict(
     if out is not None:
         outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
+
+
+def _real_names(names: Sequence[str] | None) -> list[str] | None:
+    """Return the names of inputs, or None if there are none or they only number the columns."""
+    return None if names is None or all(map(str.isdigit, names)) else list(names)
+
+
+def _refuse_other_columns(chosen: list[str], known: tuple[str, ...], network: Path) -> None:
+    """Refuse columns other than those whose preparation the network keeps: it would not be repeated for them."""
+    if set(split_names(chosen, known=known) or ()) != set(known):
+        raise BadInputError(
+            f"--features names other columns than {network} was made from, {', '.join(map(repr, known[:10]))}, and it keeps "
+            "how these become its inputs. Call the columns of the table so, and leave --features out."
+        )
 
 
 def _with_bounds(
@@ -271,11 +302,18 @@ def _compare_proved(
 
     if box is not None and box_from is not None:
         raise BadInputError("--box and --box-from are two boxes; give one.")
-    one, other = read_any_network(first), read_any_network(second)
+    (one, columns), other = read_with_columns(first), read_any_network(second)
     limits: Any = box
     if box_from is not None:
-        rows = read_inputs(box_from, features=None, n_features=one.n_features)
-        limits = rows.min(axis=0), rows.max(axis=0)
+        import numpy as np
+
+        features = _real_names(columns.get("features"))
+        recipe = columns.get("recipe")
+        rows = read_inputs(box_from, features=features, n_features=one.n_features, recipe=recipe)
+        limits = (
+            np.nanmin(rows, axis=0),
+            np.nanmax(rows, axis=0),
+        )  # rows with gaps that a recipe leaves out are NaN
     answer = planted.compare(
         one, other, tol=tol, random_state=0, budget_seconds=budget, box=limits, certified=True
     )

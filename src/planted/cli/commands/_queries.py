@@ -211,7 +211,7 @@ def export(
     check_written(("--out", target, to), inputs=[network], force=force)
     import planted
 
-    net, columns = _read_with_columns(network)
+    net, columns = read_with_columns(network)
     recipe = columns.get("recipe")
     if recipe is not None and to != "planted":
         columns = {"features": recipe.inputs, "targets": recipe.targets}
@@ -289,7 +289,7 @@ def simplify(
     from planted.io import save_network
     from planted.networks import DeepNetwork
 
-    net, columns = _read_with_columns(network)
+    net, columns = read_with_columns(network)
     if isinstance(net, DeepNetwork):
         _simplify_deep(net, columns, out=out, tol=tol, as_json=as_json)
         return
@@ -364,7 +364,7 @@ def read_any_network(path: Path) -> TwoLayerNetwork | DeepNetwork:
     return import_network(path)
 
 
-def _read_with_columns(path: Path) -> tuple[TwoLayerNetwork | DeepNetwork, dict[str, Any]]:
+def read_with_columns(path: Path) -> tuple[TwoLayerNetwork | DeepNetwork, dict[str, Any]]:
     """Read a network from any file that holds its parameters, with the names of its columns where the file has them."""
     from planted.io import load_with_columns
 

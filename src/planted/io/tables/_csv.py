@@ -206,7 +206,9 @@ def _as_number(cell: str, decimal: str = ".") -> float | None:
     """Read a cell; None if it is neither a number nor a mark of a missing value."""
     if cell in MISSING_TEXTS:
         return np.nan
-    if "_" in cell:  # Python's digit grouping is not a number in a file
+    if (
+        "_" in cell or not cell.isascii()
+    ):  # digits that Python takes, grouped or of another script, and Arrow does not
         return None
     if decimal == ",":
         if "." in cell:
@@ -261,12 +263,16 @@ def _parse_row(
         coder = coders.get(j)
         value = _as_number(row[j], layout.decimal) if coder is None else coder.code(row[j].strip())
         if value is None:
-            raise _not_expected(row[j], number, layout.names[j], path=path, coder=coder)
+            raise _not_expected(
+                row[j], number, layout.names[j], path=path, coder=coder, decimal=layout.decimal
+            )
         values.append(value)
     return values
 
 
-def _not_expected(cell: str, number: int, name: str, *, path: Path, coder: Coder | None) -> BadInputTypeError:
+def _not_expected(
+    cell: str, number: int, name: str, *, path: Path, coder: Coder | None, decimal: str
+) -> BadInputTypeError:
     """Word the refusal of a cell."""
     place = f"{shown(path)}: row {number}, column {name!r} holds {cell[:40]!r}, expected"
     if coder is not None:
@@ -274,7 +280,7 @@ def _not_expected(cell: str, number: int, name: str, *, path: Path, coder: Coder
     hint = (
         " Write decimal numbers with a point, not a comma, or read them as they are with --decimal comma "
         '(`decimal=","` in Python).'
-        if "," in cell
+        if "," in cell and decimal == "."
         else ""
     )
     return BadInputTypeError(
@@ -293,8 +299,9 @@ def _arrow_blocks(
             for batch in _open_arrow(file, layout, columns, coders):
                 yield from _batch_blocks(batch, columns, block_rows, coders)
     except (pa.ArrowException, BadInputTypeError, UnicodeDecodeError, OSError) as error:
-        for _ in _plain_blocks(path, layout, columns, block_rows, coders=coders):
-            pass  # raises at the cell in question
+        rows = map(len, _plain_blocks(path, layout, columns, block_rows, coders=coders))
+        if sum(rows) == 0:  # reading raises at the cell in question; a header without a newline is no fault
+            return
         raise damaged(path, error) from error
 
 

@@ -121,6 +121,10 @@ def learn_recipe(
     learned = tuple(_learned(head.names[j], learners, seen, places, missing) for j in kept)
     flags = tuple(_flag(learners[head.names[j]], files[0]) for j in outputs if j in texts)
     recipe = replace(recipe, columns=learned, flags=flags)
+    if not recipe.inputs:
+        raise BadInputError(
+            f"{shown(files[0])} leaves 0 inputs: every column holds the same text in all rows."
+        )
     names = [column.name for column in learned] + list(recipe.targets)
     missed = {name: int(seen.missing[places[name]]) for name in names}
     return replace(recipe, notes=(*notes, *describe(recipe, missed, seen.n_incomplete)))
@@ -194,14 +198,20 @@ class _Learner:
         label = f"{shown(self.path)}: column {shown(self.name)!r}"
         leave = f"leave the column out with --exclude {shown(self.name)!r} (`exclude=` in Python)"
         if _OTHER_DATE.fullmatch(text) and not self.is_category:
+            why = "whose day and month cannot be told apart"
+            if when(text) is not None:
+                why = f"a date, and {shown(next(iter(self.levels)), longest=40)!r}, which is none"
+            elif text[4:5] == "-":
+                why = "which is no moment of the calendar"
             raise BadInputError(
-                f"{label} holds {text[:40]!r}, whose day and month cannot be told apart. Write dates as in 2026-01-31, or "
-                f"{leave}."
+                f"{label} holds {text[:40]!r}, {why}. Write dates as in 2026-01-31, or {leave}."
             )
         if len(self.levels) == MOST_LEVELS or len(text) > LONGEST_LEVEL:
             known = ", ".join(repr(shown(level, longest=30)) for level in list(self.levels)[:3])
-            what = f"more than {MOST_LEVELS} different texts" if len(text) <= LONGEST_LEVEL else "long texts"
-            raise BadInputError(f"{label} holds {what} ({known}, …), too many for categories; {leave}.")
+            what = f"more than {MOST_LEVELS} different texts ({known}, …), too many for categories"
+            if len(text) > LONGEST_LEVEL:
+                what = f"a text of {len(text):,} characters ({shown(text, longest=30)!r}), too long for a category"
+            raise BadInputError(f"{label} holds {what}; {leave}.")
         self.levels[text] = len(self.levels)
 
 
@@ -275,6 +285,11 @@ def _learned(
         true = sum(counts[code] for text, code in learner.levels.items() if truth_of(text) == 1.0)
         return PreparedColumn(name, "boolean", fill=(true / n_known,) if has_gaps else ())
     levels = sorted(learner.levels, key=_in_order)
+    if len(levels) == 1 and seen.missing[place] and missing != "drop":
+        raise BadInputError(
+            f"column {shown(name)!r} holds {shown(levels[0])!r} or nothing. If nothing means no, write yes and no; "
+            f"else leave it out with --exclude {shown(name)!r}, or its rows with --missing drop."
+        )
     shares = tuple(counts[learner.levels[level]] / max(n_known, 1) for level in levels[1:])
     return PreparedColumn(name, "category", tuple(levels), fill=shares if has_gaps else ())
 

@@ -241,6 +241,8 @@ def levels_note(column: PreparedColumn) -> str:
         return f"Column {name!r}: true is 1, false is 0."
     if column.kind == "date":
         return f"Column {name!r} holds dates: the input is the number of days since {column.origin}."
+    if column.kind == "category" and len(column.levels) == 1:
+        return f"Column {name!r} holds {shown(column.levels[0])!r} in every row and becomes no input."
     if column.kind == "category":
         levels = [repr(shown(f"{column.name}={level}")) for level in column.levels[1:6]]
         inputs = ", ".join(levels) + (", …" if len(column.levels) > 6 else "")

@@ -70,6 +70,7 @@ axes[2].bar(np.arange(10), answer.differences, width=0.4, label="found")
 axes[2].set(xlabel="output", title="largest difference", xticks=np.arange(10))
 axes[2].legend()
 figure.tight_layout()
+plt.show()
 
 # %%
 # A conversion, proved

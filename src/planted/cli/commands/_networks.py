@@ -86,8 +86,8 @@ def predict(
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in rows)
+        cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in cells)
     if out is not None:
         outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
@@ -119,7 +119,7 @@ def _with_bounds(
             "`planted recover`, or its recovery knows no noise."
         )
     half = half_width(noise, probability)
-    bounds = {}
+    bounds: dict[str, Any] = {}
     for name, column in columns.items():
         bounds |= {name: column, f"{name}_low": column - half, f"{name}_high": column + half}
     if len(bounds) < 3 * len(columns):

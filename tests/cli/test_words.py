@@ -155,6 +155,16 @@ def test_programs_that_break_the_protocol(folder: Path, body: str, message: str)
     assert message in re.sub(r"\s+", " ", answer.output + answer.stderr)
 
 
+@pytest.mark.parametrize("n_answers", [0, 3])
+def test_a_program_that_falls_silent_is_named_within_the_time_limit(folder: Path, n_answers: int) -> None:
+    (folder / "mute.py").write_text(
+        f"import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(1000 * (i >= {n_answers}))\n    print(1)\n"
+    )
+    words = ["identify", "--inputs", "2", "--seed", "1", "--budget-seconds", "1", "--alive"]
+    answer = CliRunner().invoke(app, [*words, "--", sys.executable, "mute.py"])
+    assert answer.exit_code == 2 and "silent for 1 seconds after" in answer.stderr
+
+
 def test_compare_prints_its_tolerance(folder: Path) -> None:
     export_network(NETWORK, folder / "single.onnx", precision="float32")
     answer = CliRunner().invoke(app, ["compare", "net.safetensors", "single.onnx"])

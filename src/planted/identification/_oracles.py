@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread
 from typing import IO, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle", "live_command", "log_odds"]
 
-COMMAND_SECONDS = 600.0  # for one batch of questions
+COMMAND_SECONDS = 600.0  # for one batch of questions; of silence, for a command that is kept running
 LAST_SECONDS = 2.0  # for a command that was kept running to end by itself
 LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
 LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
@@ -287,12 +287,13 @@ def _identity_of(command: list[str]) -> str:
 
 
 @contextmanager
-def live_command(words: Sequence[Any]) -> Iterator[Oracle]:
+def live_command(words: Sequence[Any], *, patience: float = COMMAND_SECONDS) -> Iterator[Oracle]:
     """Start a command once and ask it line by line, until the block ends.
 
     The protocol: a line in is a question, its numbers separated by commas; a line out is the answer to it, in the same form
     and order. There is no header. The command must answer each line when it has read it (Python's output is not buffered
-    here; `stdbuf -oL` helps other programs), and it ends when its input ends.
+    here; `stdbuf -oL` helps other programs), and it ends when its input ends. One that is silent for `patience`
+    seconds is ended.
     """
     command = [os.fspath(word) for word in words]
     if not command:
@@ -310,7 +311,7 @@ def live_command(words: Sequence[Any]) -> Iterator[Oracle]:
             raise BadInputError(f"the command {command[0]!r} cannot be started: {error}") from error
 
         def call(X: Array) -> Array:
-            return _ask_lines(process, X, command[0], said)
+            return _ask_lines(process, X, command[0], said, patience)
 
         try:
             yield Oracle(call, None, False, Path(command[0]).name, _identity_of(command))
@@ -318,35 +319,43 @@ def live_command(words: Sequence[Any]) -> Iterator[Oracle]:
             _end(process)
 
 
-def _ask_lines(process: subprocess.Popen[bytes], X: Array, name: str, said: IO[bytes]) -> Array:
+def _ask_lines(
+    process: subprocess.Popen[bytes], X: Array, name: str, said: IO[bytes], patience: float
+) -> Array:
     """Write a line for each row and read a line for each; a thread writes, so that neither side waits for the other."""
     assert process.stdin is not None and process.stdout is not None
     questions = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()).encode()
     writer = Thread(target=_write_all, args=(process.stdin, questions), daemon=True)
-    limit = Timer(COMMAND_SECONDS, process.kill)
-    limit.daemon = True
-    limit.start()
-    writer.start()
     answers: list[bytes] = []
+    finished, silent = Event(), Event()
+
+    def watch() -> None:
+        known = 0
+        while not finished.wait(patience):
+            if len(answers) == known:
+                silent.set()
+                process.kill()
+                return
+            known = len(answers)
+
+    Thread(target=watch, daemon=True).start()
+    writer.start()
     try:
         for _ in range(len(X)):
             line = process.stdout.readline(LINE_BYTES + 1)
             if not line.endswith(b"\n"):
-                what = (
-                    f"wrote a line of more than {LINE_BYTES:,} bytes"
-                    if line
-                    else f"ended after {len(answers)} answers"
-                )
+                what = f"wrote a line of more than {LINE_BYTES:,} bytes" if line else "ended"
+                what = f"was silent for {patience:g} seconds" if silent.is_set() else what
                 said.seek(0)
                 words = said.read(ANSWER_BYTES).decode(errors="replace").strip().splitlines()
                 last = words[-1][-LONGEST_COMMAND:] if words else "it printed nothing"
                 raise RuntimeError(
-                    f"the command {name!r} {what} of {len(X)} ({last}); it must answer each line as it is read, until its "
-                    "input ends"
+                    f"the command {name!r} {what} after {len(answers)} answers of {len(X)} ({last}); it must answer "
+                    "each line as it is read, until its input ends"
                 )
             answers.append(line)
     finally:
-        limit.cancel()
+        finished.set()
     writer.join()
     return _parse_answers(b"".join(answers).decode())
 

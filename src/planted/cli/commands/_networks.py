@@ -86,8 +86,8 @@ def predict(
         print(json.dumps(answer if out is None else {"out": str(out), "rows": len(predicted)}))
     elif out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
-        lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in lines)
+        cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+        sys.stdout.writelines(",".join(map(repr, row)) + "\n" for row in cells)
     if out is not None:
         outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")

@@ -109,7 +109,11 @@ def identify(
     is_file = len(model) == 1 and model[0].lower().endswith(".onnx")
     if alive and is_file:
         raise BadInputError("--alive is for a command, after --; an .onnx file is loaded once anyway.")
-    with progress_bar("asking") as progress, spoken_warnings(), _opened(model, is_file, alive) as oracle:
+    with (
+        progress_bar("asking") as progress,
+        spoken_warnings(),
+        _opened(model, is_file, alive, budget_seconds) as oracle,
+    ):
         record = planted.identify(
             oracle,
             inputs,
@@ -137,14 +141,15 @@ def identify(
 
 
 @contextmanager
-def _opened(model: list[str], is_file: bool, alive: bool) -> Iterator[Any]:
+def _opened(model: list[str], is_file: bool, alive: bool, seconds: float | None) -> Iterator[Any]:
     """Give what is to be asked: a file, a command that is started for each batch, or one that is kept running."""
     if not alive:
         yield model[0] if is_file else model
         return
-    from planted.identification._oracles import live_command
+    from planted.identification._oracles import COMMAND_SECONDS, live_command
 
-    with live_command(model) as oracle:
+    patience = COMMAND_SECONDS if seconds is None else min(COMMAND_SECONDS, max(seconds, 1.0))
+    with live_command(model, patience=patience) as oracle:
         yield oracle
 
 

@@ -257,7 +257,9 @@ def test_tables_larger_than_memory_are_refused_with_the_number(tmp_path, monkeyp
 def test_unknown_columns_suggest_close_ones(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("pressure,torque\n1,2\n")
-    with pytest.raises(BadInputError, match=r"no column 'torqe' \(targets, --targets\)\. Did you mean 'torque'\?"):
+    with pytest.raises(
+        BadInputError, match=r"no column 'torqe' \(targets, --targets\)\. Did you mean 'torque'\?"
+    ):
         read_table(file, targets="torqe")
     with pytest.raises(
         BadInputError, match=r"no column 'zzz' \(features, --features\)\. It has: pressure, torque"

@@ -182,3 +182,16 @@ def test_outliers_do_not_move_the_linear_part(loss: str) -> None:
     error, plain = (planted.parameter_error(item.network, data.network) for item in (robust, squared))
     assert robust.network.B is not None
     assert error < 0.05 < plain
+
+
+@pytest.mark.parametrize("seed", [5, 6, 77])
+def test_units_that_stand_for_one_another_are_one(seed: int) -> None:
+    """One kink beside a slope; at the last seed the path of widths ends at three units, two of them superfluous."""
+    rng = np.random.default_rng([seed, 1])
+    d, n = int(rng.integers(2, 4)), int(rng.integers(200, 500))
+    X = rng.uniform(0, 10, (n, d)) * np.where(np.arange(d) == 0, 8.0, 1.0)
+    slope, change, place = rng.uniform(-0.1, 0.1, d), rng.choice([-1.5, 1.5]), rng.uniform(3, 7)
+    found = planted.recover(X, X @ slope + change * np.maximum(X[:, 1] - place, 0), random_state=seed % 5)
+    truth = planted.TwoLayerNetwork([np.eye(d)[1]], [-place], [[change]], B=[slope])
+    assert found.outcome is planted.Outcome.RECOVERED and found.network.n_hidden == 1
+    assert planted.parameter_error(found.network, truth) < 1e-9

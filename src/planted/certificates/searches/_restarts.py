@@ -6,7 +6,8 @@ Idea        Each attempt is an expanded fit of absolute values, pruned and polis
             and certified (`_kink_verdict`). A network certified on noisy rows is also challenged: all its units are
             split in two and fitted again, and if the held-out error falls, the network was a local minimum. Without a
             certificate the search ends when further attempts keep ending at scores already known. A width that was
-            chosen by held-out error is raised while the residual has room for one more unit.
+            chosen by held-out error is raised while the residual has room for one more unit, and lowered while
+            the units of an exact answer stand for one another.
 Guarantee   The network may be missed; the certificate decides.
 """
 
@@ -32,6 +33,7 @@ __all__ = ["search_with_restarts"]
 
 PATIENCE = 3  # further attempts that end no better before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
+NARROW_RESTARTS = 3  # attempts with a unit less
 MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
 PLAIN_FALL = 0.03  # part of the residual that one more unit explains: held-out rows would have shown it
 
@@ -46,7 +48,8 @@ def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | st
     if tested is not None and not _leaves_a_trace(tested):
         return tested
     search = search if tested is None else search.widened(search.n_hidden)
-    found = _widen(search, _recover(search, n_restarts, extra), n_restarts, extra)
+    found = _narrow(search, _recover(search, n_restarts, extra), n_restarts, extra)
+    found = _widen(search, found, n_restarts, extra)
     is_better = found.outcome is Outcome.RECOVERED or any(line.passed for line in found.find(Check.RESIDUAL))
     return _along_columns(search, found) if tested is None or is_better else tested
 
@@ -73,6 +76,19 @@ def _leaves_a_trace(answer: Recovery) -> bool:
     return answer.outcome is Outcome.TOO_FEW_SAMPLES or any(
         line.key in (Check.LACK_OF_FIT, Check.MISSING_UNIT) for line in answer.failed
     )
+
+
+def _narrow(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:
+    """Try fewer units where those of a chosen width reproduce the samples in more than one way."""
+    is_exact = any(line.passed for line in answer.find(Check.RESIDUAL))
+    is_loose = any(line.key is Check.JACOBIAN for line in answer.failed)
+    if search.n_hidden != "auto" or answer.network is None or not (is_exact and is_loose):
+        return answer
+    for width in range(answer.network.n_hidden - 1, 0, -1):
+        narrower = _recover(search.widened(width), min(n_restarts, NARROW_RESTARTS), extra)
+        if narrower.outcome is not Outcome.NOT_IDENTIFIABLE:
+            return narrower if narrower.outcome is Outcome.RECOVERED else answer
+    return answer
 
 
 def _widen(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | str) -> Recovery:

@@ -8,6 +8,7 @@ the file is kept, and ``--again READER SEED NUMBER`` makes it again. Tests read 
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import io
 import itertools
@@ -34,7 +35,16 @@ from pyarrow import feather, parquet
 from planted import DeepNetwork, RowBlocks, TwoLayerNetwork, checkpointed, export_network, import_network
 from planted.identification import as_oracle
 from planted.identification._session import QuerySession
-from planted.io import load_with_columns, memory_budget, open_blocks, read_sums, read_table, write_sums
+from planted.io import (
+    Recipe,
+    learn_recipe,
+    load_with_columns,
+    memory_budget,
+    open_blocks,
+    read_sums,
+    read_table,
+    write_sums,
+)
 from planted.io.state import _checkpoint
 from planted.io.state._query_log import QueryLog
 from planted.moments import RowMoments, summarise_rows
@@ -48,7 +58,7 @@ if __package__ in (None, ""):  # run as a program
 
 __all__ = ["FORMATS", "READERS", "Failure", "mutate", "read_corpus", "read_mutants", "sound_files"]
 
-FORMATS = (".npy", ".npz", ".csv", ".parquet", ".feather")
+FORMATS = (".npy", ".npz", ".csv", ".tsv", ".csv.gz", ".parquet", ".feather")
 BUDGET = 200_000_000
 LONGEST_READ = 10.0  # seconds of processor time for one file
 SEEDS = Path(__file__).with_name("fuzz_seeds.json")  # of CI, and of every file that once failed
@@ -205,6 +215,11 @@ def sound_files(suffix: str) -> list[bytes]:
         lines = [",".join(map(repr, row)) for row in values.tolist()]
         buffers[0].write("\n".join(["a,b,y", *lines, ""]).encode())
         buffers[1].write(b'"a ""1""";"b";y\r\n"1";2;3\r\n4;"5";6e3\r\n')
+    elif suffix == ".tsv":
+        buffers[0].write(sound_files(".csv")[0].replace(b",", b"\t"))
+    elif suffix == ".csv.gz":
+        buffers[0].write(gzip.compress(sound_files(".csv")[0], mtime=0))
+        buffers[1].write(b"".join(gzip.compress(part, mtime=0) for part in (b"a,b,y\n1,2,3\n", b"4,5,6\n")))
     elif suffix == ".parquet":
         for buffer, compression in zip(buffers, ("none", "snappy", "gzip", "zstd"), strict=True):
             parquet.write_table(
@@ -234,14 +249,36 @@ def _judge_table(file: Path, number: int) -> str | None:
     return None if is_sound else "a table with values that are not finite, or without rows"
 
 
+def _sound_prepared() -> list[bytes]:
+    """Return tables with texts, dates, truth values and gaps."""
+    rng = np.random.default_rng(5)
+    cells = [
+        f"{rng.integers(9)},{'' if row % 5 == 0 else row / 4},{('north', 'south', 'east')[row % 3]},"
+        f"2024-0{1 + row % 9}-11,{('True', 'False')[row % 2]},{rng.integers(-9, 9)}"
+        for row in range(12)
+    ]
+    return ["\n".join(["n,gaps,region,day,sold,y", *cells, ""]).encode()]
+
+
+def _judge_prepared(file: Path, number: int) -> str | None:
+    """Learn how columns become inputs, and read the table by it; what was stored and read back is the same recipe."""
+    recipe = learn_recipe(file, missing=("mean", "drop", "refuse")[number % 3])
+    if Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) != recipe:
+        return "another recipe than the one that was stored"
+    table = read_table(file, recipe=recipe)
+    is_sound = len(table.X) == len(table.Y) > 0 and table.X.shape[1] == len(recipe.inputs)
+    is_sound = is_sound and bool(np.isfinite(table.X).all() and np.isfinite(table.Y).all())
+    return None if is_sound else "a table with values that are not finite, or without rows"
+
+
 # --- networks
 
 
 @cache
 def _nets() -> list[TwoLayerNetwork | DeepNetwork]:
-    """Return a network with every activation, one with a linear part, and one of three layers."""
+    """Return a network with every homogeneous activation, one with a linear part, curved ones, one of three layers."""
     rng = np.random.default_rng(3)
-    kinds = ("relu", "leaky-relu:0.1", "absolute", "quadratic", "power:3", "relu")
+    kinds = ("relu", "leaky-relu:0.1", "absolute", "quadratic", "power:3", "relu", "tanh", "gelu")
     nets: list[TwoLayerNetwork | DeepNetwork] = []
     for place, kind in enumerate(kinds):
         d, k, m = (int(side) for side in rng.integers(1, 5, 3))
@@ -559,6 +596,7 @@ READERS: dict[str, Reader] = {
         suffix: Reader(f"mutant{suffix}", lambda suffix=suffix: sound_files(suffix), _judge_table)
         for suffix in FORMATS
     },
+    "prepared": Reader("mutant.csv", _sound_prepared, _judge_prepared),
     "planted": Reader(
         "planted.safetensors",
         lambda: _written(lambda net, path: net.save(path, **_columns(net)), "net.safetensors"),

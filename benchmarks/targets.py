@@ -206,12 +206,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "Ours finds the width, certifies and searches for rivals twice more; the plain version is told k and begins once.",
     ),
     (
-        "equivalence",
-        r"^ACAS Xu 2_2",
-        "Branch and bound on the inputs, in NumPy on one core: the bracket closes steadily but not within the time given. "
-        "The answer says that it is not decided, with both ends.",
-    ),
-    (
         "hermite",
         r"factor for T2, T3, T4, d=10, k=10",
         "The range is known without its d and is met at d = 20. The factor differs between teachers (19 to 389, half of "

@@ -204,7 +204,7 @@ def test_perturbation_has_the_scale_asked_for_and_touches_w_alone():
         ({"bias": (0.0, np.inf)}, r"bias\[1\]=inf; expected a finite number"),
         ({"outputs": "orthonormal", "signs": "same"}, r"signs='same' cannot keep a 2 x 3 matrix orthonormal"),
         ({"law": "gauss"}, r"unknown law 'gauss'"),
-        ({"activation": "tanh"}, r"unknown activation 'tanh'"),
+        ({"activation": "wave"}, r"unknown activation 'wave'"),
         ({"outputs": "magnitudes", "low": 2.0}, r"high=1.5; expected a finite number of at least 2"),
     ],
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -156,10 +156,11 @@ class Recipe:
 
     def to_dict(self) -> Json:
         """Return the recipe as a file keeps it."""
-        keep = ("name", "kind", "levels", "origin", "fill")
         columns = [
-            {key: list(value) if isinstance(value, tuple) else value for key, value in item.items() if value}
-            for item in ({key: asdict(column)[key] for key in keep} for column in self.columns)
+            {"name": column.name, "kind": column.kind}
+            | {key: list(values) for key in ("levels", "fill") if (values := getattr(column, key))}
+            | ({"origin": column.origin} if column.origin else {})
+            for column in self.columns
         ]
         kept: Json = {"columns": columns, "missing": self.missing, "decimal": self.decimal}
         return {**kept, "targets": list(self.targets), "flags": list(self.flags)}

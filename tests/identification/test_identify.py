@@ -261,3 +261,15 @@ def test_noisy_answers_go_to_the_sample_methods() -> None:
     error = parameter_error(found.network, truth)
     worst = max(float(errors.max()) for errors in found.uncertainty.standard_errors.values())
     assert error <= 5 * worst  # five standard errors of the least certain of some forty parameters
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_pairs_of_units_do_not_explain_what_lies_outside_the_box(d: int) -> None:
+    """As many units as inputs, and one that is on in the whole box: pairs of the others could make its linear part."""
+    rng = np.random.default_rng([d, 9])
+    W = rng.standard_normal((d + 1, d))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    b = np.append(rng.uniform(-0.6, 0.6, d), 3 * np.abs(W[-1]).sum())
+    truth = TwoLayerNetwork(W, b, np.append(rng.choice([-1.0, 1.0], d) * rng.uniform(0.5, 1.5, d), 1.0)[None])
+    found = planted.identify(truth, d, box=(-np.ones(d), np.ones(d)), random_state=d)
+    assert found.outcome is Outcome.FITTED

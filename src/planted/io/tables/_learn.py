@@ -118,7 +118,7 @@ def learn_recipe(
         numbering = []
     kept = [j for j in inputs if j not in numbering]
     places = {head.names[j]: i for i, j in enumerate((*inputs, *outputs))}
-    learned = tuple(_learned(head.names[j], learners, seen, places, missing) for j in kept)
+    learned = tuple(_learned(files[0], head.names[j], learners, seen, places, missing) for j in kept)
     flags = tuple(_flag(learners[head.names[j]], files[0]) for j in outputs if j in texts)
     recipe = replace(recipe, columns=learned, flags=flags)
     if not recipe.inputs:
@@ -264,7 +264,12 @@ def _all_blocks(
 
 
 def _learned(
-    name: str, learners: Mapping[str, _Learner], seen: _Seen, places: Mapping[str, int], missing: str
+    path: Path,
+    name: str,
+    learners: Mapping[str, _Learner],
+    seen: _Seen,
+    places: Mapping[str, int],
+    missing: str,
 ) -> PreparedColumn:
     """Return how a column becomes inputs, with the means that fill its gaps."""
     place, learner = places[name], learners.get(name)
@@ -272,7 +277,7 @@ def _learned(
     has_gaps = missing == "mean" and seen.missing[place] > 0
     if has_gaps and n_known == 0:
         raise BadInputError(
-            f"column {shown(name)!r} has no value at all; leave it out with --exclude {shown(name)!r}."
+            f"{shown(path)}: column {shown(name)!r} has no value at all; leave it out with --exclude {shown(name)!r}."
         )
     mean = float(seen.sums[place]) / max(n_known, 1)
     if learner is None:
@@ -287,7 +292,7 @@ def _learned(
     levels = sorted(learner.levels, key=_in_order)
     if len(levels) == 1 and seen.missing[place] and missing != "drop":
         raise BadInputError(
-            f"column {shown(name)!r} holds {shown(levels[0])!r} or nothing. If nothing means no, write yes and no; "
+            f"{shown(path)}: column {shown(name)!r} holds {shown(levels[0])!r} or nothing. If nothing means no, write yes and no; "
             f"else leave it out with --exclude {shown(name)!r}, or its rows with --missing drop."
         )
     shares = tuple(counts[learner.levels[level]] / max(n_known, 1) for level in levels[1:])

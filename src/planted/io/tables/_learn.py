@@ -292,8 +292,8 @@ def _learned(
     levels = sorted(learner.levels, key=_in_order)
     if len(levels) == 1 and seen.missing[place] and missing != "drop":
         raise BadInputError(
-            f"{shown(path)}: column {shown(name)!r} holds {shown(levels[0])!r} or nothing. If nothing means no, write yes and no; "
-            f"else leave it out with --exclude {shown(name)!r}, or its rows with --missing drop."
+            f"{shown(path)}: column {shown(name)!r} holds {shown(levels[0])!r} or nothing. If nothing means no, write "
+            f"yes and no; else leave it out with --exclude {shown(name)!r}, or its rows with --missing drop."
         )
     shares = tuple(counts[learner.levels[level]] / max(n_known, 1) for level in levels[1:])
     return PreparedColumn(name, "category", tuple(levels), fill=shares if has_gaps else ())

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from planted import DeepNetwork, TwoLayerNetwork, compare
 from planted._clock import time_budget
 from planted.outcomes import BadInputError
-from planted.verification import Bracket, Plain, as_input_set, as_plain, bracket, exact_outputs
+from planted.verification import Bracket, Plain, as_input_set, as_plain, bracket, exact_outputs, match_copies
 from planted.verification._backward import Domain
 from planted.verification._limits import find_limits, open_signs, refine_limits
 from planted.verification._stages import matched_stages, single_stages, stacked_stages
@@ -249,3 +249,25 @@ def test_a_set_that_is_empty_is_never_called_equal(seed: int) -> None:
         assert "no input" in str(error)
     else:
         assert answer.is_equal is None and answer.witness is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_units_are_matched_only_with_units_of_the_same_slope(seed):
+    """A linear part is carried by units with slope one; where they lie between two others, a swap would be shorter."""
+    rng = np.random.default_rng([11, seed])
+    d, k, m = 1 + seed % 3, 2, 2
+    axes = np.eye(d)[rng.integers(d, size=k)]
+    tilt, shift = 0.5 * rng.standard_normal((k, d)), rng.uniform(0.3, 0.8, k)
+    parts = {"A": rng.standard_normal((m, k)), "B": rng.standard_normal((m, d))}
+    activation = f"leaky-relu:{SLOPES[seed % 4]}"
+    f, g = (
+        TwoLayerNetwork(axes + side * tilt, side * shift, activation=activation, **parts) for side in (1, -1)
+    )
+    match = match_copies(as_plain(f), as_plain(g))
+    assert all(
+        (slope == slope[order]).all() for slope, order in zip(match.network.slopes, match.orders, strict=True)
+    )
+    answer = compare(f, g, box=(-1, 1), budget_seconds=0.2, random_state=seed)
+    corners = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=d)))
+    rows = np.concatenate([corners, rng.uniform(-1, 1, (200, d))])
+    assert (np.abs(f(rows) - g(rows)).max(axis=0) <= np.array(answer.bounds) + 1e-12).all()

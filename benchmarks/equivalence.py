@@ -185,7 +185,7 @@ def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]
 
 
 def with_changed_weight(f: Plain, g: Plain, rng: np.random.Generator) -> Plain:
-    """Return a copy with one weight changed by 1e-3 that reaches the outputs: units that are off on the box carry nothing."""
+    """A copy with one weight that reaches the outputs changed by 1e-3: units that are off on the box carry nothing."""
     X = rng.uniform(size=(2000, f.widths[0]))
     while True:
         layers = [(W.copy(), b.copy()) for W, b in g.layers]

@@ -12,7 +12,16 @@ from scipy.optimize import linprog
 from planted import DeepNetwork, TwoLayerNetwork, compare
 from planted._clock import time_budget
 from planted.outcomes import BadInputError
-from planted.verification import Bracket, Plain, as_input_set, as_plain, bracket, exact_outputs, match_copies
+from planted.verification import (
+    Bracket,
+    Plain,
+    as_input_set,
+    as_plain,
+    bracket,
+    exact_differences,
+    exact_outputs,
+    match_copies,
+)
 from planted.verification._backward import Domain
 from planted.verification._limits import find_limits, open_signs, refine_limits
 from planted.verification._stages import matched_stages, single_stages, stacked_stages
@@ -271,3 +280,27 @@ def test_units_are_matched_only_with_units_of_the_same_slope(seed):
     corners = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=d)))
     rows = np.concatenate([corners, rng.uniform(-1, 1, (200, d))])
     assert (np.abs(f(rows) - g(rows)).max(axis=0) <= np.array(answer.bounds) + 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_output_is_said_to_differ_more_than_at_an_input(seed: int) -> None:
+    """Large terms that cancel: what floating point sees at an input is not what the weights say."""
+    rng = np.random.default_rng([13, seed])
+    W, b, A = rng.standard_normal((4, 1)), rng.standard_normal(4), rng.standard_normal((3, 4))
+    large = 10.0 ** rng.uniform(6, 10, (3, 1))
+    f = TwoLayerNetwork(W, b, A)
+    g = TwoLayerNetwork(
+        np.vstack([W, W[:1], W[:1]]), np.append(b, b[[0, 0]]), np.hstack([A * (1 + 1e-9), large, -large])
+    )
+    low, high = np.sort(rng.standard_normal(2))
+    kinks = [Fraction(float(-c)) / Fraction(float(w)) for w, c in zip(W[:, 0], b, strict=True)]
+    places = [
+        Fraction(float(low)),
+        Fraction(float(high)),
+        *(kink for kink in kinks if low <= kink <= high),
+    ]
+    values = [exact_differences(as_plain(f), as_plain(g), [x]) for x in places]
+    answer = compare(f, g, box=(low, high), budget_seconds=0.1, random_state=seed)
+    for place, largest in enumerate(map(max, zip(*values, strict=True))):
+        assert answer.differences[place] <= largest <= answer.bounds[place]
+    assert answer.difference <= max(exact_differences(as_plain(f), as_plain(g), answer.witness))

@@ -304,3 +304,14 @@ def test_no_output_is_said_to_differ_more_than_at_an_input(seed: int) -> None:
     for place, largest in enumerate(map(max, zip(*values, strict=True))):
         assert answer.differences[place] <= largest <= answer.bounds[place]
     assert answer.difference <= max(exact_differences(as_plain(f), as_plain(g), answer.witness))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_numbers_that_underflow_are_part_of_the_bound(seed: int) -> None:
+    rng = np.random.default_rng([17, seed])
+    size = 10.0 ** rng.uniform(-320, -300)
+    W, b, A = rng.standard_normal((4, 1)) * size, rng.standard_normal(4) * size, rng.standard_normal((1, 4))
+    f, g = TwoLayerNetwork(W, b, A), TwoLayerNetwork(W[::-1], b[::-1], A[:, ::-1] * (1 + 1e-3))
+    answer = compare(f, g, box=(-1, 1), budget_seconds=0.1, random_state=seed)
+    for x in np.linspace(-1, 1, 101):
+        assert exact_differences(as_plain(f), as_plain(g), [Fraction(x)])[0] <= answer.bound

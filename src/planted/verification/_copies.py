@@ -20,7 +20,16 @@ from planted.verification._backward import UNIT, Domain
 from planted.verification._limits import find_limits, open_signs
 from planted.verification._stages import Plain, single_stages
 
-__all__ = ["KINDS", "Match", "Provenance", "match_copies", "rewriting_error", "rounded_copy", "trace_copy"]
+__all__ = [
+    "KINDS",
+    "UNDERFLOW",
+    "Match",
+    "Provenance",
+    "match_copies",
+    "rewriting_error",
+    "rounded_copy",
+    "trace_copy",
+]
 
 POWER_TOL = 1e-12  # factors that are powers of two up to this are taken to be
 UNDERFLOW = 2.0**-1000  # more than what is lost where numbers far below one underflow

@@ -315,3 +315,16 @@ def test_numbers_that_underflow_are_part_of_the_bound(seed: int) -> None:
     answer = compare(f, g, box=(-1, 1), budget_seconds=0.1, random_state=seed)
     for x in np.linspace(-1, 1, 101):
         assert exact_differences(as_plain(f), as_plain(g), [Fraction(x)])[0] <= answer.bound
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_narrow_bump_is_bounded_by_its_height(seed: int) -> None:
+    """Signs that contradict each other are bounded loosely where units are steep; splitting the inputs helps."""
+    rng = np.random.default_rng(seed)
+    W, b, A = rng.standard_normal((4, 1)), rng.standard_normal(4), rng.standard_normal((1, 4))
+    width, place = 1e-4 * rng.random(), rng.uniform(-1, 1)
+    kinks, bends = place + width * np.array([-1, 0, 1]), np.array([[1, -2, 1]]) / width
+    f = TwoLayerNetwork(W, b, A)
+    g = TwoLayerNetwork(np.vstack([W, np.ones((3, 1))]), np.append(b, -kinks), np.hstack([A, bends]))
+    assert compare(f, g, box=(-1, 1), tol=2.0, random_state=0).is_equal is True
+    assert compare(f, g, box=(-1, 1), tol=0.5, random_state=0).is_equal is False

@@ -159,7 +159,10 @@ class _Run:
         while not self.is_done():
             check_time()
             if not search.step(self.goal() - float(error.max())):
-                break
+                if search is engine:
+                    break
+                search = engine  # a leaf may be bounded too loosely: the inputs are split instead
+                continue
             self.note(search.bounds() + error)
             rounds += 1
             if rounds % CLIMB_EVERY == 0:

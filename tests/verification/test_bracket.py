@@ -12,7 +12,16 @@ from scipy.optimize import linprog
 from planted import DeepNetwork, TwoLayerNetwork, compare
 from planted._clock import time_budget
 from planted.outcomes import BadInputError
-from planted.verification import Bracket, Plain, as_input_set, as_plain, bracket, exact_outputs
+from planted.verification import (
+    Bracket,
+    Plain,
+    as_input_set,
+    as_plain,
+    bracket,
+    exact_differences,
+    exact_outputs,
+    match_copies,
+)
 from planted.verification._backward import Domain
 from planted.verification._limits import find_limits, open_signs, refine_limits
 from planted.verification._stages import matched_stages, single_stages, stacked_stages
@@ -249,3 +258,73 @@ def test_a_set_that_is_empty_is_never_called_equal(seed: int) -> None:
         assert "no input" in str(error)
     else:
         assert answer.is_equal is None and answer.witness is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_units_are_matched_only_with_units_of_the_same_slope(seed):
+    """A linear part is carried by units with slope one; where they lie between two others, a swap would be shorter."""
+    rng = np.random.default_rng([11, seed])
+    d, k, m = 1 + seed % 3, 2, 2
+    axes = np.eye(d)[rng.integers(d, size=k)]
+    tilt, shift = 0.5 * rng.standard_normal((k, d)), rng.uniform(0.3, 0.8, k)
+    parts = {"A": rng.standard_normal((m, k)), "B": rng.standard_normal((m, d))}
+    activation = f"leaky-relu:{SLOPES[seed % 4]}"
+    f, g = (
+        TwoLayerNetwork(axes + side * tilt, side * shift, activation=activation, **parts) for side in (1, -1)
+    )
+    match = match_copies(as_plain(f), as_plain(g))
+    assert all(
+        (slope == slope[order]).all() for slope, order in zip(match.network.slopes, match.orders, strict=True)
+    )
+    answer = compare(f, g, box=(-1, 1), budget_seconds=0.2, random_state=seed)
+    corners = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=d)))
+    rows = np.concatenate([corners, rng.uniform(-1, 1, (200, d))])
+    assert (np.abs(f(rows) - g(rows)).max(axis=0) <= np.array(answer.bounds) + 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_output_is_said_to_differ_more_than_at_an_input(seed: int) -> None:
+    """Large terms that cancel: what floating point sees at an input is not what the weights say."""
+    rng = np.random.default_rng([13, seed])
+    W, b, A = rng.standard_normal((4, 1)), rng.standard_normal(4), rng.standard_normal((3, 4))
+    large = 10.0 ** rng.uniform(6, 10, (3, 1))
+    f = TwoLayerNetwork(W, b, A)
+    g = TwoLayerNetwork(
+        np.vstack([W, W[:1], W[:1]]), np.append(b, b[[0, 0]]), np.hstack([A * (1 + 1e-9), large, -large])
+    )
+    low, high = np.sort(rng.standard_normal(2))
+    kinks = [Fraction(float(-c)) / Fraction(float(w)) for w, c in zip(W[:, 0], b, strict=True)]
+    places = [
+        Fraction(float(low)),
+        Fraction(float(high)),
+        *(kink for kink in kinks if low <= kink <= high),
+    ]
+    values = [exact_differences(as_plain(f), as_plain(g), [x]) for x in places]
+    answer = compare(f, g, box=(low, high), budget_seconds=0.1, random_state=seed)
+    for place, largest in enumerate(map(max, zip(*values, strict=True))):
+        assert answer.differences[place] <= largest <= answer.bounds[place]
+    assert answer.difference <= max(exact_differences(as_plain(f), as_plain(g), answer.witness))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_numbers_that_underflow_are_part_of_the_bound(seed: int) -> None:
+    rng = np.random.default_rng([17, seed])
+    size = 10.0 ** rng.uniform(-320, -300)
+    W, b, A = rng.standard_normal((4, 1)) * size, rng.standard_normal(4) * size, rng.standard_normal((1, 4))
+    f, g = TwoLayerNetwork(W, b, A), TwoLayerNetwork(W[::-1], b[::-1], A[:, ::-1] * (1 + 1e-3))
+    answer = compare(f, g, box=(-1, 1), budget_seconds=0.1, random_state=seed)
+    for x in np.linspace(-1, 1, 101):
+        assert exact_differences(as_plain(f), as_plain(g), [Fraction(x)])[0] <= answer.bound
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_narrow_bump_is_bounded_by_its_height(seed: int) -> None:
+    """Signs that contradict each other are bounded loosely where units are steep; splitting the inputs helps."""
+    rng = np.random.default_rng(seed)
+    W, b, A = rng.standard_normal((4, 1)), rng.standard_normal(4), rng.standard_normal((1, 4))
+    width, place = 1e-4 * rng.random(), rng.uniform(-1, 1)
+    kinks, bends = place + width * np.array([-1, 0, 1]), np.array([[1, -2, 1]]) / width
+    f = TwoLayerNetwork(W, b, A)
+    g = TwoLayerNetwork(np.vstack([W, np.ones((3, 1))]), np.append(b, -kinks), np.hstack([A, bends]))
+    assert compare(f, g, box=(-1, 1), tol=2.0, random_state=0).is_equal is True
+    assert compare(f, g, box=(-1, 1), tol=0.5, random_state=0).is_equal is False

@@ -184,11 +184,49 @@ def test_inputs_between_two_floating_point_numbers() -> None:
         (declared(1, 1) + box(np.zeros(1), np.ones(1)), "no constraint on outputs"),
         (declared(2, 1) + box(np.zeros(2), np.ones(2)) + "(assert (<= Y_0 1))", "inputs"),
         (declared(1, 1) + "(minimise Y_0)", "not understood"),
+        (declared(1, 1) + "(assert (and (>= X_0 0) (<= X_0 1) (<= Y_0 -1e400)))", "beyond"),
+        (declared(1, 1) + "(assert (and (>= X_0 0) (<= X_0 1e400) (<= Y_0 -1)))", "beyond"),
+        (declared(1, 1) + "(assert (<= Y_0 1e-1000000000))", "exponent"),
+        (declared(1, 1) + "(assert " + 5000 * "(and " + "(<= Y_0 1)" + 5001 * ")", "in one another"),
+        ("(declare-network f ())", "not understood"),
+        ("(declare-network f (declare-input (a) real [2]))", "not understood"),
+        ("", "no brackets"),
+        ("; a comment\n; and another", "no brackets"),
     ],
 )
 def test_what_is_refused(text: str, word: str) -> None:
     with pytest.raises(BadInputError, match=word):
         planted.verify(text, TwoLayerNetwork([[1.0]], None, [[1.0]]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_constraints_that_are_met_with_equality(seed: int) -> None:
+    """Outputs that do not depend on the input: strict and other constraints, in any order, decided by hand."""
+    rng = np.random.default_rng([31, seed])
+    values = rng.integers(-2, 3, 2).astype(float)
+    net = TwoLayerNetwork(np.zeros((2, 1)), None, rng.standard_normal((2, 2)), values * (seed % 2))
+    level = net([[0.5]])[0]
+    names = {">=": np.greater_equal, ">": np.greater, "<=": np.less_equal, "<": np.less}
+    for _ in range(6):
+        chosen = [
+            (str(rng.choice(list(names))), int(j), float(level[j] + rng.integers(-1, 2)))
+            for j in rng.permutation(2)
+        ]
+        text = "".join(f"(assert ({name} Y_{j} {limit!r}))" for name, j, limit in chosen)
+        found = planted.verify(
+            declared(1, 2) + box(np.zeros(1), np.ones(1)) + text, net, budget_seconds=0.1, random_state=seed
+        )
+        is_refuted = all(names[name](level[j], limit) for name, j, limit in chosen)
+        assert found.holds is False if is_refuted else found.holds is not False, text
+
+
+def test_two_networks_that_are_said_to_be_equal_are() -> None:
+    rising, falling = (TwoLayerNetwork([[1.0, 0.0]], None, [[sign]]) for sign in (1.0, -1.0))
+    text = PAIR.format(relation="equal-to", rest=ORDERED)
+    with pytest.raises(BadInputError, match="equals the first"):
+        planted.verify(text, rising, falling)
+    same = TwoLayerNetwork([[1.0, 0.0]], None, [[1.0]])
+    assert planted.verify(text, rising, same, budget_seconds=0.5, random_state=0).holds is True
 
 
 def test_arrays_are_numbered_row_by_row() -> None:

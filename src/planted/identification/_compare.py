@@ -27,7 +27,7 @@ from planted.networks import DeepNetwork, TwoLayerNetwork
 from planted.networks._equivalence import find_agreement
 from planted.networks._kinks import group_units, scale_units, sum_groups
 from planted.outcomes import BadInputError
-from planted.verification import Bracket, as_input_set, as_plain, bracket, exact_difference, is_beyond
+from planted.verification import Bracket, as_input_set, as_plain, bracket, exact_differences, rounded_down
 
 __all__ = ["Comparison", "compare"]
 
@@ -292,24 +292,27 @@ def _compare_on_box(
     inputs = as_input_set(box, f.widths[0])
     known = bracket(f, g, inputs, tol=tol, rng=rng)
     m = f.widths[-1]
-    differences, bounds = (np.maximum(part[:m], part[m:]) + 0.0 for part in (known.found, known.proved))
-    worst = int(np.argmax(known.found))
-    difference, bound = known.largest_found, known.largest_proved + 0.0
+    bounds, bound = np.maximum(known.proved[:m], known.proved[m:]) + 0.0, known.largest_proved + 0.0
     # A difference in one direction is minus that in the other: only on an empty set are both negative.
     if bound < 0:
         raise BadInputError("box: no input satisfies the inequalities")
-    if not np.isfinite(difference):  # no input of the set was met
+    if not np.isfinite(known.largest_found):  # no input of the set was met
         detail = "Not decided: no input was found that satisfies the inequalities; the set may be empty."
         return Comparison(None, True, None, 0.0, (), 0.0, 1.0, detail, bound)
-    witness = known.inputs[worst]
-    difference = exact_difference(f, g, witness)  # the proof is for real numbers, so the witness is too
-    differences[worst % m] = difference
+    # The proof is for real numbers, so what was found is evaluated exactly, and rounded down.
+    upwards = (known.found[:m] >= known.found[m:])[:, None]
+    rows = np.unique(np.where(upwards, known.inputs[:m], known.inputs[m:]), axis=0)
+    exact = [exact_differences(f, g, row) for row in rows]
+    worst = max(range(len(rows)), key=lambda place: max(exact[place]))
+    witness, largest = rows[worst], max(exact[worst])
+    difference = rounded_down(largest)
+    differences = [rounded_down(max(column)) for column in zip(*exact, strict=True)]
     scale = np.abs(f(known.inputs)).max(axis=0)
     limit = SAME * float(scale.max()) if tol is None else tol
     is_equal: bool | None = None
     if bound <= limit:
         is_equal = True
-    elif difference > limit and is_beyond(f, g, witness, limit):
+    elif largest > limit:
         is_equal = False
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = float(np.nanmax(np.where(bounds > 0, bounds / scale, 0.0)))
@@ -323,7 +326,7 @@ def _compare_on_box(
         1.0,
         _box_detail(known, difference, is_equal, limit),
         bound,
-        tuple(map(float, differences)),
+        tuple(differences),
         tuple(map(float, bounds)),
         relative,
         _thinned(known.history),

@@ -2,7 +2,7 @@
 
 from planted.verification._bracket import Bracket, bracket
 from planted.verification._copies import KINDS, Match, Provenance, match_copies, rounded_copy, trace_copy
-from planted.verification._exact import exact_difference, exact_outputs, is_beyond
+from planted.verification._exact import exact_differences, exact_outputs, rounded_down
 from planted.verification._ranges import OutputBounds, SlopeBounds, bounds, slopes
 from planted.verification._search import InputSet
 from planted.verification._sets import as_input_set
@@ -21,11 +21,11 @@ __all__ = [
     "as_plain",
     "bounds",
     "bracket",
-    "exact_difference",
+    "exact_differences",
     "exact_outputs",
-    "is_beyond",
     "match_copies",
     "rounded_copy",
+    "rounded_down",
     "slopes",
     "trace_copy",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from planted._clock import StopRequested, check_time
 from planted._typing import Array
 from planted.verification._backward import Domain, improve, start_weights
-from planted.verification._copies import Match, match_copies, rewriting_error
+from planted.verification._copies import UNDERFLOW, Match, match_copies, rewriting_error
 from planted.verification._limits import find_limits, open_signs, output_limits
 from planted.verification._search import Found, InputSet, climb
 from planted.verification._splitting import InputSearch
@@ -26,6 +26,7 @@ from planted.verification._two_layers import TwoLayerSearch
 __all__ = ["Bracket", "bracket"]
 
 ROOT_STEPS = 30
+SMALLEST = -500  # exponent of products of weights that, with all their roundings, are far from underflow
 CLIMB_EVERY = 20  # rounds of branch and bound between two searches from the best inputs
 
 
@@ -138,7 +139,7 @@ class _Run:
         found.offer(middle[inputs.contains(middle)])
         stages, error, state.match = _choose_stages(self.nets, inputs)
         count = len(found.values)
-        error = np.concatenate([error, error])[:count]
+        error = np.concatenate([error, error])[:count] + sum(_underflow(net, inputs) for net in self.nets)
         whole = Domain(inputs.low[None], inputs.high[None], inputs.G, inputs.g)
         state.interval, state.relaxed = (part[:count] for part in _root_bounds(stages, whole))
         self.note(state.relaxed + error)
@@ -158,7 +159,10 @@ class _Run:
         while not self.is_done():
             check_time()
             if not search.step(self.goal() - float(error.max())):
-                break
+                if search is engine:
+                    break
+                search = engine  # a leaf may be bounded too loosely: the inputs are split instead
+                continue
             self.note(search.bounds() + error)
             rounds += 1
             if rounds % CLIMB_EVERY == 0:
@@ -184,6 +188,18 @@ def _choose_stages(
     choices.append((stacked_stages(f, g), nothing, None))
     bounds = [_root_bounds(stages, whole, 0)[1].max() + error.max() for stages, error, _ in choices]
     return choices[int(np.argmin(np.nan_to_num(bounds, nan=np.inf)))]
+
+
+def _underflow(net: Plain, inputs: InputSet) -> float:
+    """What is lost at most where numbers underflow, carried to the outputs; zero for weights of ordinary size."""
+    parts = [np.append(inputs.low, inputs.high), *(np.append(W, b) for W, b in net.layers)]
+    sizes = [np.abs(part[part != 0]).min(initial=1.0) for part in parts]
+    if np.log2(sizes).sum() > SMALLEST:
+        return 0.0
+    gain = 1.0
+    for (W, _), slopes in zip(net.layers, [*net.slopes, np.ones(1)], strict=True):
+        gain = 1.0 + gain * float(np.abs(W).sum(axis=1).max() * np.abs(slopes).max(initial=1.0))
+    return UNDERFLOW * gain
 
 
 def _root_bounds(stages: tuple[Stage, ...], whole: Domain, n_steps: int = ROOT_STEPS) -> tuple[Array, Array]:

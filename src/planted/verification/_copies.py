@@ -20,7 +20,16 @@ from planted.verification._backward import UNIT, Domain
 from planted.verification._limits import find_limits, open_signs
 from planted.verification._stages import Plain, single_stages
 
-__all__ = ["KINDS", "Match", "Provenance", "match_copies", "rewriting_error", "rounded_copy", "trace_copy"]
+__all__ = [
+    "KINDS",
+    "UNDERFLOW",
+    "Match",
+    "Provenance",
+    "match_copies",
+    "rewriting_error",
+    "rounded_copy",
+    "trace_copy",
+]
 
 POWER_TOL = 1e-12  # factors that are powers of two up to this are taken to be
 UNDERFLOW = 2.0**-1000  # more than what is lost where numbers far below one underflow
@@ -64,7 +73,7 @@ def match_copies(f: Plain, g: Plain, *, keep_order: bool = False) -> Match | Non
         if place == len(f.layers) - 1:
             layers.append((weights, biases))
             break
-        order, gaps = _assigned(W, b, weights, biases, keep_order)
+        order, gaps = _assigned(W, b, weights, biases, f.slopes[place], keep_order)
         weights, biases = weights[order], biases[order]
         factor = np.ones(len(order)) if keep_order else _factors(W, b, weights, biases)
         scaled = weights / factor[:, None], biases / factor
@@ -78,8 +87,7 @@ def match_copies(f: Plain, g: Plain, *, keep_order: bool = False) -> Match | Non
         distances.append(gaps)
     if not all(np.isfinite(part).all() for layer in layers for part in layer):
         return None
-    slopes = tuple(slope[order] for slope, order in zip(g.slopes, orders, strict=True))
-    return Match(Plain(tuple(layers), slopes), tuple(orders), tuple(factors), tuple(distances), is_exact)
+    return Match(Plain(tuple(layers), f.slopes), tuple(orders), tuple(factors), tuple(distances), is_exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +195,18 @@ def rewriting_error(match: Match, low: Array, high: Array) -> Array:
     return np.asarray(error * (1 + 16 * UNIT))
 
 
-def _assigned(W: Array, b: Array, V: Array, c: Array, keep_order: bool) -> tuple[IntArray, Array]:
-    """Assign rows of the second layer to those of the first, and say how far apart they are."""
+def _assigned(
+    W: Array, b: Array, V: Array, c: Array, slopes: Array, keep_order: bool
+) -> tuple[IntArray, Array]:
+    """Assign rows of the second layer to those of the first with the same slope, and say how far apart they are."""
     one, other = _directions(W, b), _directions(V, c)
     same = np.arange(len(b))
     if keep_order or len(b) > LARGEST_ASSIGNED:
         return same, np.linalg.norm(one - other, axis=1)
     cost = cdist(one, other)
-    order = linear_sum_assignment(cost**2)[1]
+    # Unit rows are at most two apart, so one forbidden pair costs more than any order within the slopes.
+    forbidden = np.where(slopes[:, None] == slopes, 0.0, 8.0 * len(b))
+    order = linear_sum_assignment(cost**2 + forbidden)[1]
     if (cost[same, same] ** 2).sum() <= (cost[same, order] ** 2).sum():
         order = same
     return order, cost[same, order]

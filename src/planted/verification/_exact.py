@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import lcm, nextafter
+from typing import Any
 
 import numpy as np
 
 from planted._typing import Array
 from planted.verification._stages import Plain
 
-__all__ = ["exact_difference", "exact_outputs", "is_beyond"]
+__all__ = ["exact_differences", "exact_outputs", "rounded_down"]
 
 
 def exact_outputs(net: Plain, x: Array | Sequence[Fraction]) -> list[Fraction]:
@@ -23,31 +25,43 @@ def exact_outputs(net: Plain, x: Array | Sequence[Fraction]) -> list[Fraction]:
     >>> exact_outputs(as_plain(TwoLayerNetwork(W=[[0.5]], A=[[3.0]])), np.array([0.5]))
     [Fraction(3, 4)]
     """
-    hidden = [Fraction(value) for value in x]
+    hidden, below = _whole([Fraction(value) for value in x])
     for place, (W, b) in enumerate(net.layers):
-        values = []
-        for row, bias in zip(W, b, strict=True):
-            total = Fraction(float(bias))
-            for j in np.flatnonzero(row):
-                if hidden[j]:
-                    total += Fraction(float(row[j])) * hidden[j]
-            values.append(total)
+        (weights, scale), (biases, other) = _whole(W.ravel()), _whole(b)
+        # Whole numbers over one denominator: W h over scale * below, b over other.
+        hidden = weights.reshape(W.shape) @ hidden * other + biases * (scale * below)
+        below = below * scale * other
         if place < len(net.slopes):
-            slopes = net.slopes[place]
-            values = [
-                value if value > 0 else Fraction(float(slope)) * value
-                for value, slope in zip(values, slopes, strict=True)
-            ]
-        hidden = values
-    return hidden
+            slopes, steps = _whole(net.slopes[place])
+            hidden = hidden * np.where(hidden > 0, steps, slopes)
+            below *= steps
+    return [Fraction(value, below) for value in hidden]
 
 
-def exact_difference(f: Plain, g: Plain, x: Array) -> float:
-    """Return the largest difference of an output at x: computed exactly, then rounded once."""
-    return float(max(abs(a - b) for a, b in zip(exact_outputs(f, x), exact_outputs(g, x), strict=True)))
+def exact_differences(f: Plain, g: Plain, x: Array | Sequence[Fraction]) -> list[Fraction]:
+    """Return how far apart the two are at one input, for every output, exactly."""
+    return [abs(a - b) for a, b in zip(exact_outputs(f, x), exact_outputs(g, x), strict=True)]
 
 
-def is_beyond(f: Plain, g: Plain, x: Array, tol: float) -> bool:
-    """Decide in exact arithmetic whether some output of the two differs by more than ``tol`` at x."""
-    limit = Fraction(float(tol))
-    return any(abs(a - b) > limit for a, b in zip(exact_outputs(f, x), exact_outputs(g, x), strict=True))
+def rounded_down(number: Fraction) -> float:
+    """Return the largest floating-point number that is not above a number that is not negative.
+
+    Examples
+    --------
+    >>> rounded_down(Fraction(1, 4)), rounded_down(Fraction(1, 10)) < Fraction(1, 10)
+    (0.25, True)
+    """
+    try:
+        found = float(number)
+    except OverflowError:
+        return float(np.finfo(np.float64).max)
+    return found if Fraction(found) <= number else nextafter(found, 0.0)
+
+
+def _whole(values: Array | Sequence[Fraction]) -> tuple[Any, int]:
+    """Numbers as whole numbers over a common denominator."""
+    ratios = [
+        value.as_integer_ratio() for value in (values.tolist() if isinstance(values, np.ndarray) else values)
+    ]
+    below = lcm(*{ratio[1] for ratio in ratios})
+    return np.array([number * (below // part) for number, part in ratios], dtype=object), below

@@ -153,6 +153,10 @@ def _text(statement: str | PathLike[str]) -> str:
     """The text of a property; a text has brackets, a path has none."""
     if isinstance(statement, str) and "(" in statement:
         return statement
+    if isinstance(statement, str) and (not statement.strip() or "\n" in statement):
+        raise BadInputError(
+            "VNN-LIB: the text has no brackets; expected declarations and assertions, or a path"
+        )
     path = Path(statement)
     data = path.read_bytes()
     if path.suffix == ".gz":
@@ -175,6 +179,10 @@ def _networks(known: Property, network: Any, other: Any) -> tuple[Plain, ...]:
             raise BadInputError("the property speaks of two networks; one was given")
         other = network
     nets = tuple(as_plain(net) for net in (network, other)[: len(known.sizes)])
+    if known.is_same and len(nets) == 2 and not _are_same(*nets):
+        raise BadInputError(
+            "the property says that the second network equals the first; the two that were given differ"
+        )
     for net, size in zip(nets, known.sizes, strict=True):
         if (net.widths[0], net.widths[-1]) != (size["X"], size["Y"]):
             raise BadInputError(
@@ -182,6 +190,12 @@ def _networks(known: Property, network: Any, other: Any) -> tuple[Plain, ...]:
                 f"{net.widths[-1]}"
             )
     return nets
+
+
+def _are_same(f: Plain, g: Plain) -> bool:
+    """Whether two networks have the same weights and slopes."""
+    parts = [[*(part for layer in net.layers for part in layer), *net.slopes] for net in (f, g)]
+    return f.widths == g.widths and all(np.array_equal(one, other) for one, other in zip(*parts, strict=True))
 
 
 def _is_empty(case: Case) -> bool:
@@ -260,14 +274,15 @@ class _Group:
         for place in np.argsort(-known.found):
             found = (
                 self._confirmed(self.cases[place], known.inputs[place], joint)
-                if known.found[place] > 0
+                if known.found[place] >= -2 * margin  # what is met with equality may be exact
                 else None
             )
             if found is not None:
                 return _Decided(0, known.largest_proved, found)
         if is_twin and self._is_monotone(joint):
             return _Decided(1, 0.0)
-        is_strict = [any(constraint.is_strict for constraint in outputs) for outputs in self.outputs]
+        # Where the maximum is zero, one constraint is met with equality, and which one is not known.
+        is_strict = [all(constraint.is_strict for constraint in outputs) for outputs in self.outputs]
         is_proved = (known.proved < 0) | ((known.proved == 0) & is_strict)
         return _Decided(int(is_proved.sum()), known.largest_proved)
 
@@ -316,8 +331,11 @@ class _Group:
         if len(self.nets) != 2 or len(self.cases) != 1 or not is_about_differences(self.outputs[0]):
             return False
         (constraint,) = self.outputs[0]
-        is_same = self.nets[0] is self.nets[1] or self.known.is_same
-        return is_same and constraint.is_strict and len([key for key in constraint.terms if key != ONE]) == 2
+        return (
+            _are_same(*self.nets)
+            and constraint.is_strict
+            and len([key for key in constraint.terms if key != ONE]) == 2
+        )
 
     def _confirmed(self, case: Case, u: Array, joint: Joint) -> list[Array] | None:
         """The inputs of every network, if exact arithmetic confirms that they are a counterexample."""

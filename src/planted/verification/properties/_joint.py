@@ -194,7 +194,10 @@ def _whole(terms: Linear, limit: Fraction) -> tuple[Linear, Fraction]:
 
 def _above(number: Fraction) -> float:
     """The smallest floating-point number that is not below."""
-    found = float(number)
+    try:
+        found = float(number)
+    except OverflowError:
+        raise BadInputError("VNN-LIB: a bound or a constant is beyond the floating-point numbers") from None
     return found if Fraction(found) >= number else nextafter(found, inf)
 
 

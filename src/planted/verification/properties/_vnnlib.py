@@ -24,6 +24,7 @@ from planted.outcomes import BadInputError
 __all__ = ["Case", "Linear", "Property", "read_vnnlib"]
 
 MOST_CASES = 10_000
+MOST_NESTED = 300  # brackets; each level is a call or two
 ONE = "1"  # the key of the constant of a linear expression
 COMPARISONS = ("<=", ">=", "<", ">", "==", "=")
 Linear = dict[Any, Fraction]  # (network, "X" or "Y", number) or ONE, to its coefficient
@@ -102,6 +103,8 @@ class _Names:
             raise BadInputError("VNN-LIB: more than two networks are declared")
         self.found.sizes.append({"X": 0, "Y": 0})
         for part in form[2:]:
+            if not isinstance(part, list) or len(part) < 2 or not isinstance(part[1], str):
+                raise BadInputError(f"VNN-LIB: {_shown(part)} is not understood")
             if part[0] in ("declare-input", "declare-output"):
                 kind = "X" if part[0] == "declare-input" else "Y"
                 inside = re.findall(r"\[([^\]]*)\]", " ".join(map(str, part[2:])))
@@ -145,6 +148,8 @@ def _forms(text: str) -> Iterator[Any]:
     stack: list[list[Any]] = []
     for token in tokens:
         if token == "(":
+            if len(stack) == MOST_NESTED:
+                raise BadInputError(f"VNN-LIB: more than {MOST_NESTED} brackets in one another")
             stack.append([])
         elif token == ")":
             if not stack:
@@ -194,6 +199,8 @@ def _linear(form: Any, known: _Names) -> Linear:
         key = known.key(form)
         if key is not None:
             return {key: Fraction(1)}
+        if re.fullmatch(r"[^eE]*[eE][+-]?0*[1-9]\d{3,}", form):
+            raise BadInputError(f"VNN-LIB: the exponent of {_shown(form)} is too large")
         try:
             return {ONE: Fraction(form)}
         except (ValueError, ZeroDivisionError):

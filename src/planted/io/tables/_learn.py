@@ -280,6 +280,11 @@ def _learned(
             f"{shown(path)}: column {shown(name)!r} has no value at all; leave it out with --exclude {shown(name)!r}."
         )
     mean = float(seen.sums[place]) / max(n_known, 1)
+    if has_gaps and not np.isfinite(mean):
+        raise BadInputError(
+            f"{shown(path)}: column {shown(name)!r} has no finite mean that could fill its gaps; mend its infinite or huge "
+            f"values, or leave it out with --exclude {shown(name)!r}."
+        )
     if learner is None:
         return PreparedColumn(name, fill=(mean,) if has_gaps else ())
     if learner.is_date:

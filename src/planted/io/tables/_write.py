@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from planted.io.state._atomic import atomic_write
 from planted.io.tables._source import require_arrow
-from planted.outcomes import BadInputError, FileFormatError
+from planted.outcomes import BadInputError, FileFormatError, shown
 
 __all__ = ["write_table"]
 
@@ -37,7 +37,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, npt.ArrayLik
     writer = _WRITERS.get(target.suffix.lower())
     if writer is None:
         raise FileFormatError(
-            f"{target}: cannot write files named {target.suffix!r}, expected one of "
+            f"{shown(target)}: cannot write files named {target.suffix!r}, expected one of "
             f"{', '.join(sorted(_WRITERS))}."
         )
     arrays = {name: np.asarray(values) for name, values in columns.items()}

@@ -163,7 +163,7 @@ def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]
         with time_budget(30):
             known = bracket(f, g, box, tol=1e-9, rng=rng)
         seconds = process_time() - start
-        changed = with_changed_weight(f, g, rng)
+        changed = with_changed_weight(g, rng)
         with time_budget(10):
             refuted = bracket(f, changed, box, tol=1e-9, rng=rng)
         x = refuted.inputs[refuted.found.argmax()]
@@ -184,16 +184,12 @@ def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]
     ], rows
 
 
-def with_changed_weight(f: Plain, g: Plain, rng: np.random.Generator) -> Plain:
-    """Return a copy with one weight changed by 1e-3 that reaches the outputs; units that are off carry nothing."""
-    X = rng.uniform(size=(2000, f.widths[0]))
-    while True:
-        layers = [(W.copy(), b.copy()) for W, b in g.layers]
-        W = layers[int(rng.integers(len(layers)))][0]
-        W[tuple(rng.integers(side) for side in W.shape)] += 1e-3
-        changed = Plain(tuple(layers), g.slopes)
-        if np.abs(f(X) - changed(X)).max() > 1e-6:
-            return changed
+def with_changed_weight(g: Plain, rng: np.random.Generator) -> Plain:
+    """Return a copy whose largest weight of a drawn layer is changed by 1e-3, whether or not that reaches the outputs."""
+    layers = [(W.copy(), b.copy()) for W, b in g.layers]
+    W = layers[int(rng.integers(len(layers)))][0]
+    W[np.unravel_index(np.abs(W).argmax(), W.shape)] += 1e-3
+    return Plain(tuple(layers), g.slopes)
 
 
 def exact_gap(f: Plain, g: Plain, x: np.ndarray) -> float:

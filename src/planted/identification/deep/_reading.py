@@ -152,7 +152,7 @@ def read_layers(
             base = _hidden_base(base, reading.layers[0], box, rng)
             space, survey = _survey_second(records, base, rng)
             reading.surveys.append(survey)
-            layer = _orient_survey(survey, _all_on(base, reading.layers))
+            layer = _orient_second(survey, _all_on(base, reading.layers))
         else:
             layer = _read_later(records, base, reading, space.rounding, rng)
 
@@ -303,6 +303,17 @@ def _orient_survey(survey: Survey, region: Region) -> _LayerFound:
     noise = 1e-9 * float(np.abs(gradients).max())
     votes, cast = orientation_votes(planes.normals, values, gradients, noise=noise)
     return _LayerFound(rows, np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1), has_higher)
+
+
+def _orient_second(survey: Survey, region: Region) -> _LayerFound:
+    """The units of the second layer; where they contradict each other, without flat parts of higher units."""
+    layer = _orient_survey(survey, region)
+    if layer.has_higher and not (layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN):
+        chosen = _consistent_planes(survey)
+        if chosen is not None:
+            survey.planes.keep(chosen)
+            return _orient_survey(survey, region)
+    return layer
 
 
 def _has_higher(survey: Survey) -> bool:

@@ -240,7 +240,7 @@ class MissingUnits:
                 place
                 for gap in gaps
                 for height in HEIGHTS
-                if (place := barely_on(layers, sought, int(gap), size, height, room, box.n_features))
+                if (place := barely_on(layers, sought, int(gap), size=size, height=height, rooms=room))
                 is not None
             ]
             if not places:

@@ -22,7 +22,7 @@ from planted.networks._deep import Layer
 
 __all__ = ["Sought", "barely_on"]
 
-NODES = 2000  # of branch and bound
+NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
 
 
@@ -82,7 +82,7 @@ def _solve(
 
 
 def _constraints(layers: list[Layer], room: float) -> tuple[csr_array, Array, Array, int]:
-    """The constraints (1) of all layers on inputs, outputs of every layer and binaries, with bounds, and how many binaries."""
+    """The constraints (1) of all layers on inputs, outputs of every layer and binaries; bounds; how many binaries."""
     n_features = layers[0][0].shape[1]
     widths = [len(b) for _, b in layers]
     n_binary = sum(widths)

@@ -1,4 +1,4 @@
-r"""Places at which chosen units of known layers are on, found by mixed-integer programming; no questions.
+r"""Places of known layers at which units of the next one show, found without questions.
 
 With one binary variable for each unit, and bounds on every pre-activation, a known network is a set of linear constraints:
 
@@ -6,6 +6,10 @@ With one binary variable for each unit, and bounds on every pre-activation, a kn
 
 A place at which a unit of the next layer is on by its known weights, and one unit below whose weight is not known is barely
 on, shows that weight. If there is no such place, the weight has no effect on that side of the unit.
+
+A unit of the next layer that hardly ever switches at typical inputs does so at corners of what the layer below reaches,
+where few of its units are large and the others small. For random directions, most of whose parts are negative, a
+hill-climbing walk on the inputs goes to such corners.
 """
 
 from __future__ import annotations
@@ -18,12 +22,18 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from planted._typing import Array, IntArray
+from planted.identification._search import BlackBox
+from planted.identification.deep._layers import pass_layers
 from planted.networks._deep import Layer
 
-__all__ = ["Sought", "barely_on"]
+__all__ = ["Sought", "barely_on", "corner_places"]
 
 NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
+STEPS = 150  # of a walk
+UPWARD = 0.3  # share of the units of a direction that should be large
+STRONGER = 3.0  # times as much as the others should be small
+ROOMS = (3.0, 10.0, 40.0)  # typical inputs: how far walks go
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +117,32 @@ def _constraints(layers: list[Layer], room: float) -> tuple[csr_array, Array, Ar
         block[width : 2 * width, marks] = -np.diag(bottom)  # h <= t - low (1 - z)
         third = slice(2 * width, 3 * width)
         block[third, own], block[third, marks] = eye, -np.diag(top)  # h <= high z
-        bounds = [(b, np.inf), (-np.inf, b - bottom), (-np.inf, 0.0)]
         rows.append(block)
-        lows.append(np.concatenate([np.broadcast_to(bound[0], width) for bound in bounds]))
-        highs.append(np.concatenate([np.broadcast_to(bound[1], width) for bound in bounds]))
+        lows.append(np.concatenate([b, np.full(2 * width, -np.inf)]))
+        highs.append(np.concatenate([np.full(width, np.inf), b - bottom, np.zeros(width)]))
         before, here, binary = here, here + width, binary + width
         at_least, at_most = np.zeros(width), top
     return csr_array(np.concatenate(rows)), np.concatenate(lows), np.concatenate(highs), n_binary
+
+
+def corner_places(layers: list[Layer], box: BlackBox, count: int, rng: np.random.Generator) -> Array:
+    """Return the ends of walks towards corners of the outputs of the last of some layers, shape (count, d)."""
+    d, k = box.n_features, len(layers[-1][1])
+    sizes = pass_layers(layers, box.draw(500, rng)).std(axis=0)
+    directions = np.abs(rng.standard_normal((count, k)))
+    directions = np.where(rng.random((count, k)) < UPWARD, STRONGER * directions, -directions)
+    directions /= np.where(sizes > 0, sizes, 1.0)
+    room = np.resize(ROOMS, count)[:, None] * np.sqrt(d)
+    longest = 1.0 if box.has_box else room / (4 * np.sqrt(d))
+    X = box.draw(count, rng)
+    best = (pass_layers(layers, X) * directions).sum(axis=1)
+    for _ in range(STEPS):
+        moved = X + longest * 2.0 ** rng.uniform(-5, 0, (count, 1)) * box.draw(count, rng)
+        if box.has_box:
+            moved = np.clip(moved, -1.0, 1.0)
+        else:
+            moved *= np.minimum(1.0, room / np.linalg.norm(moved, axis=1, keepdims=True))
+        values = (pass_layers(layers, moved) * directions).sum(axis=1)
+        up = values > best
+        X[up], best[up] = moved[up], values[up]
+    return box.snap(X)

@@ -24,8 +24,8 @@ from planted._typing import Array, BoolArray, IntArray
 from planted.identification._search import BlackBox
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
-from planted.identification.deep._records import Records
 from planted.identification.deep._regions import PartialRows
+from planted.identification.deep._space import Records
 from planted.networks._deep import Layer
 
 __all__ = ["MissingUnits"]
@@ -251,11 +251,10 @@ class MissingUnits:
             H = pass_layers(layers, Z)
             values = H[:, known] @ whole[:-1][known] + whole[-1]
             strengths = left[:3].T @ values[:3] / (values[:3] @ values[:3])
-            place = int(np.abs(strengths).argmax())
+            output = int(np.abs(strengths).argmax())
             before = known.sum()
-            known = _solve_gaps(
-                H[3:, gaps], left[3:, place] / strengths[place] - values[3:], whole, known, gaps
-            )
+            rest = left[3:, output] / strengths[output] - values[3:]
+            known = _solve_gaps(H[3:, gaps], rest, whole, known, gaps)
             if known.all():
                 return True
             if known.sum() == before:

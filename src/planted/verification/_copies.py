@@ -222,10 +222,18 @@ def _directions(W: Array, b: Array) -> Array:
 
 
 def _factors(W: Array, b: Array, V: Array, c: Array) -> Array:
-    """By how much rows of the second are larger; one unless dividing by it brings the rows nearer by half."""
+    """By how much rows of the second are larger; one unless dividing by it brings the rows nearer by half.
+
+    The median of the ratios, weighted by the sizes: a few changed weights do not move it, as they would the ratio of norms,
+    so the others are still equal after division.
+    """
     one, other = np.column_stack([W, b]), np.column_stack([V, c])
     with np.errstate(all="ignore"):
-        factor = np.linalg.norm(other, axis=1) / np.linalg.norm(one, axis=1)
+        ratios = np.where(one != 0, other / one, np.inf)
+        order = np.argsort(ratios, axis=1)
+        sums = np.cumsum(np.take_along_axis(np.abs(one), order, axis=1), axis=1)
+        middle = (sums >= 0.5 * sums[:, -1:]).argmax(axis=1)[:, None]
+        factor = np.take_along_axis(ratios, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]
         # A power of two, if it is one up to rounding, is divided out exactly.
         power = np.exp2(np.round(np.log2(factor)))
         factor = np.where(np.abs(factor / power - 1) < POWER_TOL, power, factor)

@@ -316,7 +316,7 @@ def acas(options: argparse.Namespace) -> tuple[list[Line], Rows]:
         other,
         box=(low, high),
         tol=0.05,
-        budget_seconds=20 if options.quick else 600,
+        budget_seconds=20 if options.quick else 3000,
         random_state=options.seed,
     )
     seconds = process_time() - start

@@ -203,7 +203,7 @@ def slopes(network: Any, box: Any, *, budget_seconds: float | None = None) -> Sl
             reason = "interrupted"
     low, high, largest = search.proved()
     return SlopeBounds(
-        low, high, search.seen_low, search.seen_high, (search.seen_norm, largest), search.seen_at, reason
+        low, high, search.seen_low, search.seen_high, (max(search.seen_norm, 0.0), largest), search.seen_at, reason
     )
 
 
@@ -333,7 +333,7 @@ class _SlopeSearch:
         for (W, b), slope in zip(self.net.layers, self.net.slopes, strict=False):
             t = hidden @ W.T + b
             size = np.abs(hidden) @ np.abs(W).T + np.abs(b)
-            is_clear &= ((np.abs(t) > 1e-9 * size) | (slope == 1.0)).all(axis=1)
+            is_clear &= ((np.abs(t) > 1e-9 * size) | (size == 0) | (slope == 1.0)).all(axis=1)
             rates.append(np.where(t > 0, 1.0, slope))
             hidden = np.where(t > 0, t, slope * t)
         if not is_clear.any():

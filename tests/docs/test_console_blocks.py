@@ -3,7 +3,7 @@
 Stories: a line `$ planted …` is run in the order of the page, between its Python blocks; `# exit code N` after it is the
 code that is expected, 0 if there is none. The lines below it, up to the next command, are found in what was printed.
 
-Other pages name files that a reader has: these are made first, small. A comment `# exit code 0: …, 1: …` names the codes
+Other pages name files that a reader has: these are made first, small. A comment `exit code 0: …, 1: …` names the codes
 that are allowed. A command of another program is in `OTHERS`, with the place where it is checked.
 """
 
@@ -176,6 +176,6 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pyte
             continue
         assert words[0] == "planted", f"{line}: run it, or say in OTHERS what checks it"
         words = [sys.executable if word == "python" else word for word in words[1:]]
-        allowed = {int(code) for code in re.findall(r"(\d): ", line.partition("# exit code")[2])} or {0}
+        allowed = {int(code) for code in re.findall(r"(\d): ", line.partition("exit code ")[2])} or {0}
         answer = CliRunner().invoke(app, words)
         assert answer.exit_code in allowed, f"{line}: {answer.stdout} {answer.stderr} {answer.exception!r}"

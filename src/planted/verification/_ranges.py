@@ -190,7 +190,9 @@ def slopes(network: Any, box: Any, *, budget_seconds: float | None = None) -> Sl
     net = as_plain(network)
     inputs = as_input_set(box, net.widths[0])
     if len(inputs.g):
-        raise BadInputError("box: derivatives are bounded on boxes; expected (low, high) without inequalities")
+        raise BadInputError(
+            "box: derivatives are bounded on boxes; expected (low, high) without inequalities"
+        )
     search = _SlopeSearch(net, inputs.low, inputs.high)
     reason = ""
     with time_budget(SECONDS if budget_seconds is None else budget_seconds), np.errstate(all="ignore"):
@@ -203,7 +205,13 @@ def slopes(network: Any, box: Any, *, budget_seconds: float | None = None) -> Sl
             reason = "interrupted"
     low, high, largest = search.proved()
     return SlopeBounds(
-        low, high, search.seen_low, search.seen_high, (max(search.seen_norm, 0.0), largest), search.seen_at, reason
+        low,
+        high,
+        search.seen_low,
+        search.seen_high,
+        (max(search.seen_norm, 0.0), largest),
+        search.seen_at,
+        reason,
     )
 
 

@@ -6,7 +6,7 @@ Idea        1. Write a linear fit as pairs of units, since σ(t) - σ(-t) = t.
             2. Add units greedily: of many random half-spaces the one whose activation explains most of the residual.
             3. At each of some widths refine all units together, with a ridge on the output weights.
             4. Choose the width and the ridge with the smallest cross-validated error, and refine on all rows; the mean of
-               the outputs is one of the choices. Wider
+               the outputs and straight lines, by ridge regression, are among the choices. Wider
                networks are tried until the error stops falling; other ridges start from those networks, at the widths
                beside the best, from the middle to the better side. (The
                smallest width within one standard error of the best predicted worse on real tables: on one of them it
@@ -40,6 +40,7 @@ from planted.rows import RowBlocks
 __all__ = ["recover"]
 
 LINEAR_RIDGE = 1e-3
+LINES = tuple(10.0 ** np.arange(-6, 1.5, 0.5))  # ridges per row that are tried for a straight line
 MAX_ROWS = 3000
 HALF_SPACES = 200
 STEPS = 15
@@ -75,6 +76,7 @@ class _Choice:
     width: int
     ridge: float
     error: float
+    is_line: bool = False  # a ridge regression, not refined
 
 
 def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "normal") -> Recovery:
@@ -134,6 +136,12 @@ def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNe
     if np.isinf(choice.ridge):
         mean = joint_moments(problem.blocks).mean[d:]
         return TwoLayerNetwork(np.zeros((0, d)), None, np.zeros((m, 0)), mean), 0
+    if choice.is_line:
+        joint = joint_moments(problem.blocks)
+        gram = joint.covariance[:d, :d] + choice.ridge * np.eye(d)
+        slope = linalg.solve(gram, joint.covariance[:d, d:], assume_a="pos", check_finite=False).T
+        line = _pairs(slope, joint.mean[d:] - slope @ joint.mean[:d], min(d, m))
+        return problem.scaling.in_order(line), 0
     rng = np.random.default_rng(0)  # of its own: the same at every seed
     widths = _path(effort.widths, choice.width)
     network = deque(_fit_path(problem.X, problem.Y, widths, choice.ridge, rng), maxlen=1)[0]
@@ -154,7 +162,8 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
     folds = np.random.default_rng(effort.folds).permutation(n) % effort.folds  # the same at every seed
     first, *others = effort.ridges
     problem.progress("cross-validating small networks", 0.0)
-    tried = list(_along_widths(problem, n_hidden, first, folds, effort))
+    line = _line(problem, folds)
+    tried = list(_along_widths(problem, n_hidden, first, folds, effort, line.error))
     for number, ridge in enumerate(others):
         problem.progress("cross-validating small networks", (number + 1) / (len(others) + 2))
         tried += _at_another_ridge(problem, tried, ridge, folds)
@@ -163,7 +172,25 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
         side = max if best == max(effort.ridges) else min
         tried += _at_another_ridge(problem, tried, side(effort.outer), folds)
     choices = [item.choice for item in tried if n_hidden in ("auto", item.choice.width)]
-    return [*choices, _constant(problem, folds)] if n_hidden == "auto" else choices
+    return [*choices, line, _constant(problem, folds)] if n_hidden == "auto" else choices
+
+
+def _line(problem: Problem, folds: IntArray) -> _Choice:
+    """Return the ridge of `LINES` that predicts best by a straight line; all of them from one decomposition a fold."""
+    X, Y = problem.X, problem.Y
+    ridges = np.array(LINES)
+    losses = np.zeros(len(ridges))
+    for fold in range(folds.max() + 1):
+        inside = folds != fold
+        centre, mean = X[inside].mean(axis=0), Y[inside].mean(axis=0)
+        left, values, right = linalg.svd(X[inside] - centre, full_matrices=False, check_finite=False)
+        along = left.T @ (Y[inside] - mean)
+        shrunk = values / (values**2 + ridges[:, None] * inside.sum())  # (ridges, rank)
+        slopes = right.T @ (shrunk[:, :, None] * along)  # (ridges, d, m)
+        left_over = Y[~inside] - mean - (X[~inside] - centre) @ slopes
+        losses += (left_over**2).mean(axis=(1, 2))
+    best = int(losses.argmin())
+    return _Choice(0, float(ridges[best]), float(losses[best] / (folds.max() + 1)), is_line=True)
 
 
 def _constant(problem: Problem, folds: IntArray) -> _Choice:
@@ -194,9 +221,9 @@ def _tried(
 
 
 def _along_widths(
-    problem: Problem, n_hidden: int | str, ridge: float, folds: IntArray, effort: _Effort
+    problem: Problem, n_hidden: int | str, ridge: float, folds: IntArray, effort: _Effort, lowest: float
 ) -> Iterator[_Tried]:
-    """Yield growing widths until the held-out error has not fallen `PATIENCE` times in a row."""
+    """Yield growing widths until the held-out error has not fallen below `lowest` `PATIENCE` times in a row."""
     X, Y = problem.X, problem.Y
     n, m = Y.shape
     room = max(n * m // (4 * (X.shape[1] + 1 + m)), 0)
@@ -205,7 +232,7 @@ def _along_widths(
         _fit_path(X[folds != fold], Y[folds != fold], widths, ridge, np.random.default_rng(fold))
         for fold in range(effort.folds)
     ]
-    lowest, patience = np.inf, PATIENCE
+    patience = PATIENCE
     for width, networks in zip(widths, zip(*fits, strict=True), strict=True):
         tried = _tried(problem, width, ridge, folds, networks)
         yield tried
@@ -257,11 +284,16 @@ def _linear_network(X: Array, Y: Array) -> TwoLayerNetwork:
     mean = Y.mean(axis=0)
     gram = X.T @ X + LINEAR_RIDGE * max(len(X), 1) * np.eye(X.shape[1])
     slope = linalg.solve(gram, X.T @ (Y - mean), assume_a="pos", check_finite=False).T
+    return _pairs(slope, mean, MAX_LINEAR_RANK)
+
+
+def _pairs(slope: Array, constant: Array, most: int) -> TwoLayerNetwork:
+    """Write a linear function, its largest directions at most, as pairs of opposite units."""
     left, values, right = linalg.svd(slope, full_matrices=False, check_finite=False)
-    rank = min(max(int((values > 1e-12 * max(values[0], 1e-300)).sum()), 1), MAX_LINEAR_RANK)
+    rank = min(max(int((values > 1e-12 * max(values[0], 1e-300)).sum()), 1), most)
     W = np.vstack([right[:rank], -right[:rank]])
     A = np.hstack([left[:, :rank] * values[:rank], -left[:, :rank] * values[:rank]])
-    return TwoLayerNetwork(W, None, A, mean)
+    return TwoLayerNetwork(W, None, A, constant)
 
 
 def _add_units(

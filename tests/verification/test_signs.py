@@ -103,5 +103,6 @@ def test_a_changed_weight_that_no_input_feels() -> None:
     g.layers[1][0][:, changed] += 1e-3
     known = bracket(f, g, as_input_set((0, 1), 3), tol=1e-9, rng=rng)
     assert known.largest_proved <= 1e-9
-    g.layers[2][1][0] += 1e-3
-    assert bracket(f, g, as_input_set((0, 1), 3), tol=1e-9, rng=rng).largest_found > 1e-9
+    W, b = g.layers[2]
+    shifted = Plain((*g.layers[:2], (W, b + 1e-3)), g.slopes)
+    assert bracket(f, shifted, as_input_set((0, 1), 3), tol=1e-9, rng=rng).largest_found > 1e-9

@@ -126,7 +126,9 @@ def trace_copy(f: Plain, g: Plain) -> Provenance | None:
     last, copied = f.layers[-1][0], match.network.layers[-1][0]
     change = float(np.linalg.norm(last - copied)) / max(float(np.linalg.norm(last)), 1e-300)
     is_permuted = any((order != np.arange(len(order))).any() for order in match.orders)
-    is_rescaled = any((factor != 1).any() for factor in match.factors)
+    # A changed unit has another length too: only what is more than the change of its direction is a factor.
+    pairs = zip(match.factors, match.distances, strict=True)
+    is_rescaled = any((np.abs(np.log(factor)) > 2 * gap).any() for factor, gap in pairs)
     if share < 0.5:
         relation = "unrelated"
     elif share < 0.9:

@@ -24,7 +24,7 @@ from planted.verification._backward import UNIT, Domain
 from planted.verification._bracket import bracket
 from planted.verification._limits import refine_limits
 from planted.verification._lines import Limits
-from planted.verification._sets import as_input_set
+from planted.verification._search import as_input_set
 from planted.verification._stages import Plain, as_plain, single_stages
 from planted.verification._zonotopes import reach
 

@@ -28,8 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from pathology.mutations import BUDGET, LONGEST_READ, READERS, _peak, read_mutants
 
-FILES = 50_000
-
 
 @contextmanager
 def watched(kind: str) -> Iterator[dict[str, Any]]:
@@ -54,7 +52,7 @@ def watched(kind: str) -> Iterator[dict[str, Any]]:
 
 def read_all(kind: str) -> Section:
     def section(options: argparse.Namespace) -> tuple[list[Line], Rows]:
-        count = FILES // (10 if options.quick else 1)
+        count = options.files // (10 if options.quick else 1)
         folder = Path(tempfile.mkdtemp(prefix="mutants-"))
         peak = _peak()
         with watched(kind) as seen:
@@ -75,4 +73,5 @@ def read_all(kind: str) -> Section:
 
 
 if __name__ == "__main__":
-    run_sections("fuzz", __doc__ or "", {kind: read_all(kind) for kind in READERS})
+    files = {"type": int, "default": 50_000, "help": "files of each kind"}
+    run_sections("fuzz", __doc__ or "", {kind: read_all(kind) for kind in READERS}, files=files)

@@ -341,7 +341,10 @@ def attempt(d: int, k: int, budget: float) -> Measure:
         cpu, error = time.process_time() - clock, error_of(recovery, data.network)
         units = 0
         if recovery.network is not None:
-            gaps = np.abs(recovery.network.W @ data.network.W.T) / np.linalg.norm(recovery.network.W, axis=1)[:, None]
+            gaps = (
+                np.abs(recovery.network.W @ data.network.W.T)
+                / np.linalg.norm(recovery.network.W, axis=1)[:, None]
+            )
             units = int((gaps.max(axis=0) > 1 - 1e-8).sum())  # teachers have unit rows
         text = f"{recovery.outcome.name}, error {error:.0e}, {units} of {k} directions found, {cpu:.0f} s CPU"
         row = {"seed": seed, "n": len(data.X), "outcome": recovery.outcome.name, "error": error, "cpu": cpu}

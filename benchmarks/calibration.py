@@ -12,7 +12,7 @@ unidentifiable any network is claimed that is not the truth to 1e-6 (units never
                nothing in the data can show them; units never seen off are a linear part)
 mis-specified  anything is claimed at all
 
-A problem gets 2.5 seconds of a core, one in 29 gets 20, so that long searches are among them; what is not certified by
+A problem gets 2 seconds of a core, one in 61 gets 20, so that long searches are among them; what is not certified by
 then is STOPPED_EARLY. The clock is that of the process: other work on the machine does not change the results. An
 interrupted run with --write or --out goes on where it stopped: finished problems are kept in calibration.partial.jsonl.
 With --minutes it ends at that time, and the result is about the problems that were solved until then; a later run of the
@@ -43,7 +43,7 @@ from planted import TwoLayerNetwork, _clock, simulate
 from planted._streams import data_streams
 
 LAWS = ("gaussian", "exponential", "uniform", "laplace", "student-t", "mixture", "correlated")
-BUDGET, LONG_BUDGET, LONG_SHARE = 2.5, 20.0, 29  # seconds of a core for a problem, and for one in so many
+BUDGET, LONG_BUDGET, LONG_SHARE = 2.0, 20.0, 61  # seconds of a core for a problem, and for one in so many
 Problem = tuple[np.ndarray, np.ndarray, TwoLayerNetwork | None, str]
 
 

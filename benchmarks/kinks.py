@@ -495,7 +495,8 @@ MEASURES: dict[str, list[Measure]] = {
         for d, k, n in ((4, 2, 240), (10, 5, 960), (10, 15, 2400))
         for m in (1, k + 1)
     ],
-    "leaky": [partial(leaky, slope) for slope in LEAKS] + [partial(leaky_by_asking, slope) for slope in LEAKS],
+    "leaky": [partial(leaky, slope) for slope in LEAKS]
+    + [partial(leaky_by_asking, slope) for slope in LEAKS],
     "number": [partial(number, 200, s, share) for s, share in ((0.25, 0.9), (0.5, 0.75), (1.0, 0.55))],
     "places": [partial(coverage, case, n, 0.5) for case in ("1c", "1e", "2a") for n in (100, 400)],
     "efficiency": [partial(efficiency, case, 400) for case in ("1c", "2a")],

@@ -3,9 +3,9 @@
 Problem     Choose k for the absolute-value form from the rows alone.
 Idea        *Up.* Widths are 8, 16, 32, and so on; each keeps the units of the one before and adds fresh ones, until
             the held-out error is at rounding or no longer falls by `PLATEAU`. A fit that reproduces its rows but not
-            those held out has bent where it saw hardly a row, and begins again with fresh units. *Down.* From there the least missed
-            unit is taken away, the rest is polished and scored, and so on until the error has clearly left the
-            plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
+            those held out has bent where it saw hardly a row, and begins again with fresh units. *Down.* From there
+            the least missed unit is taken away, the rest is polished and scored, and so on until the error has clearly
+            left the plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
             errors of the paired difference, of the best; for exact fits it must be at rounding. Spectral gaps of
             moment matrices do not show k here.
 Guarantee   None; the path is part of the record.

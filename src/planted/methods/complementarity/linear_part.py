@@ -141,12 +141,16 @@ def _hyperplanes(
         max_starts=max_starts,
         progress=problem.progress,
     ).V
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    different: list[Array] = []
-    for v in found / lengths:
-        if all(abs(v @ other) < SAME_UNIT for other in different):
-            different.append(v)
-    return (np.array(different), None) if len(different) == k else (None, None)
+    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+    same = np.abs(unit @ unit.T) >= SAME_UNIT
+    different = ~np.tril(same, -1).any(axis=1)
+    for is_unit in (
+        different,
+        different & (same.sum(axis=1) > 1),
+    ):  # chance leaves no unit in both orientations
+        if is_unit.sum() == k:
+            return unit[is_unit], None
+    return None, None
 
 
 def _polished(rows: SearchRows, V: Array, start: str) -> Attempt:

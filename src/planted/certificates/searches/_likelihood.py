@@ -108,7 +108,9 @@ def search_labels(search: LabelSearch) -> Recovery:
         return _finish(search, fit.network, verdict)
     choice = choose_ridge(
         search.sample,
-        fit.network,
+        min(
+            search.ends, key=lambda each: criterion(search.sample, each)
+        ).network,  # with the linear part of the search
         can_narrow=search.n_hidden is None,
         is_brief=search.effort == "quick",
         rng=search.run.problem.rng,

@@ -2,10 +2,11 @@
 
 Problem     With few labels per unknown, or labels that a network separates, the likelihood has its maximum far from the
             truth or nowhere. A ridge λ/2 |θ|² on the weights of standardised inputs keeps the fit finite. How large?
-Idea        Folds of the rows; on each, fits from the same random units with ridges from the largest to the smallest, each
-            begun where the last one ended; the ridge (and, where it is free, the width) with the smallest loss on the rows
-            left out. A ridge on both layers switches needless units off, so that few widths are worth trying. The answer is
-            the best of several fits with that ridge on all rows.
+Idea        Folds of the rows; on each, fits from the same random units with ridges from the smallest to the largest, each
+            begun where the last one ended (a large ridge switches units off, and none comes back); the ridge (and, where it
+            is free, the width) with the smallest loss on the rows left out. A ridge on both layers switches
+            needless units off, so that few widths are worth trying. The answer is the best of several fits with that ridge
+            on all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from planted.rows import RowBlocks
 
 __all__ = ["RidgeChoice", "choose_ridge"]
 
-RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BRIEF_RIDGE = 1.0
 WIDTHS = (1, 4)
 FOLDS = 5

@@ -41,7 +41,7 @@ from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty, Verdict
 from planted.rows import RowWeights, Sums, accumulate
 
-__all__ = ["certify_labels", "is_separated", "label_errors", "score_test"]
+__all__ = ["certify_labels", "is_separated", "label_errors", "score_test", "separation"]
 
 SIGNIFICANCE = 0.02  # of the test for traces of x in the residual: one right network in fifty is doubted
 MIN_ROWS, ROWS_PER_UNKNOWN = 100, 20  # labels carry less than numbers do
@@ -56,6 +56,12 @@ def is_separated(fit: LabelFit) -> bool:
     return fit.sums.misplaced == 0
 
 
+def separation(fit: LabelFit) -> Evidence:
+    """Return the line on labels that the network does not put first."""
+    name = "labels that the network does not put first: with none the likelihood has no maximum"
+    return Evidence(name, fit.sums.misplaced, 1, ">=", "Albert, Anderson", key=Check.SEPARATION)
+
+
 def certify_labels(
     rows: LabelRows, fit: LabelFit, *, scaling: Scaling, rng: np.random.Generator, further: Sequence[Evidence]
 ) -> Verdict:
@@ -65,15 +71,8 @@ def certify_labels(
     level = Evidence(
         "deviance over its degrees of freedom", 2 * fit.sums.loss / max(n - unknowns, 1), key=Check.LOSS
     )
-    apart = Evidence(
-        "labels that the network does not put first: with none the likelihood has no maximum",
-        fit.sums.misplaced,
-        1,
-        ">=",
-        "Albert, Anderson",
-        key=Check.SEPARATION,
-    )
-    if is_separated(fit):
+    apart = separation(fit)
+    if not apart.passed:
         text = f"The network puts all {n} labels first: the likelihood has no maximum, larger weights always fit better."
         return Verdict(Outcome.FITTED, Guarantee.NONE, (level, apart), text, Unavailable(text))
     doubt, errors, conditioning = label_errors(fit, scaling)

@@ -3,10 +3,11 @@
 Problem     With few labels per unknown, or labels that a network separates, the likelihood has its maximum far from the
             truth or nowhere. A ridge λ/2 |θ|² on the weights of standardised inputs keeps the fit finite. How large?
 Idea        Folds of the rows; on each, fits from the same random units with ridges from the smallest to the largest, each
-            begun where the last one ended (a large ridge switches units off, and none comes back); the ridge (and, where it
-            is free, the width) with the smallest loss on the rows left out. A ridge on both layers switches
-            needless units off, so that few widths are worth trying. The answer is the best of several fits with that ridge
-            on all rows.
+            begun where the last one ended (a large ridge switches units off, and none comes back); the largest ridge
+            (and, where it is free, the smallest width) whose loss on the rows left out exceeds the smallest by no more than
+            one standard error of that excess: separated labels make fits that are too sure of themselves. A ridge on both
+            layers switches needless units off, so that few widths are worth trying. The answer is the best of several fits
+            with that ridge on all rows.
 """
 
 from __future__ import annotations
@@ -54,19 +55,30 @@ def choose_ridge(
     if not is_brief:
         X, Y, w = _in_memory(rows)
         folds = _folds(Y, rng)
-        scores = {}
+        losses = {}
         for k in widths:
             start = _fresh(like, k, rng)
-            losses = np.array([_fold_losses(rows, (X, Y, w), folds == fold, start) for fold in range(FOLDS)])
-            for place, value in enumerate(losses.sum(axis=0) / len(X)):
-                scores[k, RIDGES[place]] = float(value)
-        width, ridge = min(scores, key=lambda each: scores[each])
-        held_out = scores[width, ridge]
+            parts = [_fold_losses(rows, (X, Y, w), folds == fold, start) for fold in range(FOLDS)]
+            losses |= {(size, -k): part for size, part in zip(RIDGES, np.array(parts).T, strict=True)}
+        ridge, width = _most_careful(losses)
+        held_out = float(losses[ridge, width].sum() / len(X))
+        width = -width
     fits = [
         _fit(rows, _fresh(like, width, rng), ridge, FIT_ITER, FIT_TOL)
         for _ in range(1 if is_brief else STARTS)
     ]
     return RidgeChoice(min(fits, key=lambda each: each.cost), ridge, held_out)
+
+
+def _most_careful(losses: dict[tuple[float, int], Array]) -> tuple[float, int]:
+    """Return the largest choice whose loss exceeds the smallest by no more than one standard error of that excess."""
+    least = min(losses.values(), key=lambda each: float(each.sum()))
+
+    def is_near(each: Array) -> bool:
+        excess = each - least
+        return float(excess.sum()) <= np.sqrt(len(excess)) * float(excess.std(ddof=1))
+
+    return max(choice for choice, each in losses.items() if is_near(each))
 
 
 def _fold_losses(

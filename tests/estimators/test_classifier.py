@@ -46,7 +46,8 @@ def test_probabilities_scores_and_classes_agree(classes: int) -> None:
     chances, scores = model.predict_proba(X), model.decision_function(X)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     assert (model.predict(X) == model.classes_[chances.argmax(axis=1)]).all()
-    assert model.score(X, y) > 0.6
+    commonest = np.unique(y, return_counts=True)[1].max() / len(y)
+    assert model.score(X, y) > commonest + 0.1  # without noise it would be one; guessing gives the share
     if classes == 2:
         np.testing.assert_allclose(expit(scores), chances[:, 1])
     else:

@@ -7,9 +7,11 @@ of the same idea: twice the units, `scipy.optimize.least_squares` with the exact
 fit again until k are left; it is told k and begins once.
 
 Class labels: log-odds are a teacher with output weights of size 1 to 3 and an offset that makes their median zero, n =
-20,000 labels, k told, one attempt (effort quick). All parameters are compared with the Cramér–Rao bound of the Bernoulli
-likelihood at the truth, and with their own intervals of 95 %. Tables of scikit-learn: mean log-loss of five stratified
-folds, beside MLPClassifier on standardised columns (its defaults, 1,000 iterations), of which the median of five seeds is taken.
+20,000 labels, k told, one attempt (effort quick). All parameters are compared with the Cramér–Rao bound of the
+Bernoulli likelihood at the truth, and with their own intervals of 95 %. Tables of scikit-learn: mean log-loss of five
+stratified folds, beside MLPClassifier on standardised columns (its defaults, 1,000 iterations), of which the median of
+five seeds is taken. Questions: a black box of curved units is asked (`planted.identify`), the number of units is not
+told.
 """
 
 from __future__ import annotations
@@ -307,6 +309,34 @@ def table(load: Callable[..., tuple[np.ndarray, np.ndarray]], seeds: Seeds) -> t
     ), rows
 
 
+def asked(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, Rows]:
+    rows = []
+    for seed in seeds(count):
+        truth, _ = draw(name, d, k, seed)
+        began = process_time()
+        answer = planted.identify(truth, d, activation=name, random_state=SOLVER + seed)
+        error, is_claimed = error_of(answer.network, truth), answer.outcome is Outcome.RECOVERED
+        rows.append(
+            {
+                "case": f"asked {name} ({d},{k})",
+                "seed": seed,
+                "outcome": answer.outcome.name,
+                "error": float(error) if np.isfinite(error) else None,
+                "is_exact": bool(is_claimed and error <= EXACT),
+                "is_wrong": bool(is_claimed and not error <= EXACT),
+                "queries": answer.stats["queries"],
+                "per_parameter": answer.stats["queries"] / truth.n_parameters,
+                "cpu": process_time() - began,
+            }
+        )
+    hits, wrong = (sum(row[key] for row in rows) for key in ("is_exact", "is_wrong"))
+    most = max(row["per_parameter"] for row in rows)
+    cpu = float(np.mean([row["cpu"] for row in rows]))
+    note = f", {wrong} wrong and claimed, at most {most:.1f} questions per parameter, {cpu:.2f} s of CPU each"
+    line = at_least(f"{name} ({d},{k}) by questions: exact to 1e-8", hits, len(rows), 1.0, note)
+    return replace(line, passed=line.passed and not wrong), rows
+
+
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
         partial(exact, name, d, k, count)
@@ -317,6 +347,11 @@ MEASURES: dict[str, list[Measure]] = {
     "auto": [partial(unknown, 2, noise) for noise in (0.0, 0.05)],
     "labels": [partial(labels, "relu", d, k, count) for d, k, count in ((5, 3, 12), (10, 5, 4))],
     "tables": [partial(table, load) for load in (load_wine, load_breast_cancer)],
+    "questions": [
+        partial(asked, name, d, k, count)
+        for name in ("tanh", "sigmoid", "softplus", "gelu", "silu")
+        for d, k, count in ((10, 5, 4), (20, 10, 2))
+    ],
     "peer": [partial(peer, name, 10, 5, 3) for name in ("tanh", "softplus")],
 }
 

@@ -62,9 +62,12 @@ def _along_columns(search: KinkSearch, found: Recovery) -> Recovery:
     from planted.certificates.searches._axes import (  # only several inputs need it
         answer_from_axes,
         may_have_axes,
+        with_p_values,
     )
 
-    return (may_have_axes(search, found) and answer_from_axes(search, found)) or found
+    if not may_have_axes(search, found):
+        return found
+    return answer_from_axes(search, found) or with_p_values(search, found)
 
 
 def _is_plain(search: KinkSearch) -> bool:

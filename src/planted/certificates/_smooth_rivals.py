@@ -151,11 +151,7 @@ class _Fits:
         """Evenly spaced rows, so that the verdict on given rows does not depend on a seed; None if there are few."""
         problem, network = self.problem, self.network
         some = max(SOME_ROWS, ROWS_PER_UNKNOWN * network.n_parameters // network.n_outputs)
-        if some >= len(problem.X):
-            return None
-        places = np.linspace(0, len(problem.X) - 1, some).astype(np.int64)
-        w = None if problem.w is None else problem.w[places]
-        return RowBlocks.from_arrays(problem.X[places], problem.Y[places], weights=w)
+        return problem.evenly_spaced_rows(some)
 
     @cached_property
     def cost_on_some(self) -> float:

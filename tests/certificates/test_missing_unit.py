@@ -44,7 +44,9 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=1)
     problem = replace(problem, X=X, Y=Y)
     W, cuts = rng.standard_normal((5, d)), rng.standard_normal(5) * biases
-    falls = _Score.of(problem, net, offset=offset, biases=biases, weights=weights).falls(W, cuts)
+    score = _Score(problem, net, offset, biases, weights)
+    falls = score.falls(W, cuts, exactly=True)
+    np.testing.assert_allclose(score.falls(W, cuts), falls, rtol=1e-3)
 
     root = np.sqrt(np.exp(X[:, 0])) if is_weighted else np.ones(n)
     slopes = (X @ net.W.T + net.b > 0).astype(float)
@@ -68,19 +70,3 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     for fall, w, cut in zip(falls, W, cuts, strict=True):
         further = np.kron(np.eye(m), np.maximum(X @ w + cut, 0)[:, None])
         assert fall == pytest.approx(squares(J) - squares(np.hstack([J, further])), rel=1e-6)
-
-
-def test_some_rows_for_the_matrix_of_the_score_give_nearly_the_fall_of_all() -> None:
-    """The products with the residual are those of all rows; what is left out is the error of S."""
-    data = simulate.dataset(
-        5000, n_features=6, n_hidden=3, n_outputs=4, activity=(0.3, 0.7), noise=0.1, random_state=3
-    )
-    problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
-    net = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False).network
-    some = _Score.of(problem, net, offset=False, biases=True, weights=None)
-    every = replace(some, some=some.rows, share=1.0)
-    rng = np.random.default_rng(5)
-    W, b = rng.standard_normal((60, 6)), rng.standard_normal(60)
-    assert some.share == 2.5
-    gaps = some.falls(W, b) / every.falls(W, b) - 1
-    assert np.abs(gaps).max() < 0.25 and abs(gaps.mean()) < 0.05

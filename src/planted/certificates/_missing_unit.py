@@ -11,20 +11,20 @@ Idea        At a minimum the residual R is orthogonal to the Jacobian J of the n
 
             the score statistic, which has m degrees of freedom where no unit is missing. J'J and C have the structure of
             the normal equations: the output layer is eliminated first, and what is left of C for output l is that of
-            Z'h, weighted by :math:`a_l`. One pass gives (1) for hundreds of half-spaces at once; u is summed over all
-            rows, S over `SOME_ROWS` of them, which is as good and costs less. `HALF_SPACES` random
-            ones are tried; then the best are varied, less and less, so that the largest value is close to what a
-            refinement finds: at (d, k, m, n) = (10, 6, 7, 8000), (10, 5, 5, 600), (4, 5, 1, 800) and (2, 3, 1, 300) it was
-            35, 30, 11 and 6.6 in the mean without a missing unit, and a refinement from the best three random ones
-            found 36, 32, 10 and 4.9; for d = 20 the refinement finds up to twice as much.
+            Z'h, weighted by :math:`a_l`. One pass gives (1) for hundreds of half-spaces at once. `HALF_SPACES` random
+            ones are tried, in single precision; then the best are varied, less and less, and the last ones computed
+            exactly, so that the largest value is close to what a refinement finds: at (d, k, m, n) = (10, 6, 7, 8000),
+            (10, 5, 5, 600), (4, 5, 1, 800) and (2, 3, 1, 300) it was 35, 30, 11 and 6.6 in the mean without a missing
+            unit, and a refinement from the best three random ones found 36, 32, 10 and 4.9; for d = 20 the refinement
+            finds up to twice as much.
 
             If no unit is missing, the fall is due to d + m parameters and to a search over half-spaces: about a χ² with
             2 (d + m) degrees of freedom, whose 99 % quantile is the limit. Only when (1) comes within `ALARM` of the
             limit is the network with the best half-spaces refined.
 Guarantee   Heuristic. The search may miss a unit, and no test excludes one that is too weak for the noise: the fall that
             was found is a lower bound.
-Cost        For each half-space n (d + m) operations on the rows in memory, and k (d + 1) for each of `SOME_ROWS` rows; after
-            an alarm `STARTS` refinements of k + 1 units.
+Cost        One pass for the normal equations and one of n · k (d + 1) operations for each half-space, on the rows in
+            memory; after an alarm `STARTS` refinements of k + 1 units.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -51,7 +52,7 @@ from planted.moments import (
 )
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Recovery
-from planted.rows import RowBlocks, RowWeights, Sums, accumulate
+from planted.rows import RowWeights, Sums, accumulate
 
 __all__ = ["LEVEL", "lacks_a_unit", "missing_unit_evidence", "noise_limit"]
 
@@ -65,8 +66,8 @@ STARTS = 2
 STEPS = 12
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
 QUANTILE_ROWS = 500
-SOME_ROWS, ROWS_PER_COLUMN = 2000, 10  # rows for S: so many, or so many for each column of the hidden layer
-INSIDE = 1e-6  # part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own
+# Part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own.
+INSIDE, INSIDE_SINGLE = 1e-6, 1e-4
 RANK_TOL = 1e-10
 _SLICE_ROWS = 1024
 
@@ -85,7 +86,7 @@ def missing_unit_evidence(
     The fall, in noise variances, must stay below what noise alone reaches once in a hundred times.
     """
     limit = noise_limit(problem, LEVEL)
-    score = _Score.of(problem, network, offset=offset, biases=biases, weights=weights)
+    score = _Score(problem, network, offset, biases, weights)
     W, b, falls = _best_half_spaces(problem, score, biases)
     fall = float(falls[0]) / noise**2
     if fall > ALARM * limit:
@@ -143,40 +144,25 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
         beside = levels + 0.5 * reach * rng.standard_normal(len(levels)) * biases
         W, b = np.vstack([W[best], near]), np.append(b[best], beside)
         falls = np.append(falls[best], score.falls(near, beside))
-    best = np.argsort(falls)[::-1]
-    return W[best], b[best], falls[best]
+    best = np.argsort(falls)[::-1][: 2 * VARIED]
+    falls = score.falls(W[best], b[best], exactly=True)
+    order = np.argsort(falls)[::-1]
+    return W[best][order], b[best][order], falls[order]
 
 
 @dataclass(frozen=True)
 class _Score:
-    """The statistic (1) of units that a network lacks: u from all rows in memory, S from `some` of them."""
+    """The statistic (1) of units that a network lacks."""
 
-    rows: RowBlocks
-    some: RowBlocks
-    share: float  # rows for each of `some`
+    problem: Problem
     network: TwoLayerNetwork
     offset: bool
     biases: bool
     weights: RowWeights | None
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        network: TwoLayerNetwork,
-        *,
-        offset: bool,
-        biases: bool,
-        weights: RowWeights | None,
-    ) -> _Score:
-        rows, count = problem.sampled_rows, max(SOME_ROWS, ROWS_PER_COLUMN * network.W.size)
-        some = None if weights is not None else problem.evenly_spaced_rows(count)
-        share = 1.0 if some is None else len(problem.X) / count
-        return cls(rows, some or rows, share, network, offset, biases, weights)
-
     @cached_property
     def sums(self) -> NormalSums:
-        return accumulate_normal(self.some, self.network, weights=self.weights)
+        return accumulate_normal(self.problem.sampled_rows, self.network, weights=self.weights)
 
     @property
     def size(self) -> int:
@@ -204,28 +190,34 @@ class _Score:
         spectrum = column_spectrum(np.where(np.outer(free, free), N, 0.0)).regular(RANK_TOL)
         return as_array((spectrum.vectors / np.sqrt(spectrum.values)).T / spectrum.lengths)
 
-    def falls(self, W: Array, b: Array) -> Array:
-        """Return (1) for every half-space. Shapes: W (s, d), b (s,), result (s,)."""
-        return np.concatenate([self._falls_of(W[part], b[part]) for part in _batches(len(b))])
+    def falls(self, W: Array, b: Array, *, exactly: bool = False) -> Array:
+        """Return (1) for every half-space, of products in single precision unless `exactly`.
 
-    def _falls_of(self, W: Array, b: Array) -> Array:
-        """Scale the products with the residual to `some` rows; the statistic is then short of (1) by their share."""
-        products = accumulate(self.some, _ProductSummand(self.network, W, b, self.weights))
-        residual = accumulate(self.rows, _ResidualSummand(self.network, W, b, self.weights))
+        Shapes: W (s, d), b (s,), result (s,).
+        """
+        dtype, inside = (np.float64, INSIDE) if exactly else (np.float32, INSIDE_SINGLE)
+        parts = [
+            accumulate(
+                self.problem.sampled_rows,
+                _ProductSummand(self.network, W[some], b[some], self.weights, dtype),
+            )
+            for some in _batches(len(b))
+        ]
+        return np.concatenate([self._falls_of(part, inside) for part in parts])
+
+    def _falls_of(self, products: _Products, inside: float) -> Array:
         GZ, GH, m = self.sums.GZ[: self.size], products.GH[: self.size], self.network.n_outputs
-        lifted, shift = self.outer.solve(GH), self.outer.solve(residual.GR[: self.size] / self.share)
+        lifted, shift = self.outer.solve(GH), self.outer.solve(self.sums.GR[: self.size])
         ZH = products.ZH - GZ.T @ lifted
         cross = np.stack([self.whitening @ (ZH * self.weighted[:, [output]]) for output in range(m)])
-        slope = np.where(self.weighted.any(axis=1), residual.slope / self.share, 0.0)
-        left = self.whitening @ (slope - ((GZ.T @ shift) * self.weighted).sum(axis=1))
-        u = residual.HR / self.share - GH.T @ shift - np.einsum("lrh,r->hl", cross, left)
+        left = self.whitening @ ((self.sums.ZR - GZ.T @ shift) * self.weighted).sum(axis=1)
+        u = products.HR - GH.T @ shift - np.einsum("lrh,r->hl", cross, left)
         S = -np.einsum("lrh,qrh->hlq", cross, cross, optimize=True)
         S[:, range(m), range(m)] += (products.HH - (GH * lifted).sum(axis=0))[:, None]
         values, vectors = np.linalg.eigh(S)
-        outside = values > INSIDE * products.HH[:, None]
+        outside = values > inside * products.HH[:, None]
         along = np.einsum("hlq,hl->hq", vectors, u)
-        falls = np.where(outside, along**2 / np.where(outside, values, 1.0), 0.0).sum(axis=1)
-        return as_array(self.share * falls)
+        return as_array(np.where(outside, along**2 / np.where(outside, values, 1.0), 0.0).sum(axis=1))
 
 
 def _batches(size: int) -> Iterator[slice]:
@@ -241,6 +233,7 @@ class _Products(Sums):
     ZH: Array  # (k p, s)
     GH: Array  # (columns of the output layer, s)
     HH: Array  # (s,)
+    HR: Array  # (s, m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,54 +244,32 @@ class _ProductSummand:
     W: Array
     b: Array
     weights: RowWeights | None
+    dtype: type[np.floating[Any]]
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Products:
         net, (k, p) = self.network, (self.network.n_hidden, self.network.n_features + 1)
+        normals, cuts = self.W.T.astype(self.dtype), self.b.astype(self.dtype)
         total: _Products | None = None
         for start in range(0, len(X), _SLICE_ROWS):
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
             t = net.preactivations(x)
             G = output_columns(net, net.activation(t), x)
-            slopes = np.ascontiguousarray(net.activation.derivative(t).T)
-            Z = (slopes[:, None, :] * np.ascontiguousarray(augment(x).T)).reshape(k * p, len(x))
-            H = net.activation(x @ self.W.T + self.b)
-            weighted = H if self.weights is None else self.weights(first_row + start, x, y)[:, None] * H
-            part = _Products(Z @ weighted, G.T @ weighted, np.einsum("nh,nh->h", H, weighted))
-            total = part if total is None else total.merge(part)
-        assert total is not None, "a block has at least one row"
-        return total
-
-
-@dataclass(frozen=True, slots=True)
-class _ResidualProducts(Sums):
-    """Products of the residual of a network with s further activations and with the network's own columns."""
-
-    HR: Array  # (s, m)
-    GR: Array  # (columns of the output layer, m)
-    slope: Array  # (k p,): products with the columns of the hidden layer
-
-
-@dataclass(frozen=True, slots=True)
-class _ResidualSummand:
-    """Products of the residual of a network."""
-
-    network: TwoLayerNetwork
-    W: Array
-    b: Array
-    weights: RowWeights | None
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _ResidualProducts:
-        net, total = self.network, None
-        for start in range(0, len(X), _SLICE_ROWS):
-            x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
-            t = net.preactivations(x)
-            G = output_columns(net, net.activation(t), x)
-            R = y - G @ output_weights(net).T
+            R = (y - G @ output_weights(net).T).astype(self.dtype)
+            slopes = np.ascontiguousarray(net.activation.derivative(t).T, dtype=self.dtype)
+            rows = np.ascontiguousarray(augment(x).T, dtype=self.dtype)
+            Z = (slopes[:, None, :] * rows).reshape(k * p, len(x))
+            t_further: Any = x.astype(self.dtype) @ normals + cuts
+            H: Any = net.activation(t_further).astype(self.dtype, copy=False)
+            weighted = H
             if self.weights is not None:
-                R = self.weights(first_row + start, x, y)[:, None] * R
-            H = net.activation(x @ self.W.T + self.b)
-            slope = (net.activation.derivative(t) * (R @ net.A)).T @ augment(x)
-            part = _ResidualProducts(H.T @ R, G.T @ R, slope.ravel())
+                weighted = self.weights(first_row + start, x, y)[:, None].astype(self.dtype) * H
+            sums = (
+                Z @ weighted,
+                G.T.astype(self.dtype) @ weighted,
+                np.einsum("nh,nh->h", H, weighted),
+                weighted.T @ R,
+            )
+            part = _Products(*(as_array(item.astype(np.float64)) for item in sums))
             total = part if total is None else total.merge(part)
         assert total is not None, "a block has at least one row"
         return total

@@ -95,9 +95,9 @@ class Damping:
         """Raise the damping until a step lowers the cost.
 
         `system`: the Gauss–Newton matrix, the descent direction and the diagonal that damping multiplies. `close`: a
-        step that raises the cost by less ends the descent, and so does one that fails and promised little more. `solve`: called as `damped_step` for a matrix of another
-        kind. The trial of the result is None if no step lowers the cost: the fit is then at a minimum to rounding, or
-        close to one.
+        step that raises the cost by less ends the descent, and so does one that fails and promised little more.
+        `solve`: called as `damped_step` for a matrix of another kind. The trial of the result is None if no step lowers
+        the cost: the fit is then at a minimum to rounding, or close to one.
         """
         N, gradient, scales = system
         scales = scales if self.scales is None else np.maximum(self.scales, scales)

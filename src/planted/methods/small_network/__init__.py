@@ -42,7 +42,7 @@ __all__ = ["recover"]
 LINEAR_RIDGE = 1e-3
 MAX_ROWS = 3000
 HALF_SPACES = 200
-STEPS = 15
+LAST_STEPS = 15
 MEANINGFUL = (
     1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
 )
@@ -57,12 +57,13 @@ class _Effort:
     ridges: tuple[float, float]  # per row of standardised data
     outer: tuple[float, ...]  # stronger and weaker; that on the side of the better one of the others is tried
     folds: int
+    steps: int  # of a refinement
 
 
 EFFORTS = {
-    "quick": _Effort((0, 1, 2, 3, 5, 8), (1e-1, 1e-2), (), 3),
-    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5),
-    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10),
+    "quick": _Effort((0, 1, 3, 8), (1e-1, 1e-2), (), 3, 8),
+    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5, 15),
+    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10, 15),
 }
 MAX_LINEAR_RANK = 3
 PRESENT = 1e-8  # length of what is left of an activation that the units already present explain
@@ -136,9 +137,9 @@ def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNe
         return TwoLayerNetwork(np.zeros((0, d)), None, np.zeros((m, 0)), mean), 0
     rng = np.random.default_rng(0)  # of its own: the same at every seed
     widths = _path(effort.widths, choice.width)
-    network = deque(_fit_path(problem.X, problem.Y, widths, choice.ridge, rng), maxlen=1)[0]
+    network = deque(_fit_path(problem.X, problem.Y, widths, choice.ridge, effort.steps, rng), maxlen=1)[0]
     ridge = choice.ridge * problem.n_samples
-    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
+    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=LAST_STEPS)
     return fit.network, fit.iterations
 
 
@@ -157,11 +158,11 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
     tried = list(_along_widths(problem, n_hidden, first, folds, effort))
     for number, ridge in enumerate(others):
         problem.progress("cross-validating small networks", (number + 1) / (len(others) + 2))
-        tried += _at_another_ridge(problem, tried, ridge, folds)
+        tried += _at_another_ridge(problem, tried, ridge, folds, effort.steps)
     if effort.outer:
         best = min(tried, key=_held_out).choice.ridge
         side = max if best == max(effort.ridges) else min
-        tried += _at_another_ridge(problem, tried, side(effort.outer), folds)
+        tried += _at_another_ridge(problem, tried, side(effort.outer), folds, effort.steps)
     choices = [item.choice for item in tried if n_hidden in ("auto", item.choice.width)]
     return [*choices, _constant(problem, folds)] if n_hidden == "auto" else choices
 
@@ -202,7 +203,9 @@ def _along_widths(
     room = max(n * m // (4 * (X.shape[1] + 1 + m)), 0)
     widths = _path(effort.widths, n_hidden if isinstance(n_hidden, int) else min(room, effort.widths[-1]))
     fits = [
-        _fit_path(X[folds != fold], Y[folds != fold], widths, ridge, np.random.default_rng(fold))
+        _fit_path(
+            X[folds != fold], Y[folds != fold], widths, ridge, effort.steps, np.random.default_rng(fold)
+        )
         for fold in range(effort.folds)
     ]
     lowest, patience = np.inf, PATIENCE
@@ -215,7 +218,9 @@ def _along_widths(
             return
 
 
-def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray) -> list[_Tried]:
+def _at_another_ridge(
+    problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray, steps: int
+) -> list[_Tried]:
     """Refine networks with another ridge: those of the best ridge so far, at the width of the best and beside it."""
     best = min(tried, key=_held_out)
     known = [item for item in tried if item.choice.ridge == best.choice.ridge]
@@ -223,16 +228,16 @@ def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds
     again = []
     for start in known[max(place - 1, 0) : place + 2]:
         networks = tuple(
-            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge)
+            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge, steps)
             for fold, network in enumerate(start.networks)
         )
         again.append(_tried(problem, start.choice.width, ridge, folds, networks))
     return again
 
 
-def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float) -> TwoLayerNetwork:
+def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float, steps: int) -> TwoLayerNetwork:
     rows = RowBlocks.from_arrays(X, Y)
-    return refine(rows, network, ridge=ridge * len(X), max_iter=STEPS, decrease_tol=MEANINGFUL).network
+    return refine(rows, network, ridge=ridge * len(X), max_iter=steps, decrease_tol=MEANINGFUL).network
 
 
 def _path(widths: tuple[int, ...], widest: int) -> list[int]:
@@ -241,14 +246,14 @@ def _path(widths: tuple[int, ...], widest: int) -> list[int]:
 
 
 def _fit_path(
-    X: Array, Y: Array, widths: list[int], ridge: float, rng: np.random.Generator
+    X: Array, Y: Array, widths: list[int], ridge: float, steps: int, rng: np.random.Generator
 ) -> Iterator[TwoLayerNetwork]:
     """Fit the linear part, then add units greedily and refine all at each width of the path."""
     network, present = _linear_network(X, Y), 0
     for width in widths:
         if width > present:
             network, present = _add_units(network, X, Y, width - present, rng), width
-        network = _refined(X, Y, network, ridge)
+        network = _refined(X, Y, network, ridge, steps)
         yield network
 
 

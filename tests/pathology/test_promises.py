@@ -50,7 +50,7 @@ def test_the_numbers_of_mutated_files_are_those_of_the_tests_and_of_the_stored_r
         f"read {most:,} of each kind (seed {STORED['longest_run']['seed']}) and {words:,} command lines"
         in page
     )
-    assert f"It found {len(STORED['once_failed'])} faults" in page
+    assert f"In all runs together {len(STORED['once_failed'])} files broke a promise" in page
     assert set(STORED["read_again"]) <= set(READERS)
     assert f"at least {min(STORED['read_again'].values()):,} each of networks" in page
 

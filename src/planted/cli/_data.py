@@ -292,22 +292,38 @@ def is_too_large(path: Path) -> bool:
 
 
 def read_inputs(
-    path: Path, *, features: Sequence[str] | None, n_features: int, recipe: Recipe | None = None
+    path: Path,
+    *,
+    features: Sequence[str] | None = None,
+    known: Sequence[str] | None = None,
+    n_features: int,
+    recipe: Recipe | None = None,
 ) -> Array:
     """Read the inputs of a network from a table that may or may not hold targets too.
 
-    Rows hold NaN if the recipe leaves out rows like them.
+    `features`: columns as they were typed; `known`: names of the inputs in the network's file. Where there are none, or only
+    numbers that the table does not have, the table must have as many columns as there are inputs. Rows hold NaN if the
+    recipe leaves out rows like them.
     """
-    from planted.io.tables._tables import read_columns
+    from planted.io.tables._tables import open_source, read_columns
 
     if recipe is not None and not features:
         return read_columns(path, recipe=recipe)[0]
+    if (
+        not features
+        and known
+        and not (all(map(str.isdigit, known)) and set(known) - set(open_source(path).names))
+    ):
+        features = known
     if features:
         return _chosen_inputs(path, features, n_features)
-    columns, _ = read_columns(path)
-    if columns.shape[1] == n_features + 1:  # and a target in the last column
-        columns = columns[:, :-1]
+    columns, names = read_columns(path)
     _refuse_count(columns.shape[1], n_features, path)
+    if not all(map(str.isdigit, names)):
+        taken = ", ".join(repr(shown(name)) for name in names[:10]) + (", …" if len(names) > 10 else "")
+        print_note(
+            f"The network does not know the names of its inputs; the columns are taken in their order: {taken}."
+        )
     return columns
 
 
@@ -327,8 +343,8 @@ def _chosen_inputs(path: Path, features: Sequence[str], n_features: int) -> Arra
 def _refuse_count(n_columns: int, n_features: int, path: Path) -> None:
     if n_columns != n_features:
         raise BadInputError(
-            f"the network has {n_features} inputs, but {n_columns} columns of {path} were chosen. "
-            "Name the inputs with --features."
+            f"the network has {n_features} inputs, but {n_columns} columns of {shown(path)} were chosen. "
+            "Name the inputs with --features, in the order of the network."
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +67,9 @@ def predict(
     if features and saved.recipe is not None:
         _refuse_other_columns(features, saved.recipe.names, network)
         features = None
-    if features is None and saved.recipe is None:
-        features = _real_names(saved.features)
-    rows = read_inputs(data, features=features, n_features=net.n_features, recipe=saved.recipe)
+    rows = read_inputs(
+        data, features=features, known=saved.features, n_features=net.n_features, recipe=saved.recipe
+    )
     predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
@@ -91,11 +90,6 @@ def predict(
     if out is not None:
         outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
-
-
-def _real_names(names: Sequence[str] | None) -> list[str] | None:
-    """Return the names of inputs, or None if there are none or they only number the columns."""
-    return None if names is None or all(map(str.isdigit, names)) else list(names)
 
 
 def _refuse_other_columns(chosen: list[str], known: tuple[str, ...], network: Path) -> None:
@@ -307,9 +301,8 @@ def _compare_proved(
     if box_from is not None:
         import numpy as np
 
-        features = _real_names(columns.get("features"))
-        recipe = columns.get("recipe")
-        rows = read_inputs(box_from, features=features, n_features=one.n_features, recipe=recipe)
+        known, recipe = columns.get("features"), columns.get("recipe")
+        rows = read_inputs(box_from, known=known, n_features=one.n_features, recipe=recipe)
         limits = (
             np.nanmin(rows, axis=0),
             np.nanmax(rows, axis=0),

@@ -64,9 +64,10 @@ def try_once(case: tuple[int, tuple[int, int, int], str, bool, int]) -> tuple[fl
 
 def main() -> None:
     closer = {"action": "store_true", "help": "2.5 L with biases and 2 L without"}
-    options = parse_options(__doc__ or "", closer=closer)
+    count = {"type": int, "default": 100, "help": "seeds of every case"}
+    options = parse_options(__doc__ or "", closer=closer, count=count)
     multiples = CLOSER if options.closer else MULTIPLES
-    seeds = range(options.seed, options.seed + (5 if options.quick else 100))
+    seeds = range(options.seed, options.seed + (5 if options.quick else options.count))
     lines: list[Line] = []
     rows: list[dict[str, Any]] = []
     cases = [(shape, law, bias) for bias in (True, False) for shape in SHAPES for law in LAWS[bias]]
@@ -83,8 +84,9 @@ def main() -> None:
             )
             text = f"{hits}/{len(seeds)} exact, {claimed} certified, {false} falsely"
             lines.append(Line(f"{name}: >= 99 %", text, hits >= 0.99 * len(seeds) and not false))
-            print(lines[-1].target, text, flush=True)
-    report("limits_closer" if options.closer else "limits", lines, rows, options)
+            report(
+                "limits_closer" if options.closer else "limits", lines, rows, options
+            )  # what is measured is kept
 
 
 if __name__ == "__main__":

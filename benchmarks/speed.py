@@ -8,6 +8,8 @@ no           Tables that no network made: processor time until the final answer 
              one thread for both, and the error on the same held-out rows.
 certificate  Instance ii (ten orthonormal units, ten outputs, noise 0.1, n = 10,000): processor time of finding, and of
              the certificate, per hit, over that of MLPRegressor with L-BFGS told the width.
+cost         What `planted.diagnose` predicts for the method complementarity over the processor time that it takes, for
+             rows in memory.
 """
 
 from __future__ import annotations
@@ -225,6 +227,39 @@ def measure_certificate(seeds: Callable[[int], range]) -> tuple[list[Line], Rows
     ]
 
 
+COSTS = (
+    (4, 2, 3, 500, 0.1), (10, 5, 5, 1000, 0.1), (10, 6, 7, 8000, 0.1), (6, 3, 4, 20_000, 0.1), (16, 8, 8, 20_000, 0.1),
+    (10, 5, 5, 100_000, 0.1), (8, 4, 4, 60_000, 0.3), (4, 2, 3, 500, 0.0), (10, 5, 5, 1000, 0.0),
+    (20, 10, 15, 5000, 0.0), (10, 5, 5, 100_000, 0.0), (16, 8, 8, 60_000, 0.0),
+)  # fmt: skip
+
+
+def measure_cost(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
+    """Processor time that `diagnose` predicts over that of the recovery, rows in memory."""
+    from planted.recovery import predict_cost
+
+    lines: list[Line] = []
+    rows: Rows = []
+    seed = seeds(1)[0]
+    for *shape, noise in (
+        (4, 2, 3, 500, 0.1),
+        (4, 2, 3, 500, 0.0),
+        *COSTS,
+    ):  # the first two are for the imports
+        d, k, m, n = shape
+        data = planted.simulate.dataset(
+            n, n_features=d, n_hidden=k, n_outputs=m, activity=(0.3, 0.7), noise=noise, random_state=seed
+        )
+        seconds, found = cpu(planted.recover, data.X, data.Y, random_state=seed)
+        predicted = predict_cost(n, d, k, n_outputs=m, is_noisy=noise > 0, with_start=False).seconds
+        row = {"shape": shape, "noise": noise, "predicted": predicted, "seconds": seconds}
+        rows.append(row | {"outcome": found.outcome.name})
+        text = f"{predicted / seconds:.2f} ({predicted:.2f} s, took {seconds:.2f} s)"
+        name = f"cost, ({d},{k},{m}), n = {n:,}, noise {noise:g}: predicted over measured, 0.5 to 2"
+        lines.append(Line(name, text, 0.5 < predicted / seconds < 2))
+    return lines[2:], rows[2:]
+
+
 def replace_everywhere(old: Any, new: Any) -> None:
     """Put one certificate in the place of another in every module that holds it."""
     for module in list(sys.modules.values()):
@@ -247,5 +282,6 @@ if __name__ == "__main__":
             "threads": gather(measure_threads),
             "no": gather(measure_no),
             "certificate": gather(measure_certificate),
+            "cost": gather(measure_cost),
         },
     )

@@ -133,6 +133,8 @@ def certify_noisy(
         text = first_failure(further)
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
+    if net.n_hidden == 1:
+        text += f" Two units within {angle.measured:.2g} radians would look like this one."
     said = (level, _error_bound(noise, unknowns, equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 

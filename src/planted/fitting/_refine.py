@@ -184,6 +184,8 @@ def refine(
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
+    if not network.n_hidden:  # nothing but a linear part, which is at its optimum
+        return state.ended(0, passes, True, costs)
 
     def try_step(step: Array) -> _State:
         return _evaluate(blocks, _move(state, step), offset, weights, ridge)

@@ -376,9 +376,12 @@ def _ask_lines(
                     f"each line as it is read, until its input ends{longer}"
                 )
             answers.append(line)
+        _refuse_unasked(process, name)
+    except BaseException:
+        _kill(process)  # it may never read what the writer still has to say
+        raise
     finally:
         finished.set()
-    _refuse_unasked(process, name)
     writer.join()
     return _parse_answers(b"".join(answers).decode())
 

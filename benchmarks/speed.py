@@ -251,7 +251,7 @@ def measure_cost(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
             n, n_features=d, n_hidden=k, n_outputs=m, activity=(0.3, 0.7), noise=noise, random_state=seed
         )
         seconds, found = cpu(planted.recover, data.X, data.Y, random_state=seed)
-        predicted = predict_cost(n, d, k, n_outputs=m, is_noisy=noise > 0, with_start=False).seconds
+        predicted = predict_cost(n, d, k, n_outputs=m, is_noisy=noise > 0, in_process=True).seconds
         row = {"shape": shape, "noise": noise, "predicted": predicted, "seconds": seconds}
         rows.append(row | {"outcome": found.outcome.name})
         text = f"{predicted / seconds:.2f} ({predicted:.2f} s, took {seconds:.2f} s)"

@@ -323,7 +323,7 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
             facts.widths[0],
             n_outputs=shape[2],
             is_noisy=not is_exact,
-            with_start=False,
+            in_process=True,
         )
     return Diagnosis(shape, findings, facts.noise, facts.widths, checks, cost)
 

@@ -8,13 +8,14 @@ error of at most 1e-12 on matched parameters.
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ProcessPoolExecutor
 from math import ceil
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import RESULTS, Line, parse_options, report
 
 import planted
 from planted import TwoLayerNetwork, simulate
@@ -62,31 +63,47 @@ def try_once(case: tuple[int, tuple[int, int, int], str, bool, int]) -> tuple[fl
     return float(error), answer.outcome.name
 
 
+def line_of(row: dict[str, Any]) -> Line:
+    """Return the line of a case."""
+    text = f"{row['hits']}/{row['seeds']} exact, {row['recovered']} certified, {row['false']} falsely"
+    return Line(f"{row['case']}: >= 99 %", text, row["hits"] >= 0.99 * row["seeds"] and not row["false"])
+
+
+def stored_rows(name: str, options: Any) -> dict[str, dict[str, Any]]:
+    """Return the cases that are stored already."""
+    path = (RESULTS if options.write else options.out or RESULTS) / f"{name}.json"
+    return {row["case"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+
+
 def main() -> None:
     closer = {"action": "store_true", "help": "2.5 L with biases and 2 L without"}
     count = {"type": int, "default": 100, "help": "seeds of every case"}
-    options = parse_options(__doc__ or "", closer=closer, count=count)
+    missing = {"action": "store_true", "help": "measure only cases that are not stored; keep the others"}
+    options = parse_options(__doc__ or "", closer=closer, count=count, missing=missing)
     multiples = CLOSER if options.closer else MULTIPLES
+    name = "limits_closer" if options.closer else "limits"
     seeds = range(options.seed, options.seed + (5 if options.quick else options.count))
-    lines: list[Line] = []
+    kept = stored_rows(name, options) if options.missing else {}
     rows: list[dict[str, Any]] = []
     cases = [(shape, law, bias) for bias in (True, False) for shape in SHAPES for law in LAWS[bias]]
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         for shape, law, bias in cases:
             n = ceil(multiples[bias] * limit(shape, bias))
+            case = f"{'biases' if bias else 'no biases'} {shape} n={n} ({multiples[bias]:g} L) {law}"
+            if case in kept:
+                rows.append(kept[case])
+                continue
             answers = list(pool.map(try_once, [(n, shape, law, bias, seed) for seed in seeds]))
-            hits = sum(error <= 1e-12 for error, _ in answers)
-            claimed = sum(outcome == "RECOVERED" for _, outcome in answers)
-            false = sum(outcome == "RECOVERED" and error > 1e-9 for error, outcome in answers)
-            name = f"{'biases' if bias else 'no biases'} {shape} n={n} ({multiples[bias]:g} L) {law}"
             rows.append(
-                {"case": name, "hits": hits, "seeds": len(seeds), "recovered": claimed, "false": false}
+                {
+                    "case": case,
+                    "hits": sum(error <= 1e-12 for error, _ in answers),
+                    "seeds": len(seeds),
+                    "recovered": sum(outcome == "RECOVERED" for _, outcome in answers),
+                    "false": sum(outcome == "RECOVERED" and error > 1e-9 for error, outcome in answers),
+                }
             )
-            text = f"{hits}/{len(seeds)} exact, {claimed} certified, {false} falsely"
-            lines.append(Line(f"{name}: >= 99 %", text, hits >= 0.99 * len(seeds) and not false))
-            report(
-                "limits_closer" if options.closer else "limits", lines, rows, options
-            )  # what is measured is kept
+            report(name, [line_of(row) for row in rows], rows, options)  # what is measured is kept
 
 
 if __name__ == "__main__":

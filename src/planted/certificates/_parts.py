@@ -180,8 +180,8 @@ def reproduces_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[Roundin
 def find_grids(problem: Problem) -> list[LabelGrid]:
     """Return the grids coarser than double precision on which all labels lie.
 
-    Labels with so many decimals have as many significant digits as the largest of them needs: that is no grid of its own, and
-    would allow small labels the steps of large ones.
+    Labels with so many decimals have as many significant digits as the largest of them needs. That is no grid of its own,
+    and would allow small labels the steps of large ones.
     """
     labels = accumulate(problem.source, _GridSummand())
     decimals, digits = int(labels.decimals.max()), int(labels.digits.max())

@@ -131,7 +131,7 @@ def page() -> str:
         "Written by `python benchmarks/papers.py`. Statements and boxes are checked by a test, figures and numbers by a",
         "study of `planted reproduce`, whose verdicts are computed from its numbers: *agrees*, *disagrees*, *not run to the",
         "end*. *False as printed*: the test shows it, and the page of the method says what holds. *Not measured*,",
-        "*missing*: the nearest test is named, and it does not cover the item.",
+        "*missing*: the nearest test is named, and it does not cover the item. *Drawing*: a picture without numbers.",
     ]
     for paper, title in TITLES.items():
         lines += [

@@ -20,7 +20,7 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names
+from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
@@ -253,7 +253,8 @@ class Requirements:
         name = activation.partition(":")[0]
         if name in activation_names(built_in=True):
             return name in self.activations
-        return "registered" in self.activations
+        kind = "registered" if parse_activation(activation).inverse is None else "rectified"
+        return kind in self.activations
 
     def check_activation(self, name: str) -> None:
         """Raise if the method does not handle the activation.

@@ -75,7 +75,7 @@ def recover_automatically(
     answers: list[Recovery] = []
     run.on_stop = partial(_stopped_early, run, answers)
     for method in _plan(Facts(run.problem, n_hidden), activation, effort, run.trace, answers):
-        asked = {**method.at_effort(effort), **method.with_affine(affine)}
+        asked = {**method.at_effort(effort), **method.with_affine(affine), **method.assuming_nothing()}
         if affine is True and not asked.get("affine"):
             run.trace.append(
                 _passed_over(method.requires.method, "knows no linear part, and one is asked for")

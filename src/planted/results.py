@@ -114,7 +114,7 @@ class Uncertainty:
     kind : str
         ``"model"`` for the Gaussian information matrix, ``"generalised"`` with outputs weighed by the covariance of
         their noise, ``"sandwich"`` for noise of unequal variance, ``"newey-west"`` for rows whose noise is correlated,
-        ``"bootstrap"`` from refits.
+        ``"bootstrap"`` from refits, ``"information"`` for labels, whose noise their law gives.
     """
 
     standard_errors: Mapping[str, Array]
@@ -197,6 +197,9 @@ class Requirements:
         How its data are prepared: ``"centred"``, ``"uncentred"`` or ``"clipped"``.
     takes_weights : bool
         Whether it can weigh rows.
+    likelihoods : tuple of str
+        Laws of the outputs it handles: ``"gaussian"`` for numbers, ``"logistic"`` and ``"multinomial"`` for classes,
+        ``"poisson"`` for counts.
     is_quick : bool
         Whether ``effort="quick"`` tries it.
     """
@@ -216,6 +219,7 @@ class Requirements:
     order: int = 100
     form: str = "centred"
     takes_weights: bool = False
+    likelihoods: tuple[str, ...] = ("gaussian",)
     is_quick: bool = False
 
     def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:

@@ -103,17 +103,16 @@ def smooth_rival_evidence(
     if not network.activation.is_piecewise_linear:
         return ()
     fits = _Fits(problem, network, offset, noise, biases, weights)
-    limit = SHARPER if network.n_hidden > 1 else SHARPER_ALONE
-    wide = {rival: fits.rise(rival, limit) for rival in CLOSEST}
-    if min(wide.values()) < FAR * limit:
-        wide |= {rival: fits.rise(rival, limit) for rival in WIDER}
+    wide = {rival: fits.rise(rival, SHARPER) for rival in CLOSEST}
+    if min(wide.values()) < FAR * SHARPER:
+        wide |= {rival: fits.rise(rival, SHARPER) for rival in WIDER}
     narrow = {rival: fits.rise(rival, -ROUNDER) for rival in NARROW}
     closest, rounder = min(wide, key=lambda rival: wide[rival]), min(narrow, key=lambda rival: narrow[rival])
     return (
         Evidence(
             f"rise of the sum of squares with {_name(closest)} in place of kinks, in noise variances",
             wide[closest],
-            limit,
+            SHARPER if network.n_hidden > 1 else SHARPER_ALONE,
             ">=",
             key=Check.SMOOTH_BENDS,
         ),

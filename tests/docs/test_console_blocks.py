@@ -115,6 +115,10 @@ def make_files(page: str) -> None:
     flats["price"] = 2000 * flats.area + 10_000 * flats.rooms + rng.normal(0, 5000, 60)
     flats.loc[3, "area"] = np.nan
     flats.to_csv("flats.csv.gz", index=False)
+    ages = pd.DataFrame({"age": rng.uniform(20, 80, 150), "dose": rng.uniform(0, 1, 150)})
+    ages.iloc[:10].to_csv("others.csv", index=False)
+    ages["ill"] = (rng.random(150) < 1 / (1 + np.exp(4 * ages.dose - 2))).astype(int)
+    ages.to_csv("patients.csv", index=False)
     rows["w"] = rng.uniform(0.5, 2, len(rows))
     Path("folder_of_parquet").mkdir()
     for part in range(2):

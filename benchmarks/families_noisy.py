@@ -1,8 +1,7 @@
 """Families of noisy problems that were once claimed falsely, and laws of noise under which intervals must cover.
 
 Every family draws a problem from a generator: `FAMILIES[name](rng)` returns inputs, outputs, the truth (None where no
-ReLU network of any width is the truth) and the kind by which `calibration.judge` judges an answer. `METHODS` names the
-method for a family that is about one.
+ReLU network of any width is the truth) and the kind by which `calibration.judge` judges an answer.
 
 rare_unit           a strong unit that is on in 6 to 14 samples, under noise without a variance
 rare_unit_gross     the same under normal noise and gross errors, for `half-spaces`
@@ -27,7 +26,7 @@ from scipy import signal, special
 
 from planted import TwoLayerNetwork, simulate
 
-__all__ = ["FAMILIES", "METHODS", "Problem"]
+__all__ = ["FAMILIES", "Problem"]
 
 Problem = tuple[np.ndarray, np.ndarray, TwoLayerNetwork | None, str]
 SMOOTH: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -204,4 +203,3 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "autocorrelated_noise": _under(_autocorrelated),
     "label_dropout": _under(_dropout),
 }
-METHODS = {"rare_unit": "half-spaces", "rare_unit_gross": "half-spaces"}

@@ -4,7 +4,8 @@ Scale of the noisy cases: x uniform in [0, 1], changes of slope of size one, noi
 kink in the middle (1c) or near the edge (1e), two of the same (2s) and of opposite sign (2a), three alternating (3a).
 
 Peers are pwlf, piecewise-regression and mars-earth, each told what it has to be told; they run in the same process and on
-the same data if ``--peers`` names a folder of packages in which they are installed, and are left out else.
+the same data if ``--peers FOLDER`` names a folder in which they are installed (``pip install --target FOLDER pwlf
+piecewise-regression mars-earth``), and are left out else.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from _table import Line, Measure, Rows, Section, at_least, gather, run_sections
 import planted
 from planted import Outcome, TwoLayerNetwork
 from planted.checks import Check
-from planted.fitting.segments._axes import find_axis_kinks
+from planted.fitting.segments._axes import find_axis_kinks, hyperplane_p_values
 from planted.fitting.segments._kinks import find_segments
 
 Seeds = Callable[[int], range]
 SOLVER = 10_000  # solver seeds start here: never those of the data
 EXACT = 1e-10
+LEAKS = (0.01, 0.1, 0.5, -1)  # slopes of leaky units; -1 is the absolute value
 CASES = {
     "1c": ((0.5, 1.0),),
     "1e": ((0.12, 1.0),),
@@ -102,7 +104,7 @@ def found(X: np.ndarray, Y: np.ndarray, truth: TwoLayerNetwork, seed: int) -> di
 
 def leaky(slope: float, seeds: Seeds) -> tuple[Line, Rows]:
     rows = []
-    for seed in seeds(10):
+    for seed in seeds(100):
         name = "absolute" if slope == -1 else f"leaky-relu:{slope}"
         truth = planted.simulate.teacher(8, 4, 1, activity=(0.3, 0.7), activation=name, random_state=seed)
         X = np.random.default_rng([seed, 1]).standard_normal((500, 8))
@@ -114,6 +116,22 @@ def leaky(slope: float, seeds: Seeds) -> tuple[Line, Rows]:
         )
     hits = sum(row["hit"] for row in rows)
     return at_least(f"leaky units of slope {slope}: the slope named to 1e-10", hits, len(rows), 0.98), rows
+
+
+def leaky_by_asking(slope: float, seeds: Seeds) -> tuple[Line, Rows]:
+    """Ask a box of leaky units, and read the slope from the answer."""
+    rows = []
+    for seed in seeds(100):
+        name = "absolute" if slope == -1 else f"leaky-relu:{slope}"
+        truth = planted.simulate.teacher(8, 4, 1, activity=(0.3, 0.7), activation=name, random_state=seed)
+        answer = planted.identify(truth, n_features=8, random_state=SOLVER + seed)
+        leak = next((line.measured for line in answer.find(Check.LEAK)), np.nan)
+        hit = answer.outcome is Outcome.RECOVERED and abs(leak - slope) <= EXACT
+        rows.append(
+            {"case": f"asked, leaky {slope}", "seed": seed, "outcome": answer.outcome.name, "hit": bool(hit)}
+        )
+    hits = sum(row["hit"] for row in rows)
+    return at_least(f"asked, leaky units of slope {slope}: the slope to 1e-10", hits, len(rows), 0.98), rows
 
 
 def draw(case: str, n: int, s: float, seed: int, noise: str = "normal") -> tuple[np.ndarray, np.ndarray]:
@@ -129,21 +147,20 @@ def number(n: int, s: float, share: float, seeds: Seeds) -> tuple[Line, Rows]:
         for seed in seeds(20):
             x, y = draw(case, n, s, seed)
             started = process_time()
-            segments = find_segments(x, y, np.random.default_rng(SOLVER + seed))
+            segments = find_segments(x, y, np.random.default_rng(SOLVER + seed), details=False)
             rows.append(
                 {
                     "case": f"{case}, n={n}, s={s}",
                     "seed": seed,
                     "number": len(segments.kinks),
                     "right": len(segments.kinks) == len(truth),
-                    "verdict": segments.verdict,
                     "seconds": process_time() - started,
                 }
             )
     hits = sum(row["right"] for row in rows)
     seconds = np.median([row["seconds"] for row in rows])
     name = f"number of kinks, n={n}, s={s}: right in {share:.0%}"
-    return at_least(name, hits, len(rows), share, f", {seconds:.2f} CPU s with intervals and bootstrap"), rows
+    return at_least(name, hits, len(rows), share, f", {seconds:.2f} CPU s with the bootstrap"), rows
 
 
 def coverage(case: str, n: int, s: float, seeds: Seeds) -> tuple[Line, Rows]:
@@ -163,23 +180,33 @@ def coverage(case: str, n: int, s: float, seeds: Seeds) -> tuple[Line, Rows]:
 
 
 def efficiency(case: str, n: int, seeds: Seeds) -> tuple[Line, Rows]:
-    """Compare the squared error of slopes, changes and places with the Cramér–Rao bound, the number of kinks told."""
+    """Compare the squared error of slopes, changes and places with the Cramér–Rao bound, the number of kinks told.
+
+    The estimate that is linear at the true parameters has a ratio of exactly one on average. Its ratio in the same data
+    sets is the luck of the draw, and is taken off.
+    """
     rows, sigma = [], 0.025
     places, changes = (np.array(part) for part in zip(*CASES[case], strict=True))
-    for seed in seeds(400):
+    truth = np.array([0.0, 0.3, *changes, *places])
+    for seed in seeds(800):
         x, y = draw(case, n, sigma / 0.1, seed)
         fit = find_segments(
             x, y, np.random.default_rng(SOLVER + seed), n_kinks=len(places), details=False
         ).fit
-        steps = -(x[:, None] > places).astype(float) * changes
-        J = np.column_stack([np.ones(n), x, np.maximum(x[:, None] - places, 0), steps])
-        error = np.concatenate([fit.weights, fit.kinks]) - [0.0, 0.3, *changes, *places]
+        hinges = np.maximum(x[:, None] - places, 0)
+        J = np.column_stack([np.ones(n), x, hinges, -(x[:, None] > places).astype(float) * changes])
         bound = np.diag(np.linalg.inv(J.T @ J)) * sigma**2
-        rows.append({"case": f"{case}, n={n}", "seed": seed, "ratio": float(np.mean(error**2 / bound))})
-    mean = float(np.mean([row["ratio"] for row in rows]))
-    error = float(np.std([row["ratio"] for row in rows]) / np.sqrt(len(rows)))
+        linear = np.linalg.lstsq(J, y - 0.3 * x - hinges @ changes, rcond=None)[0]
+        error = np.concatenate([fit.weights, fit.kinks]) - truth
+        ratios = [float(np.mean(each**2 / bound)) for each in (error, linear)]
+        rows.append({"case": f"{case}, n={n}", "seed": seed, "ratio": ratios[0], "linear": ratios[1]})
+    plain, linear = (np.array([row[key] for row in rows]) for key in ("ratio", "linear"))
+    excess = plain - linear
+    mean, error = 1 + float(excess.mean()), float(excess.std() / np.sqrt(len(rows)))
+    raw = f"{plain.mean():.3f} ± {plain.std() / np.sqrt(len(rows)):.3f}"
     name = f"squared error over the Cramér–Rao bound, {case}, n={n}: at most 1.1"
-    return Line(name, f"{mean:.3f} ± {error:.3f}", mean <= 1.1), rows
+    text = f"{mean:.3f} ± {error:.3f} in {len(rows)} fits; with the luck of the draw {raw}"
+    return Line(name, text, mean <= 1.1), rows
 
 
 def no_kinks(seeds: Seeds) -> tuple[list[Line], Rows]:
@@ -223,7 +250,7 @@ def correlated(n: int, seeds: Seeds) -> tuple[Line, Rows]:
 def smooth(curve: str, seeds: Seeds) -> tuple[Line, Rows]:
     rows = []
     for n, s in ((100, 0.0), (100, 0.1), (200, 0.25), (400, 1.0)):
-        for seed in seeds(25):
+        for seed in seeds(5):
             rng = np.random.default_rng([seed, n])
             x = rng.random(n)
             y = CURVES[curve](x) + 0.1 * s * rng.standard_normal(n)
@@ -291,6 +318,34 @@ def columns(n: int, s: float, share: float, seeds: Seeds) -> tuple[list[Line], R
     return [first, second], rows
 
 
+def oblique(seeds: Seeds) -> tuple[list[Line], Rows]:
+    """Three inputs, one kink across them or none, and one kink more asked for than there is: its p-value."""
+    rows: Rows = []
+    for is_bent in (False, True):
+        for seed in seeds(100):
+            rng = np.random.default_rng([seed, 77])
+            X = rng.standard_normal((200, 3))
+            normal = np.array([0.7, 0.7, 0.1])
+            y = X @ [1.0, 0.5, -1.0] + 0.5 * rng.standard_normal(200)
+            y += is_bent * np.maximum(X @ normal, 0)
+            V = np.column_stack([rng.standard_normal((1, 3)), 0.3 * rng.standard_normal(1)])
+            if is_bent:
+                V = np.vstack([np.append(normal, 0.0), V])
+            p_values = hyperplane_p_values(X, y, V, np.random.default_rng(SOLVER + seed))
+            rows.append({"is_bent": is_bent, "seed": seed, "p_values": p_values})
+    chance = [row["p_values"][-1] < 0.05 for row in rows]
+    real = [row["p_values"][0] < 0.05 for row in rows if row["is_bent"]]
+    most = 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(chance))
+    return [
+        Line(
+            f"kinks across columns that are not there, n=200, d=3: p < 0.05 in at most {most:.1%}",
+            f"{sum(chance)}/{len(chance)}",
+            bool(sum(chance) <= most * len(chance)),
+        ),
+        at_least("a kink across columns, two noises high: p < 0.05 in 90 %", sum(real), len(real), 0.9),
+    ], rows
+
+
 Places = Callable[[np.ndarray, np.ndarray, int], Any]
 
 
@@ -338,22 +393,22 @@ PEERS: dict[str, tuple[str | None, Places, int]] = {  # package, function, one d
     "planted, told": (None, _planted_told, 1),
     "planted, not told": (None, _planted_untold, 1),
     "pwlf.fitfast, told": ("pwlf", _fitfast, 1),
-    "pwlf.fit, told": ("pwlf", _pwlf, 2),
+    "pwlf.fit, told": ("pwlf", _pwlf, 5),
     "piecewise-regression, told": ("piecewise_regression", _piecewise, 5),
-    "mars-earth, not told": ("pymars", _mars, 2),
+    "mars-earth, not told": ("pymars", _mars, 5),
 }
 NEAR = 0.05  # of the range: a kink is found
 
 
 def peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
-    """Kinks found by all packages on the same data: one to three kinks, n = 200, 40 data sets at each noise level."""
+    """Kinks found by all packages on the same data: one to three kinks, n = 200, 100 data sets at each noise level."""
     if options.peers:
         sys.path.append(options.peers)
     present = {
         name: entry for name, entry in PEERS.items() if entry[0] is None or _is_importable(str(entry[0]))
     }
     rows: Rows = []
-    count = 2 if options.quick else 10
+    count = 2 if options.quick else 25
     for case in ("1c", "2s", "2a", "3a"):
         for s in (0.25, 0.5, 1.0):
             for seed in range(options.seed, options.seed + count):
@@ -365,8 +420,9 @@ def peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
                         )
     lines = []
     for s in (0.25, 0.5, 1.0):
-        for name, (_, _, every) in present.items():
-            lines.append(_peer_line(rows, name, s, every))
+        lines += [_peer_line(rows, name, s) for name in present]
+        if "pwlf.fitfast, told" in present:
+            lines.append(_time_line(rows, s))
     return lines, rows
 
 
@@ -391,7 +447,17 @@ def _found(places: Places, x: np.ndarray, y: np.ndarray, case: str) -> dict[str,
     return {"found": int(hits), "seconds": process_time() - started, "number": len(got)}
 
 
-def _peer_line(rows: Rows, name: str, s: float, every: int) -> Line:
+def _time_line(rows: Rows, s: float) -> Line:
+    """Compare CPU times with pwlf.fitfast; what the tests for the number cost beside the fits is stated apart."""
+    told, untold, fast = (
+        np.mean([row["seconds"] for row in rows if row["s"] == s and row["peer"] == name])
+        for name in ("planted, told", "planted, not told", "pwlf.fitfast, told")
+    )
+    text = f"{told:.3f} against {fast:.3f} CPU s; tests for the number {untold - told:.3f} more"
+    return Line(f"CPU of planted, told, at most that of pwlf.fitfast, n=200, s={s}", text, bool(told <= fast))
+
+
+def _peer_line(rows: Rows, name: str, s: float) -> Line:
     """Compare the kinks found with those that planted, told the number, finds in the same data sets."""
     mine = [row for row in rows if row["s"] == s and row["peer"] == name]
     data = {(row["case"], row["seed"]) for row in mine}
@@ -403,10 +469,12 @@ def _peer_line(rows: Rows, name: str, s: float, every: int) -> Line:
     total = sum(len(CASES[row["case"]]) for row in mine)
     found, best = (sum(row["found"] for row in part) for part in (mine, ours))
     seconds = np.mean([row["seconds"] for row in mine])
+    number = sum(row["number"] == len(CASES[row["case"]]) for row in mine)
     return Line(
         f"kinks within 5 % of the range, n=200, s={s}: {name}, no more than planted told",
-        f"{found}/{total} in {len(mine)} data sets, {seconds:.3f} CPU s each; planted told {best}/{total}",
-        bool(found <= best + 2 * np.sqrt(max(total - best, 1))),
+        f"{found}/{total} in {len(mine)} data sets, number right in {number}, {seconds:.3f} CPU s each; "
+        f"planted told {best}/{total}",
+        found <= best,
     )
 
 
@@ -460,12 +528,16 @@ def column_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
         *(partial(exact, 1, k, 1, 0, 100) for k in range(1, 9)),
-        *(partial(exact, 1, k, k + 1, 0, 20) for k in range(1, 9)),
-        *(partial(exact, d, k, 1, n, 100) for d, k, n in ((4, 2, 240), (10, 5, 960), (10, 15, 2400))),
-        *(partial(exact, d, k, k + 1, n, 100) for d, k, n in ((4, 2, 240), (10, 5, 960), (10, 15, 2400))),
+        *(partial(exact, 1, k, k + 1, 0, 40) for k in range(1, 9)),
         partial(exact, 10, 6, 7, 230, 100),
     ],
-    "leaky": [partial(leaky, slope) for slope in (0.01, 0.1, 0.5, -1)],
+    "exact-several": [
+        partial(exact, d, k, m, n, count)
+        for d, k, n, count in ((4, 2, 240, 100), (10, 5, 960, 100), (10, 15, 2400, 40))
+        for m in (1, k + 1)
+    ],
+    "leaky": [partial(leaky, slope) for slope in LEAKS]
+    + [partial(leaky_by_asking, slope) for slope in LEAKS],
     "number": [partial(number, 200, s, share) for s, share in ((0.25, 0.9), (0.5, 0.75), (1.0, 0.55))],
     "places": [partial(coverage, case, n, 0.5) for case in ("1c", "1e", "2a") for n in (100, 400)],
     "efficiency": [partial(efficiency, case, 400) for case in ("1c", "2a")],
@@ -473,6 +545,7 @@ MEASURES: dict[str, list[Measure]] = {
     "no-kink": [no_kinks],
     "correlated": [partial(correlated, n) for n in (100, 400)],
     "smooth": [partial(smooth, curve) for curve in CURVES],
+    "oblique": [oblique],
 }
 
 if __name__ == "__main__":

@@ -316,6 +316,44 @@ def rate_and_time(name: str, count: int, most: float, make: Any) -> Measure:
     return measure
 
 
+def attempt(d: int, k: int, budget: float) -> Measure:
+    """One teacher, a limit of time by the clock: what is reached, and what stops it."""
+
+    def measure(seeds: Callable[[int], range]) -> tuple[Line, Rows]:
+        seed = seeds(1)[0]
+        data, _ = mixed(d, k)(seed)
+        heard: Rows = []
+        clock = time.process_time()
+
+        def progress(what: str, fraction: float) -> None:
+            if not heard or heard[-1]["step"] != what:
+                heard.append({"step": what, "cpu": round(time.process_time() - clock, 1)})
+
+        recovery = planted.recover(
+            data.X,
+            data.Y,
+            k,
+            method="restarts",
+            random_state=SOLVER + seed,
+            progress=progress,
+            budget_seconds=budget,
+        )
+        cpu, error = time.process_time() - clock, error_of(recovery, data.network)
+        units = 0
+        if recovery.network is not None:
+            gaps = (
+                np.abs(recovery.network.W @ data.network.W.T)
+                / np.linalg.norm(recovery.network.W, axis=1)[:, None]
+            )
+            units = int((gaps.max(axis=0) > 1 - 1e-8).sum())  # teachers have unit rows
+        text = f"{recovery.outcome.name}, error {error:.0e}, {units} of {k} directions found, {cpu:.0f} s CPU"
+        row = {"seed": seed, "n": len(data.X), "outcome": recovery.outcome.name, "error": error, "cpu": cpu}
+        row |= {"directions found": units, "stats": recovery.stats, "progress": heard[-20:]}
+        return Line(f"({d},{k}), once, {budget:.0f} s by the clock, measured only", text, True), [row]
+
+    return measure
+
+
 SECTIONS = {
     "rates": gather(
         *(rate(f"({d},{k})", 100, 0.99, mixed(d, k)) for d, k in ((10, 5), (10, 15), (20, 20), (10, 20)))
@@ -341,6 +379,7 @@ SECTIONS = {
     ),
     "(15,45)": gather(rate("(15,45), measured only", 5, 0.0, mixed(15, 45))),
     "(50,50)": gather(rate_and_time("(50,50)", 10, 60.0, mixed(50, 50))),
+    "(100,100)": gather(attempt(100, 100, 3600.0)),
 }  # fmt: skip
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +19,7 @@ import threadpoolctl
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import planted
-from planted._threads import one_thread, one_thread_inside
+from planted._threads import one_thread, one_thread_inside, side_by_side
 
 DATA = planted.simulate.dataset(400, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, random_state=0)
 
@@ -94,6 +99,10 @@ def test_entries_in_several_threads_share_the_limit() -> None:
         "kinks",
         "bounds",
         "slopes",
+        "memorize",
+        "match_units",
+        "parameter_error",
+        "verify",
     ],
 )
 def test_entries_keep_their_signatures(name: str) -> None:
@@ -142,3 +151,30 @@ def test_planted_worlds_have_the_same_bits_for_any_number_of_threads() -> None:
             )
     for world in worlds[1:]:
         assert world.X.tobytes() == worlds[0].X.tobytes() and world.Y.tobytes() == worlds[0].Y.tobytes()
+
+
+def test_every_door_has_the_same_bits_in_processes_with_other_threads() -> None:
+    """Drawn problems; the environment says how many threads BLAS begins with."""
+    plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, str(Path(__file__).with_name("doors.py")), "17"]
+    answers = []
+    for number in ("1", "2", None):
+        limits = {} if number is None else {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number}
+        done = subprocess.run(command, env=plain | limits, capture_output=True, text=True, check=True)
+        answers.append(json.loads(done.stdout))
+    for other in answers[1:]:
+        assert {door for door, bits in answers[0].items() if other[door] != bits} == set()
+
+
+def test_parts_side_by_side_are_taken_in_order_and_use_the_threads_from_outside() -> None:
+    meeting = threading.Barrier(2)
+
+    def meet(part: int) -> int:
+        meeting.wait(10)  # passes only if two parts are under way at once
+        return part
+
+    with two_threads(), one_thread():
+        assert list(side_by_side(meet, range(6))) == list(range(6))
+        with pytest.raises(ZeroDivisionError):
+            list(side_by_side(lambda part: 1 // part, [1, 0, 1]))
+    assert list(side_by_side(abs, [-1, 2])) == [1, 2]

@@ -77,3 +77,23 @@ def test_units_that_noise_hides_are_named_and_more_samples_tell_them_apart():
         planted.recover(many.X, many.Y, 3, method="restarts", random_state=1).outcome
         is planted.Outcome.RECOVERED
     )
+
+
+def test_one_noisy_kink_is_claimed_with_the_angle_that_noise_hides():
+    """A single unit has no other that noise could hide; two kinks of one input that it could hide are not claimed."""
+    claims = 0
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 8])
+        X = rng.standard_normal((600, 1))
+        one = TwoLayerNetwork([[rng.choice([-1.0, 1.0])]], [rng.uniform(-0.7, 0.7)], [[rng.uniform(0.5, 2)]])
+        two = TwoLayerNetwork([[1.0], [1.0]], [0.6, -0.6], rng.uniform(0.8, 1.2, (1, 2)))
+        answer, pair = (
+            planted.recover(X, net(X) + 0.1 * net(X).std() * rng.standard_normal((600, 1)), random_state=seed)
+            for net in (one, two)
+        )
+        assert pair.outcome is planted.Outcome.FITTED
+        if answer.outcome is planted.Outcome.RECOVERED:
+            claims += 1
+            assert "radians would look like this one" in answer.detail
+            assert abs(answer.network.b[0] - one.b[0]) < 5 * answer.uncertainty.standard_errors["b"][0]
+    assert claims >= 4  # a kink in twenty is one of noise

@@ -165,6 +165,51 @@ def test_a_program_that_falls_silent_is_named_within_the_time_limit(folder: Path
     assert answer.exit_code == 2 and "silent for 1 seconds after" in answer.stderr
 
 
+@pytest.mark.parametrize("extra", [[], ["--alive"]])
+def test_a_program_that_hangs_is_ended_with_its_children(folder: Path, extra: list[str]) -> None:
+    hang = "sleep 1000 & echo $! >> children.txt; wait"
+    words = ["identify", "--inputs", "2", "--seed", "1", "--timeout", "0.3", *extra, "--", "sh", "-c", hang]
+    answer = CliRunner().invoke(app, words)
+    said = re.sub(r"\s+", " ", answer.stderr)
+    assert answer.exit_code == 2 and "0.3 seconds" in said and "--timeout SECONDS" in said
+    for child in map(int, (folder / "children.txt").read_text().split()):
+        state = Path(f"/proc/{child}/stat")
+        assert (
+            not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+        )  # dead, if not yet buried
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e9"])
+def test_times_in_which_nothing_can_be_answered(text: str) -> None:
+    answer = CliRunner().invoke(app, ["identify", "--inputs", "2", "--timeout", text, "--", "cat"])
+    assert answer.exit_code == 2 and "timeout=" in answer.stderr
+
+
+@pytest.mark.parametrize("number", ["3", "0.25", "1e300"])
+@pytest.mark.parametrize("extra", [[], ["--alive"]])
+def test_a_program_that_repeats_a_number_for_ever_is_no_constant(number: str, extra: list[str]) -> None:
+    answer = CliRunner().invoke(
+        app, ["identify", "--inputs", "2", "--seed", "1", *extra, "--", "yes", number]
+    )
+    assert answer.exit_code == 2 and "RECOVERED" not in answer.output
+    assert ("more lines than it was asked" if extra else "more than") in answer.stderr
+
+
+def test_answers_to_questions_that_were_not_read(folder: Path) -> None:
+    """It writes as many lines as it is asked and reads none: its numbers say nothing about the inputs."""
+    (folder / "deaf.py").write_text("import time\nwhile True:\n    print(3.0)\n    time.sleep(0.02)\n")
+    words = ["identify", "--inputs", "2", "--seed", "1", "--alive", "--", sys.executable, "deaf.py"]
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 2 and "not read" in answer.stderr.replace("\n", " ")
+
+
+def test_a_program_that_reads_and_answers_the_same_is_a_constant(folder: Path) -> None:
+    (folder / "constant.py").write_text("import sys\nfor line in sys.stdin:\n    print(3.0)\n")
+    words = ["identify", "--inputs", "2", "--seed", "1", "--alive", "--", sys.executable, "constant.py"]
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 0 and "RECOVERED" in answer.stdout
+
+
 def test_compare_prints_its_tolerance(folder: Path) -> None:
     export_network(NETWORK, folder / "single.onnx", precision="float32")
     answer = CliRunner().invoke(app, ["compare", "net.safetensors", "single.onnx"])

@@ -11,6 +11,7 @@ import pytest
 
 from planted import TwoLayerNetwork, compare, export_network, identify, simulate
 from planted.identification import as_oracle
+from planted.identification._oracles import live_command
 from planted.outcomes import BadInputError
 
 onnx = pytest.importorskip("onnx")
@@ -99,3 +100,12 @@ def test_a_log_belongs_to_one_command_line(tmp_path: Path) -> None:
     assert identify(command, 1, log=log, random_state=0).stats["reused"] > 0
     long = as_oracle([*command, "x" * 10_000]).identity
     assert long is not None and len(long) < 2000 and long != as_oracle([*command, "x" * 10_001]).identity
+
+
+@pytest.mark.parametrize(
+    "command", [["yes", "3"], [sys.executable, "-c", "print('1' * 200_000, flush=True); input()"]]
+)
+def test_a_command_that_does_not_read_its_questions_is_ended(command):
+    """More questions than a pipe holds: whoever writes them must not wait for ever."""
+    with live_command(command) as oracle, pytest.raises(RuntimeError, match="more"):
+        oracle.call(np.random.default_rng(0).standard_normal((20_000, 2)))

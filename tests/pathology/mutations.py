@@ -22,7 +22,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -550,12 +550,30 @@ _WORDS = (
 )  # fmt: skip
 
 
-def _judge_command(file: Path, number: int) -> str | None:
-    """Run a command with changed words: code 0, 1, 2 or 4, no character that a terminal obeys, and inputs as they were."""
-    from typer.testing import CliRunner
+@cache
+def _command() -> Any:
+    """Return the command line, made once: it takes longer than most commands."""
+    from typer.main import get_command
 
     from planted.cli import app
 
+    return get_command(app)
+
+
+def _run_command(words: list[str]) -> tuple[int, str]:
+    """Run a command in this process; return its exit code and what it printed."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    code: Any = 0
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        try:
+            _command().main(words, prog_name="planted")
+        except SystemExit as ended:
+            code = ended.code or 0
+    return code, b"".join(stream.buffer.getvalue() for stream in streams).decode()
+
+
+def _judge_command(file: Path, number: int) -> str | None:
+    """Run a command with changed words: code 0, 1, 2 or 4, no character that a terminal obeys, and inputs as they were."""
     rng = np.random.default_rng((77, number))
     place = file.parent / "command"
     shutil.rmtree(place, ignore_errors=True)
@@ -576,15 +594,13 @@ def _judge_command(file: Path, number: int) -> str | None:
     home = Path.cwd()
     try:
         os.chdir(place)
-        result = CliRunner().invoke(app, words)
+        code, output = _run_command(words)
     finally:
         os.chdir(home)
-    said = f"planted {shlex.join(words)!a}: code {result.exit_code}, {result.output[-300:]!a}"
-    if result.exit_code not in (0, 1, 2, 4) or (
-        result.exception and not isinstance(result.exception, SystemExit)
-    ):
-        return f"{said} {result.exception!r}"
-    if any(shown(char, keep="\n") != char for char in result.output if char not in "\r\t"):
+    said = f"planted {shlex.join(words)!a}: code {code}, {output[-300:]!a}"
+    if code not in (0, 1, 2, 4):
+        return said
+    if any(shown(char, keep="\n") != char for char in output if char not in "\r\t"):
         return f"a character that a terminal obeys: {said}"
     if any(path.read_bytes() != content for path, content in before.items() if path.exists() or content):
         return f"an input was changed: {said}"

@@ -405,7 +405,7 @@ def test_wide_tables(tmp_path, parser):
         ("a,b,a\n1,2,3\n", BadInputError, r"the same name: \['a'\]"),
         ("alone\n1\n2\n", BadInputError, "leaves 0 columns for the inputs.*separator"),
         (b"a,b,y\n\xff\xfe,2,3\n", FileFormatError, "cannot be read as .csv"),
-        ("a,b,y\n1,2,3\n".encode("utf-16"), FileFormatError, "cannot be read as .csv"),
+        ("a,b,y\n1,2,3\n".encode("utf-16"), FileFormatError, "text in UTF-16, expected UTF-8"),
         (b"PAR1\0\0\0\0\0", FileFormatError, "zero bytes"),
         ('a,b,y\n1,2,"3\n4,5,6\n', PlantedError, r"t\.csv"),
     ],

@@ -12,7 +12,8 @@ Idea        In the space of hyperplanes v = (w, b) let the pair be v ± ε u wit
 
             Whether this matters depends on the dimension. Of k other units with random hyperplanes, some k P(α) lie
             within α of a given one, and P(α) falls like α to the power d. The sum over units, halved, is the expected
-            number of hidden pairs; a network is claimed when it is below `HIDDEN_PAIRS`.
+            number of hidden pairs; a network is claimed when it is below `HIDDEN_PAIRS`. A single unit has no other
+            beside it that chance could have hidden; the claim is about networks of one unit, and states the angle.
 Guarantee   An estimate for random units. Nothing excludes a network that was built with nearly parallel units.
 Cost        One product of n d k multiplications on the rows in memory.
 """
@@ -47,7 +48,8 @@ def resolution_evidence(
     """
     angles = hidden_angles(problem, network, noise=noise)
     dimension = problem.n_features + int(biases)
-    pairs = network.n_hidden * _chance_within(angles, dimension).sum() / 2
+    k = network.n_hidden
+    pairs = k * _chance_within(angles, dimension).sum() / 2 if k > 1 else 0.0
     return (
         Evidence(
             "largest angle at which two units look like one (radians)",

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from planted.io import Recipe, Table
+    from planted.io import Labels, Recipe, Table
     from planted.rows import RowBlocks
 
 T = TypeVar("T")
@@ -292,22 +292,38 @@ def is_too_large(path: Path) -> bool:
 
 
 def read_inputs(
-    path: Path, *, features: Sequence[str] | None, n_features: int, recipe: Recipe | None = None
+    path: Path,
+    *,
+    features: Sequence[str] | None = None,
+    known: Sequence[str] | None = None,
+    n_features: int,
+    recipe: Recipe | None = None,
 ) -> Array:
     """Read the inputs of a network from a table that may or may not hold targets too.
 
-    Rows hold NaN if the recipe leaves out rows like them.
+    `features`: columns as they were typed; `known`: names of the inputs in the network's file. Where there are none, or only
+    numbers that the table does not have, the table must have as many columns as there are inputs. Rows hold NaN if the
+    recipe leaves out rows like them.
     """
-    from planted.io.tables._tables import read_columns
+    from planted.io.tables._tables import open_source, read_columns
 
     if recipe is not None and not features:
         return read_columns(path, recipe=recipe)[0]
+    if (
+        not features
+        and known
+        and not (all(map(str.isdigit, known)) and set(known) - set(open_source(path).names))
+    ):
+        features = known
     if features:
         return _chosen_inputs(path, features, n_features)
-    columns, _ = read_columns(path)
-    if columns.shape[1] == n_features + 1:  # and a target in the last column
-        columns = columns[:, :-1]
+    columns, names = read_columns(path)
     _refuse_count(columns.shape[1], n_features, path)
+    if not all(map(str.isdigit, names)):
+        taken = ", ".join(repr(shown(name)) for name in names[:10]) + (", …" if len(names) > 10 else "")
+        print_note(
+            f"The network does not know the names of its inputs; the columns are taken in their order: {taken}."
+        )
     return columns
 
 
@@ -327,8 +343,8 @@ def _chosen_inputs(path: Path, features: Sequence[str], n_features: int) -> Arra
 def _refuse_count(n_columns: int, n_features: int, path: Path) -> None:
     if n_columns != n_features:
         raise BadInputError(
-            f"the network has {n_features} inputs, but {n_columns} columns of {path} were chosen. "
-            "Name the inputs with --features."
+            f"the network has {n_features} inputs, but {n_columns} columns of {shown(path)} were chosen. "
+            "Name the inputs with --features, in the order of the network."
         )
 
 
@@ -346,11 +362,13 @@ def save_with_columns(
     recipe: Recipe | None = None,
     *,
     noise: tuple[float, float] | None = None,
+    labels: Labels | None = None,
 ) -> list[str]:
     """Write a network with the names of its columns, so that `predict` finds them again; without, if they cannot be kept.
 
     `names`: ``feature_names`` and ``target_names``, or nothing; `recipe`: how columns become inputs. `noise`: that of
-    predictions, if it is known. Returns what is to be said about it.
+    predictions, if it is known. `labels`: what the outputs mean, if they are not the targets themselves. Returns
+    what is to be said about it.
     """
     from planted.io import check_columns, save_network
 
@@ -358,12 +376,14 @@ def save_with_columns(
     try:
         check_columns(network, **columns)
     except BadInputError as error:
-        network.save(out, noise=noise)
+        save_network(network, out, noise=noise, labels=labels)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
     if recipe is not None and not recipe.is_plain:
-        save_network(network, out, recipe=recipe, noise=noise)
+        if labels is not None:  # one output for every class but the first
+            recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=())
+        save_network(network, out, recipe=recipe, noise=noise, labels=labels)
         return [
             f"The network is in {out}, with the preparation of the columns, which `planted predict` repeats."
         ]
-    network.save(out, **columns, noise=noise)
+    save_network(network, out, **columns, noise=noise, labels=labels)
     return [f"The network is in {out}."]

@@ -7,6 +7,7 @@ printed; 2: bad input; 3: a fault of planted itself; 130: interrupted.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -64,7 +65,7 @@ class _Planted(TyperGroup):
         except (KeyboardInterrupt, PlantedError, OSError, MemoryError) as error:
             if os.environ.get("PLANTED_DEBUG") == "1":
                 raise
-            raise typer.Exit(_explain(error)) from error
+            raise typer.Exit(_explain(error, self._options_of(ctx))) from error
         except ModuleNotFoundError as error:
             library = str(error.name).partition(".")[0]
             if library not in EXTRAS:
@@ -78,6 +79,11 @@ class _Planted(TyperGroup):
             if type(error).__module__.startswith(("typer", "click")):
                 raise _with_words_shown(error) from error.__cause__
             raise _fault(error) from error
+
+    def _options_of(self, ctx: Any) -> set[str] | None:
+        """Return the options of the command that runs."""
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        return None if command is None else {name for option in command.params for name in option.opts}
 
 
 def _with_words_shown(error: Exception) -> Exception:
@@ -205,8 +211,8 @@ def _top(
     """Options that stand before a command."""
 
 
-def _explain(error: BaseException) -> int:
-    """Print what went wrong in one line and return the exit code for it."""
+def _explain(error: BaseException, options: set[str] | None = None) -> int:
+    """Print what went wrong in one line and return the exit code for it; `options`: those of the command."""
     if isinstance(error, KeyboardInterrupt):
         print_error("interrupted; nothing was written that is not complete.")
         return EXIT_INTERRUPTED
@@ -216,5 +222,20 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, OSError):
         print_error(f"{error.strerror or error}{'' if error.filename is None else f': {error.filename}'}")
         return EXIT_BAD_INPUT
-    print_error(str(error))
+    print_error(str(error) if options is None else _with_known_advice(str(error), options))
     return EXIT_NOT_RECOVERED if isinstance(error, RecoveryError) else EXIT_BAD_INPUT
+
+
+def _with_known_advice(message: str, options: set[str]) -> str:
+    """Leave out sentences of advice that name an option which the command does not have; readers know all commands.
+
+    Examples
+    --------
+    >>> _with_known_advice("a.csv holds 'x'. Leave it out (--exclude). Choose with --features.", {"--features"})
+    "a.csv holds 'x'. Choose with --features."
+    """
+    what, *advice = re.split(r"(?<=[.?]) (?=[A-Z])", message)
+    known = [
+        sentence for sentence in advice if set(re.findall(r"(?<!\S)\(?(--[a-z][a-z-]+)", sentence)) <= options
+    ]
+    return " ".join([what, *known])

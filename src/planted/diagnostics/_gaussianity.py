@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from planted._threads import one_thread_inside
 from planted._typing import Array
 from planted.checks import Check
 from planted.results import Evidence
@@ -29,6 +30,7 @@ MAX_ROWS = 2000
 LEVEL = 0.05
 
 
+@one_thread_inside
 def gaussianity_test(X: Array, rng: np.random.Generator, *, level: float = LEVEL) -> Evidence:
     """Test whether the rows are a sample of a normal law.
 

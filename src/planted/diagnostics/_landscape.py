@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Array
 from planted.linalg import unit_rows
 from planted.methods.landscape._descent import descend, smallest_curvature, tangent_gradient
@@ -99,6 +100,7 @@ class StationaryPoint:
     direction: tuple[Array, Array]
 
 
+@one_thread_inside
 def landscape_slice(
     network: Point,
     objective: Objective | str,
@@ -156,6 +158,7 @@ def landscape_slice(
     return LandscapeSlice(positions, positions if len(moves) == 2 else np.zeros(0), values.reshape(shape))
 
 
+@one_thread_inside
 def classify_point(
     network: Point,
     objective: Objective | str,

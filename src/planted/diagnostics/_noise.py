@@ -17,6 +17,7 @@ import numpy as np
 from scipy import linalg
 from scipy.spatial import cKDTree
 
+from planted._threads import one_thread_inside
 from planted._typing import Array
 
 __all__ = ["NoiseEstimate", "estimate_noise"]
@@ -46,6 +47,7 @@ class NoiseEstimate:
     is_bound: bool
 
 
+@one_thread_inside
 def estimate_noise(X: Array, Y: Array, rng: np.random.Generator) -> NoiseEstimate:
     """Estimate the noise without fitting a network, by the most direct evidence there is.
 

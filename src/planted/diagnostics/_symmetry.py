@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from planted._streams import data_streams
+from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
 from planted.linalg.symmetric import triangle_weights
 from planted.methods.symmetric_inputs._theory import SymmetryTest
@@ -29,6 +30,7 @@ __all__ = ["SymmetryTest", "augmented_matrix", "distinguishing_matrix", "symmetr
 MONTE_CARLO_ROWS = 200_000
 
 
+@one_thread_inside
 def symmetry_test(X: Any) -> SymmetryTest:
     """Test whether x and -x are equally likely.
 
@@ -54,6 +56,7 @@ def symmetry_test(X: Any) -> SymmetryTest:
     return test_blocks(RowBlocks.from_arrays(rows, np.zeros((len(rows), 1))), distinct=distinct)
 
 
+@one_thread_inside
 def distinguishing_matrix(
     W: Any, inputs: InputLaw | Any, *, n_samples: int = MONTE_CARLO_ROWS, random_state: Seed = None
 ) -> Array:
@@ -85,6 +88,7 @@ def distinguishing_matrix(
     return augmented_matrix(W, inputs, n_samples=n_samples, random_state=random_state)[:, :-1]
 
 
+@one_thread_inside
 def augmented_matrix(
     W: Any, inputs: InputLaw | Any, *, n_samples: int = MONTE_CARLO_ROWS, random_state: Seed = None
 ) -> Array:

@@ -11,10 +11,12 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -28,7 +30,8 @@ from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 __all__ = ["Oracle", "as_oracle", "live_command", "log_odds"]
 
-COMMAND_SECONDS = 600.0  # for one batch of questions; of silence, for a command that is kept running
+COMMAND_SECONDS = 60.0  # for one batch of questions; of silence, for a command that is kept running
+LONGEST_TIMEOUT = 1e6  # seconds; Python's locks take no more than a few times that
 LAST_SECONDS = 2.0  # for a command that was kept running to end by itself
 LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
 LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
@@ -54,7 +57,7 @@ class Oracle:
         return X.astype(np.float32).astype(np.float64) if self.is_single else X
 
 
-def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
+def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SECONDS) -> Oracle:
     """Make an oracle of something that can be asked.
 
     Parameters
@@ -66,6 +69,8 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
         "probabilities" if the answers are probabilities: they are turned into log-odds. "logits" if they are not. "auto"
         asks classifiers for probabilities, or for their decision function. For an ONNX file also the name of the output
         that is to be asked; it may be omitted if there is only one.
+    timeout : float, default=60
+        Seconds that a command may take to answer one batch of questions.
 
     Returns
     -------
@@ -88,11 +93,11 @@ def as_oracle(source: Any, *, outputs: str = "auto") -> Oracle:
     if outputs != "logits" and hasattr(source, "predict_proba"):
         features = getattr(source, "n_features_in_", None)
         return _of_log_odds(Oracle(source.predict_proba, features, False, type(source).__name__))
-    made = _asked_as_it_is(source, outputs, is_file=is_file)
+    made = _asked_as_it_is(source, outputs, is_file=is_file, timeout=timeout)
     return _of_log_odds(made) if outputs == "probabilities" else made
 
 
-def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool) -> Oracle:
+def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool, timeout: float) -> Oracle:
     """Make an oracle whose answers are taken as they are."""
     if is_file:
         if Path(source).suffix.lower() != ".onnx":
@@ -101,7 +106,7 @@ def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool) -> Oracle:
             )
         return _onnx_oracle(source, outputs)
     if isinstance(source, Sequence):
-        return _command_oracle(source)
+        return _command_oracle(source, timeout)
     if _is_torch_module(source):
         return _torch_oracle(source)
     if hasattr(source, "decision_function"):
@@ -256,17 +261,22 @@ def _open_onnx(model: Any, path: str | PathLike[str]) -> Any:
         raise FileFormatError(f"{os.fspath(path)}: onnxruntime cannot load it: {error}") from error
 
 
-def _command_oracle(words: Sequence[Any]) -> Oracle:
+def _command_oracle(words: Sequence[Any], timeout: float) -> Oracle:
     """Ask a command, started once per batch without a shell: CSV in, CSV out."""
-    command = [os.fspath(word) for word in words]
-    if not command:
-        raise BadInputError("the command is empty; expected a program and its arguments")
+    command = _checked_command(words, timeout)
 
     def call(X: Array) -> Array:
         text = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
         try:
-            code, answers, said = _run_limited(command, text, min(LINE_BYTES * (len(X) + 10), ANSWER_BYTES))
-        except (OSError, subprocess.TimeoutExpired) as error:
+            most = min(LINE_BYTES * (len(X) + 10), ANSWER_BYTES)
+            code, answers, said = _run_limited(command, text, most, timeout)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(
+                f"the command {command[0]!r} did not answer {len(X)} questions within {timeout:g} seconds and was ended. It "
+                "must read rows until its input ends, write the answers and end; one that takes longer needs a longer "
+                "timeout (--timeout SECONDS)"
+            ) from error
+        except OSError as error:
             raise RuntimeError(f"the command {command[0]!r} did not answer: {error}") from error
         if code != 0:
             last = (said.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
@@ -278,6 +288,18 @@ def _command_oracle(words: Sequence[Any]) -> Oracle:
     return Oracle(call, None, False, Path(command[0]).name, _identity_of(command))
 
 
+def _checked_command(words: Sequence[Any], timeout: float) -> list[str]:
+    """Return the words of a command; refuse an empty one, and a time in which nothing can be answered."""
+    if not words:
+        raise BadInputError("the command is empty; expected a program and its arguments")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout <= LONGEST_TIMEOUT:
+        raise BadInputError(
+            f"timeout={timeout!r}; expected seconds, above 0 and at most {LONGEST_TIMEOUT:,.0f}"
+        )
+    return [os.fspath(word) for word in words]
+
+
 def _identity_of(command: list[str]) -> str:
     """Name a command line for a log; a long one by its hash."""
     line = json.dumps(command)
@@ -287,17 +309,15 @@ def _identity_of(command: list[str]) -> str:
 
 
 @contextmanager
-def live_command(words: Sequence[Any], *, patience: float = COMMAND_SECONDS) -> Iterator[Oracle]:
+def live_command(words: Sequence[Any], *, timeout: float = COMMAND_SECONDS) -> Iterator[Oracle]:
     """Start a command once and ask it line by line, until the block ends.
 
     The protocol: a line in is a question, its numbers separated by commas; a line out is the answer to it, in the same form
     and order. There is no header. The command must answer each line when it has read it (Python's output is not buffered
-    here; `stdbuf -oL` helps other programs), and it ends when its input ends. One that is silent for `patience`
-    seconds is ended.
+    here; `stdbuf -oL` helps other programs), and it ends when its input ends. One that is silent for `timeout`
+    seconds is ended, and one that answers without being asked is refused.
     """
-    command = [os.fspath(word) for word in words]
-    if not command:
-        raise BadInputError("the command is empty; expected a program and its arguments")
+    command = _checked_command(words, timeout)
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
@@ -306,12 +326,13 @@ def live_command(words: Sequence[Any], *, patience: float = COMMAND_SECONDS) -> 
                 stdout=subprocess.PIPE,
                 stderr=said,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
             )
         except OSError as error:
             raise BadInputError(f"the command {command[0]!r} cannot be started: {error}") from error
 
         def call(X: Array) -> Array:
-            return _ask_lines(process, X, command[0], said, patience)
+            return _ask_lines(process, X, command[0], said, timeout)
 
         try:
             yield Oracle(call, None, False, Path(command[0]).name, _identity_of(command))
@@ -320,7 +341,7 @@ def live_command(words: Sequence[Any], *, patience: float = COMMAND_SECONDS) -> 
 
 
 def _ask_lines(
-    process: subprocess.Popen[bytes], X: Array, name: str, said: IO[bytes], patience: float
+    process: subprocess.Popen[bytes], X: Array, name: str, said: IO[bytes], timeout: float
 ) -> Array:
     """Write a line for each row and read a line for each; a thread writes, so that neither side waits for the other."""
     assert process.stdin is not None and process.stdout is not None
@@ -331,10 +352,10 @@ def _ask_lines(
 
     def watch() -> None:
         known = 0
-        while not finished.wait(patience):
+        while not finished.wait(timeout):
             if len(answers) == known:
                 silent.set()
-                process.kill()
+                _kill(process)
                 return
             known = len(answers)
 
@@ -345,19 +366,52 @@ def _ask_lines(
             line = process.stdout.readline(LINE_BYTES + 1)
             if not line.endswith(b"\n"):
                 what = f"wrote a line of more than {LINE_BYTES:,} bytes" if line else "ended"
-                what = f"was silent for {patience:g} seconds" if silent.is_set() else what
+                what = f"was silent for {timeout:g} seconds" if silent.is_set() else what
                 said.seek(0)
                 words = said.read(ANSWER_BYTES).decode(errors="replace").strip().splitlines()
                 last = words[-1][-LONGEST_COMMAND:] if words else "it printed nothing"
+                longer = "; --timeout SECONDS waits longer" if silent.is_set() else ""
                 raise RuntimeError(
                     f"the command {name!r} {what} after {len(answers)} answers of {len(X)} ({last}); it must answer "
-                    "each line as it is read, until its input ends"
+                    f"each line as it is read, until its input ends{longer}"
                 )
             answers.append(line)
+        _refuse_unasked(process, name)
+    except BaseException:
+        _kill(process)  # it may never read what the writer still has to say
+        raise
     finally:
         finished.set()
     writer.join()
     return _parse_answers(b"".join(answers).decode())
+
+
+def _refuse_unasked(process: subprocess.Popen[bytes], name: str) -> None:
+    """Refuse a command whose answers are not answers: it wrote more lines than it was asked, or did not read what was asked.
+
+    Called when a line was read for each question. Whoever has answered the last question has read it, but for its newline,
+    and waits for another one.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+    import termios
+
+    assert process.stdin is not None and process.stdout is not None
+    waiting = fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))
+    n_unread = int.from_bytes(waiting, sys.byteorder)
+    os.set_blocking(process.stdout.fileno(), False)
+    try:
+        more = process.stdout.peek(1)  # type: ignore[attr-defined]  # a buffered reader
+    finally:
+        os.set_blocking(process.stdout.fileno(), True)
+    if n_unread > 1 or more:
+        what = (
+            "wrote more lines than it was asked questions"
+            if more
+            else "answered questions that it had not read"
+        )
+        raise RuntimeError(f"the command {name!r} {what}; it must write one line for each line that it reads")
 
 
 def _write_all(pipe: IO[bytes], text: bytes) -> None:
@@ -376,19 +430,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
         process.wait(LAST_SECONDS)
     except (BrokenPipeError, subprocess.TimeoutExpired):
-        process.kill()
+        _kill(process)
         process.wait()
     finally:
         process.stdout.close()
 
 
-def _run_limited(command: list[str], text: str, most: int) -> tuple[int, bytes, bytes]:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a command and the programs it started, which have its session to themselves."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _run_limited(command: list[str], text: str, most: int, timeout: float) -> tuple[int, bytes, bytes]:
     """Run a command; return its code, what it answered and what it said. One that answers or says more is ended."""
     with tempfile.TemporaryFile() as questions:
         questions.write(text.encode())
         questions.seek(0)
         with subprocess.Popen(
-            command, stdin=questions, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, stdin=questions, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         ) as process:
             assert process.stdout is not None and process.stderr is not None
             heard: list[bytearray] = [bytearray(), bytearray()]
@@ -397,18 +460,18 @@ def _run_limited(command: list[str], text: str, most: int) -> tuple[int, bytes, 
                 while len(words) <= most and (piece := os.read(pipe.fileno(), 1 << 16)):
                     words += piece
                 if len(words) > most:
-                    process.kill()
+                    _kill(process)
 
             pairs = zip((process.stdout, process.stderr), heard, strict=True)
             listeners = [Thread(target=listen, args=pair, daemon=True) for pair in pairs]
             try:
                 for listener in listeners:
                     listener.start()
-                code = process.wait(COMMAND_SECONDS)
+                code = process.wait(timeout)
                 for listener in listeners:
-                    listener.join(COMMAND_SECONDS)
+                    listener.join(timeout)
             except BaseException:
-                process.kill()
+                _kill(process)
                 raise
     if max(map(len, heard)) > most:
         raise OSError(f"it wrote more than {most:,} bytes")

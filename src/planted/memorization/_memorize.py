@@ -32,6 +32,7 @@ import numpy as np
 
 from planted._clock import StopRequested, time_budget
 from planted._streams import seed_entropy, solver_streams
+from planted._threads import one_thread_inside
 from planted._typing import Progress, Seed
 from planted._validation import CheckedData, check_rows
 from planted.memorization._evidence import gather_conditions, gather_evidence, judge
@@ -72,6 +73,7 @@ class _Request:
         )
 
 
+@one_thread_inside
 def memorize(
     X: Any,
     y: Any,

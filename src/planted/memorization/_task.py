@@ -11,7 +11,8 @@ Idea        A solver receives a `MemoryTask`, whose rows have a root-mean-square
 Notation    Z are the rows that the quadratic layer sees (inputs or random features), n × q. K = (ZZ')∘(ZZ') is the
             kernel of x⊗x, and with S = Z'diag(v)Z a product with it is Kv = rowsum((ZS)∘Z). The loss is
             1/(4n) Σ (x'Mx - y)², as in section 2.2 of [GWZ20]_.
-Cost        One product with K takes 2nq² flops with triangular products, and no n × n matrix.
+Cost        One product with K takes 2nq² flops with triangular products, and no n × n matrix. More rows than a block
+            are computed on several threads where BLAS has them; the bits do not depend on their number.
 References  [GWZ20]_
 """
 
@@ -28,6 +29,7 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from planted._clock import StopRequested, check_time
+from planted._threads import side_by_side
 from planted._typing import Array, Progress
 
 __all__ = [
@@ -129,13 +131,18 @@ def weighted_gram(Z: Array, v: Array) -> Array:
     general product. Shapes: Z (n, q), v (n,), result (q, q).
     """
     rank_update = blas.ssyrk if Z.dtype == np.float32 else blas.dsyrk
-    total = np.zeros((Z.shape[1], Z.shape[1]), dtype=Z.dtype, order="F")
-    for rows in _row_slices(len(Z)):
+    size = Z.shape[1]
+
+    def of_block(rows: slice) -> Array:
+        block: Any = np.zeros((size, size), dtype=Z.dtype, order="F")
         for sign in (1.0, -1.0):
             chosen = np.flatnonzero(sign * v[rows] > 0)
             if len(chosen):
                 part = Z[rows][chosen] * np.sqrt(np.abs(v[rows][chosen]))[:, None]
-                total = rank_update(sign, part.T, beta=1.0, c=total, overwrite_c=True, lower=False)
+                block = rank_update(sign, part.T, beta=1.0, c=block, overwrite_c=True, lower=False)
+        return np.asarray(block)
+
+    total = sum(side_by_side(of_block, _row_slices(len(Z))), start=np.zeros((size, size), dtype=Z.dtype))
     lower = np.triu(total, 1).T
     return np.asarray(np.triu(total) + lower)
 
@@ -148,12 +155,12 @@ def quadratic_forms(Z: Array, M: Array) -> Array:
     """
     multiply = blas.strmm if Z.dtype == np.float32 else blas.dtrmm
     triangle = np.asfortranarray(np.triu(2 * M, 1) + np.diag(np.diag(M)), dtype=Z.dtype)
-    out = np.empty(len(Z), dtype=Z.dtype)
-    for rows in _row_slices(len(Z)):
-        block = Z[rows]
-        product = multiply(1.0, triangle, block.T, side=0, lower=False)
-        out[rows] = np.einsum("qj,jq->j", product, block)
-    return out
+
+    def of_block(rows: slice) -> Array:
+        product = multiply(1.0, triangle, Z[rows].T, side=0, lower=False)
+        return np.asarray(np.einsum("qj,jq->j", product, Z[rows]))
+
+    return np.concatenate(list(side_by_side(of_block, _row_slices(len(Z)))))
 
 
 def signed_units(matrices: Array) -> tuple[Array, Array]:

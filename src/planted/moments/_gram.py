@@ -372,7 +372,7 @@ class NormalSummand:
         unknowns = self.network.n_hidden * (self.network.n_features + 1)
         if unknowns > _MANY_UNKNOWNS:
             return _normal_by_pairs(X, Y, self.network, self.weights and self.weights(first_row, X, Y))
-        rows = max(_MIN_SLICE, _SLICE_BYTES // (8 * unknowns))
+        rows = max(_MIN_SLICE, _SLICE_BYTES // (8 * max(unknowns, 1)))
         total: NormalSums | None = None
         for start in range(0, len(X), rows):
             inputs, outputs = X[start : start + rows], Y[start : start + rows]

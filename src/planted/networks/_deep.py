@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from planted._conversion import frozen_array, input_rows
+from planted._threads import one_thread_inside
 from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._network import TwoLayerNetwork
@@ -149,6 +150,7 @@ class DeepNetwork(Saved):
     def __repr__(self) -> str:
         return f"DeepNetwork(widths={self.widths}, activation={self.activation.name!r})"
 
+    @one_thread_inside
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.
 
@@ -159,6 +161,7 @@ class DeepNetwork(Saved):
             hidden = self.activation(hidden @ weights.T + biases)
         return as_array(hidden @ W.T + b)
 
+    @one_thread_inside
     def preactivations(self, X: Any) -> list[Array]:
         """Return the pre-activations of every hidden layer.
 
@@ -178,6 +181,7 @@ class DeepNetwork(Saved):
             hidden = self.activation(found[-1])
         return found
 
+    @one_thread_inside
     def patterns(self, X: Any) -> list[BoolArray]:
         """Return which units are on for which sample, for every hidden layer.
 
@@ -193,6 +197,7 @@ class DeepNetwork(Saved):
         """
         return [values > 0 for values in self.preactivations(X)]
 
+    @one_thread_inside
     def canonical(self, *, tol: float = 1e-10) -> DeepNetwork:
         """Return the same function in canonical form: simplified, unit rows in hidden layers, units sorted.
 
@@ -215,6 +220,7 @@ class DeepNetwork(Saved):
 
         return canonical_deep(self, tol=tol)
 
+    @one_thread_inside
     def simplify(self, *, tol: float = 1e-10) -> DeepNetwork:
         """Return an equal network without dead, constant, parallel or cancelling units.
 

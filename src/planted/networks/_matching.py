@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import Array, IntArray, as_array
 from planted.networks._curved_forms import one_spelling, turned_towards
 from planted.networks._deep import DeepNetwork
@@ -62,6 +63,7 @@ class UnitMatching:
         return float(max(self.unit_errors.max(initial=0.0), self.offset_error, self.linear_error))
 
 
+@one_thread_inside
 def match_units(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float = 1e-10) -> UnitMatching:
     """Match the units of a network with those of another one.
 
@@ -98,6 +100,7 @@ def match_units(net: TwoLayerNetwork, truth: TwoLayerNetwork, *, tol: float = 1e
     return matching
 
 
+@one_thread_inside
 def parameter_error(
     net: TwoLayerNetwork | DeepNetwork, truth: TwoLayerNetwork | DeepNetwork, *, tol: float = 1e-10
 ) -> float:

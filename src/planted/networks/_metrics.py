@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from planted._threads import one_thread_inside
 from planted._typing import as_array
 from planted.linalg.symmetric import unit_rows
 from planted.networks._network import TwoLayerNetwork
@@ -26,6 +27,7 @@ class GklwError:
     A: float  # squared Frobenius distance of the output weights with unit columns
 
 
+@one_thread_inside
 def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
     """Return the error of Section 4 of [GKLW19]_: squared distance of normalised rows of W and columns of A.
 
@@ -49,6 +51,7 @@ def gklw_error(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> GklwError:
     return GklwError(W=float(of_rows[pairs].sum()), A=float(of_columns[pairs].sum()))
 
 
+@one_thread_inside
 def glm_error(B: Any, B_true: Any) -> float:
     """Return the error (4.1) of [GLM18]_, which asks whether ``B inv(B_true)`` is a signed permutation.
 
@@ -79,6 +82,7 @@ def glm_error(B: Any, B_true: Any) -> float:
     return float(min(1 - alignment.max(axis=1).min(), 1 - alignment.max(axis=0).min()))
 
 
+@one_thread_inside
 def relative_mse(net: TwoLayerNetwork, truth: TwoLayerNetwork | Any, X: Any) -> float:
     """Return the mean squared error of a network divided by the variance of the targets.
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from planted._conversion import frozen_array, input_rows
+from planted._threads import one_thread_inside
 from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._saved import Saved
@@ -144,6 +145,7 @@ class TwoLayerNetwork(Saved):
             f"n_outputs={self.n_outputs}, activation={self.activation.name!r}{linear})"
         )
 
+    @one_thread_inside
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.
 
@@ -171,6 +173,7 @@ class TwoLayerNetwork(Saved):
         """
         return Y if self.B is None else Y - X @ self.B.T
 
+    @one_thread_inside
     def preactivations(self, X: Any) -> Array:
         """Return ``X W' + b``.
 
@@ -187,6 +190,7 @@ class TwoLayerNetwork(Saved):
         rows = input_rows(X, self.n_features)
         return as_array(rows @ self.W.T + self.b)
 
+    @one_thread_inside
     def patterns(self, X: Any) -> BoolArray:
         """Return which units are on for which sample, of shape (n, k).
 
@@ -202,6 +206,7 @@ class TwoLayerNetwork(Saved):
         """
         return self.preactivations(X) > 0
 
+    @one_thread_inside
     def canonical(self, *, tol: float = 1e-10) -> TwoLayerNetwork:
         """Return the same function in canonical form: simplified, unit rows of W, units sorted.
 
@@ -227,6 +232,7 @@ class TwoLayerNetwork(Saved):
 
         return canonical_form(self, tol=tol)
 
+    @one_thread_inside
     def simplify(self, *, tol: float = 1e-10, affine: bool | None = None) -> TwoLayerNetwork:
         """Return an equal network without dead, constant, parallel or cancelling units.
 
@@ -254,6 +260,7 @@ class TwoLayerNetwork(Saved):
 
         return simplify_network(self, tol=tol, affine=affine)
 
+    @one_thread_inside
     def is_equivalent(self, other: TwoLayerNetwork, *, tol: float = 1e-9) -> bool:
         """Decide on the parameters whether two networks are the same function up to a tolerance.
 

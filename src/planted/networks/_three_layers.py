@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planted._conversion import frozen_array, input_rows
+from planted._threads import one_thread_inside
 from planted._typing import Array
 from planted.networks._network import TwoLayerNetwork
 from planted.networks._saved import Saved
@@ -74,6 +75,7 @@ class ThreeLayerNetwork(Saved):
         features = f"n_features={self.n_features}, n_random={len(self.s)}, power={self.power}"
         return f"ThreeLayerNetwork({features}, n_hidden={self.n_hidden}, n_outputs={self.n_outputs})"
 
+    @one_thread_inside
     def features(self, X: Any) -> Array:
         """Return the random features.
 
@@ -90,6 +92,7 @@ class ThreeLayerNetwork(Saved):
         rows = input_rows(X, self.n_features)
         return (rows @ self.R.T + self.s) ** self.power
 
+    @one_thread_inside
     def __call__(self, X: Any) -> Array:
         """Evaluate the network.
 

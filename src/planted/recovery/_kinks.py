@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from typing import Any
@@ -339,22 +339,19 @@ class _Reader:
 
 
 def _with_tests(row: Kink, item: dict[str, Any]) -> Kink:
-    """Add the interval, the p-value and the sides that the tests for kinks have found."""
+    """Add the p-value that the tests for kinks have found; for a kink of one input also its interval and its sides."""
+    row = replace(row, p_value=item["p_value"])
+    if "place" not in item:
+        return row
     half = Z_95 * item["change_error"]
-    return Kink(
-        row.unit,
-        row.where,
-        row.column,
-        row.place,
-        item["low"],
-        item["high"],
-        row.normal,
-        row.change,
-        (item["change"] - half,),
-        (item["change"] + half,),
-        item["below"],
-        item["above"],
-        item["p_value"],
+    return replace(
+        row,
+        low=item["low"],
+        high=item["high"],
+        change_low=(item["change"] - half,),
+        change_high=(item["change"] + half,),
+        below=item["below"],
+        above=item["above"],
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import planted
 from planted import Outcome
 from planted.checks import Check
-from planted.fitting.segments._axes import find_axis_kinks
+from planted.fitting.segments._axes import find_axis_kinks, hyperplane_p_values
 
 LEVEL_OF_RIGHT = 0.75  # of the numbers below; 95 % are measured (benchmarks/kinks.py)
 
@@ -120,3 +120,26 @@ def _error_of_offset(answer, X, y):
     residual = y - J @ (inverse @ y)
     leverage = np.einsum("ij,ji->i", J, inverse)
     return np.sqrt(((inverse * (residual / (1 - leverage))) ** 2).sum(axis=1))[:1]
+
+
+def test_p_values_of_kinks_across_columns() -> None:
+    real, chance = [], []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 9])
+        X = rng.standard_normal((120, 3))
+        y = X @ [1.0, 0.5, -1.0] + 1.5 * np.maximum(X @ [0.7, 0.7, 0.1], 0) + 0.5 * rng.standard_normal(120)
+        V = np.array([[0.7, 0.7, 0.1, 0.0], [0.1, -0.7, 0.7, 0.3]])
+        first, second = hyperplane_p_values(X, y, V, np.random.default_rng(1000 + seed))
+        real.append(first)
+        chance.append(second)
+    assert sum(p < 0.05 for p in real) >= 18
+    assert sum(p < 0.05 for p in chance) <= 4  # 5 % of twenty, and three standard errors
+
+
+def test_kinks_across_columns_have_p_values_in_the_table() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((200, 3))
+    y = X @ [1.0, 0.5, -1.0] + 1.5 * np.maximum(X @ [0.7, 0.7, 0.1], 0) + 0.5 * rng.standard_normal(200)
+    table = planted.kinks(planted.recover(X, y, random_state=0))
+    assert len(table) == 1
+    assert table.rows[0].column is None and table.rows[0].p_value == 1 / 200

@@ -243,8 +243,9 @@ def test_numbers_may_be_categories(parser: str, tmp_path: Path) -> None:
 
 def test_times_and_zones(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    file.write_text("when,y\n2026-01-02T12:00:00,1\n2026-01-01 06:00:00,2\n2026-01-03T01:00:00+01:00,3\n")
+    file.write_text("when,y\n2026-01-02T12:00Z,1\n2026-01-01 06:00:00+00:00,2\n2026-01-03T01:00:00+01:00,3\n")
     recipe = learn_recipe(file)
+    assert recipe.inputs == ("when (days since 2026-01-01T00:00Z)",)
     np.testing.assert_allclose(read_table(file, recipe=recipe).X[:, 0], [1.5, 0.25, 2.0])
     stamps = pa.array([datetime(2026, 1, 2, 12), datetime(2026, 1, 1, 6)], pa.timestamp("ns"))
     parquet.write_table(pa.table({"when": stamps, "y": [1.0, 2.0]}), tmp_path / "rows.parquet")

@@ -74,9 +74,30 @@ def test_units_that_are_always_on_are_not_claimed_to_be_a_linear_part() -> None:
     np.testing.assert_allclose(known.network(X), truth(X), atol=1e-9)
 
 
-def test_noise_and_few_samples_are_refused_with_advice() -> None:
+@pytest.mark.parametrize(("affine", "seed"), [("auto", 5), (True, 5), (True, 6)])
+def test_units_are_pursued_where_there_are_fewer_samples_than_products(affine: bool | str, seed: int) -> None:
+    data = world(10, 6, 7, seed, times=0.5, affine=True)
+    answer = planted.recover(data.X, data.Y, method="complementarity", affine=affine, random_state=0)
+    assert answer.outcome is Outcome.RECOVERED
+    assert planted.parameter_error(answer.network, data.network) < 1e-10
+    assert not answer.find(Check.NULL_SPACE)
+
+
+def test_noisy_samples_of_a_known_linear_part_show_the_number_of_units() -> None:
+    data = world(4, 2, 3, seed=1, times=8, affine=True, noise=0.01)
+    answer = planted.recover(data.X, data.Y, method="complementarity", affine=True, random_state=0)
+    (rank,) = answer.find(Check.SIGNAL_RANK)
+    assert rank.measured == answer.network.n_hidden == 2
+    assert answer.outcome is Outcome.RECOVERED
+    noise = 0.01 / np.sqrt(len(data.X))
+    assert planted.parameter_error(answer.network, data.network) < 40 * noise
+
+
+def test_no_noise_is_promised_and_there_is_some() -> None:
     noisy = world(4, 2, 3, seed=1, times=4, affine=True, noise=0.01)
-    few = world(4, 2, 3, seed=1, times=1.1, affine=True)
+    few = world(4, 2, 3, seed=1, times=0.3, affine=True)
     for data in (noisy, few):
-        answer = planted.recover(data.X, data.Y, method="complementarity", affine=True, random_state=0)
+        answer = planted.recover(
+            data.X, data.Y, method="complementarity", affine=True, noise="none", random_state=0
+        )
         assert answer.network is None and "restarts" in answer.detail

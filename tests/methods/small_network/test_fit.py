@@ -7,9 +7,11 @@ import pytest
 
 import planted
 from planted.checks import Check
+from planted.fitting._refine import refine
 from planted.methods.small_network import LINEAR_RIDGE, _add_units, _linear_network
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
+from planted.rows import RowBlocks
 
 recover = partial(planted.recover, method="small-network")
 
@@ -73,7 +75,7 @@ def test_the_linear_part_is_a_regression_in_pairs_of_units():
     X = np.random.default_rng(0).standard_normal((500, 4))
     X = np.sqrt(len(X)) * np.linalg.qr(X - X.mean(axis=0))[0]  # as if standardised: X'X = n I
     slope = np.array([[1.0, -2.0, 0.0, 3.0]])
-    network = _linear_network(X, X @ slope.T + 7.0)
+    network = _linear_network(X, X @ slope.T + 7.0, affine=False)
     assert network.n_hidden == 2
     np.testing.assert_allclose(network(X), X @ slope.T / (1 + LINEAR_RIDGE) + 7.0, rtol=1e-10)
 
@@ -86,3 +88,18 @@ def test_the_unit_that_explains_most_is_added_first():
     assert wider.n_hidden == 2 and wider.A[0, 1] == 0.0
     direction = wider.W[1] / np.linalg.norm(wider.W[1])
     assert abs(direction[0]) > 0.95  # the closest of two hundred random directions in the plane
+
+
+def test_a_linear_part_that_is_asked_for_is_no_pair_of_units():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(200)
+    slopes = np.linalg.lstsq(np.column_stack([X, np.ones(200)]), y, rcond=None)[0]
+    straight = refine(
+        RowBlocks.from_arrays(X, y[:, None]), _linear_network(X, y[:, None], affine=True)
+    ).network
+    assert straight.n_hidden == 0
+    np.testing.assert_allclose([*straight.B[0], *straight.c], slopes, rtol=1e-9)
+    bent = recover(X, y + 2 * np.maximum(X[:, 0], 0), affine=True, effort="quick", random_state=0)
+    assert bent.network.B is not None and bent.network.n_hidden > 0
+    assert bent.held_out_mse < 2 * 0.1**2

@@ -4,7 +4,8 @@ A search over hyperplanes gives every kink a weight on every input. Where the te
 kinks along single columns and no further one across columns, the hyperplanes from there are refined with all weights free
 and certified as any other network. If freeing the weights explains no more than noise (an F test), and the kinks along
 columns have the smaller BIC than what the search has found, the network with a single input for each kink is the answer,
-with intervals of the places, p-values, and standard errors of this smaller model.
+with intervals of the places, p-values, and standard errors of this smaller model. Else each hyperplane of the search's
+answer gets the p-value of the test that there is no kink in its place.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom
 from planted.fitting._run import Scaling
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
-from planted.fitting.segments._axes import AxisKinks, find_axis_kinks
+from planted.fitting.segments._axes import AxisKinks, find_axis_kinks, hyperplane_p_values
 from planted.networks import TwoLayerNetwork, unit_order
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Uncertainty, Verdict
 
-__all__ = ["answer_from_axes", "may_have_axes"]
+__all__ = ["answer_from_axes", "may_have_axes", "with_p_values"]
 
 FEWEST_SAMPLES, MOST_NUMBERS = (
     30,
@@ -36,6 +37,7 @@ FEWEST_SAMPLES, MOST_NUMBERS = (
 )  # of samples; of samples times inputs, beyond which tests take long
 MOST_INPUTS = 20
 LEVEL = 0.01  # of the tests against kinks across columns
+MOST_TESTED = 10_000  # samples times hyperplanes, beyond which the tests of hyperplanes take long
 PLANE_LEVEL = 0.05  # of the same test where there is no kink along a column either
 
 
@@ -76,6 +78,23 @@ def answer_from_axes(search: KinkSearch, found: Recovery) -> Recovery | None:
     answer = answer if search.affine is True else without_claim(answer, net.n_hidden)
     line = _restriction_line(search, net, axes)
     return _restricted(answer, axes, search, line) if line.passed else None
+
+
+def with_p_values(search: KinkSearch, found: Recovery) -> Recovery:
+    """Add to an answer the p-value of each hyperplane, where the samples are few enough to test them."""
+    net, problem = found.network, search.problem
+    if net is None or not 0 < net.n_hidden * problem.n_samples <= MOST_TESTED:
+        return found
+    inner = problem.scaling.standardise(net)
+    V = np.column_stack([inner.W, inner.b])
+    p_values = hyperplane_p_values(problem.X, problem.Y[:, 0], V, copy_stream(problem.rng))
+    tested = {
+        "verdict": "",
+        "is_correlated": False,
+        "slopes": [],
+        "rows": [{"p_value": p_value} for p_value in p_values],
+    }
+    return replace(found, stats={**found.stats, "kinks": tested})
 
 
 def _plane(search: KinkSearch, axes: AxisKinks) -> Recovery:
@@ -160,7 +179,7 @@ def _restricted(answer: Recovery, axes: AxisKinks, search: KinkSearch, line: Evi
         evidence=(*answer.evidence, *_number_lines(axes), line, _oblique_line(axes)),
         uncertainty=_uncertainty(axes, problem.scaling, problem.n_samples),
         stats={**answer.stats, "kinks": _in_user_units(axes, problem.scaling)},
-        detail=f"{k} kink{'s' if k > 1 else ''}, each along one column. {answer.detail}",
+        detail=f"{'1 kink' if k == 1 else f'{k} kinks, each'} along one column. {answer.detail}",
     )
 
 

@@ -35,7 +35,8 @@ PATIENCE = 3  # further attempts that end no better before a doubtful answer is 
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 NARROW_RESTARTS = 3  # attempts with a unit less
 MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
-PLAIN_FALL = 0.03  # part of the residual that one more unit explains: held-out rows would have shown it
+# Part of the residual that one more unit explains: held-out rows would have shown it, unless it is nearly all.
+PLAIN_FALL, NEARLY_ALL = 0.03, 0.9
 
 
 def search_with_restarts(search: KinkSearch, *, n_restarts: int, extra: int | str = "auto") -> Recovery:
@@ -61,9 +62,12 @@ def _along_columns(search: KinkSearch, found: Recovery) -> Recovery:
     from planted.certificates.searches._axes import (  # only several inputs need it
         answer_from_axes,
         may_have_axes,
+        with_p_values,
     )
 
-    return (may_have_axes(search, found) and answer_from_axes(search, found)) or found
+    if not may_have_axes(search, found):
+        return found
+    return answer_from_axes(search, found) or with_p_values(search, found)
 
 
 def _is_plain(search: KinkSearch) -> bool:
@@ -108,10 +112,12 @@ def _widen(search: KinkSearch, answer: Recovery, n_restarts: int, extra: int | s
 def _is_approximation(search: KinkSearch, answer: Recovery) -> bool:
     """Return whether one more unit explains much on the rows at hand, although held-out rows chose the width.
 
-    Units are then added to a function that has none: there is no end to it.
+    Units are then added to a function that has none: there is no end to it, unless one explains nearly all that is left,
+    as the other of two units that nearly agree does.
     """
     n, _, m = search.problem.shape
-    return any(line.measured > PLAIN_FALL * n * m for line in answer.find(Check.MISSING_UNIT))
+    falls = [line.measured / (n * m) for line in answer.find(Check.MISSING_UNIT)]
+    return any(PLAIN_FALL < fall < NEARLY_ALL for fall in falls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,8 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
         if found is not None and found.is_final:
             return found.recovery
         if found is not None:
-            answer, patience = found, PATIENCE
+            hopeless = search.n_hidden == "auto" and _is_approximation(search, found.recovery)
+            answer, patience = found, 1 if hopeless else PATIENCE
         elif (
             answer is not None
         ):  # it predicts as well as wider networks: not a minimum that another start would leave

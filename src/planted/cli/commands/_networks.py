@@ -34,6 +34,7 @@ from planted.outcomes import BadInputError
 __all__ = ["compare", "predict", "verify"]
 
 FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
+FLOAT64_DIFFERENCE = 1e-12  # and below it what solving in double precision leaves
 
 NetworkArgument = Annotated[
     Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
@@ -58,7 +59,8 @@ def predict(
     """Evaluate a saved network on the inputs of a table.
 
     A network that knows the names of its inputs takes the columns of these names, in any order; the others are left out.
-    With --interval each output is followed by NAME_low and NAME_high, for noise that is normal and of one variance.
+    A network of class labels gives the probability of every class, one of counts their means. With --interval each output
+    is followed by NAME_low and NAME_high, for noise that is normal and of one variance.
     """
     check_written(("--out", out, "table"), inputs=[network, data], force=force)
     from planted.io import load_with_columns, write_table
@@ -68,12 +70,18 @@ def predict(
     if features and saved.recipe is not None:
         _refuse_other_columns(features, saved.recipe.names, network)
         features = None
-    if features is None and saved.recipe is None:
-        features = _real_names(saved.features)
-    rows = read_inputs(data, features=features, n_features=net.n_features, recipe=saved.recipe)
+    rows = read_inputs(
+        data, features=features, known=saved.features, n_features=net.n_features, recipe=saved.recipe
+    )
     predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
+    if saved.labels is not None:
+        columns = _of_labels(predicted, saved.labels, names)
+        if interval is not None:
+            raise BadInputError(
+                "--interval is for numbers; this network gives probabilities or means of labels."
+            )
     if interval is not None:
         columns = _with_bounds(columns, saved.noise, interval)
     if out is not None:
@@ -93,9 +101,17 @@ def predict(
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
 
 
-def _real_names(names: Sequence[str] | None) -> list[str] | None:
-    """Return the names of inputs, or None if there are none or they only number the columns."""
-    return None if names is None or all(map(str.isdigit, names)) else list(names)
+def _of_labels(predicted: Any, labels: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return probabilities of all classes, or means of counts."""
+    from planted.fitting.likelihoods._families import find_likelihood
+
+    law = find_likelihood(labels.likelihood)
+    if not law.is_of_classes:
+        return {name: column for name, column in zip(names, law.means(predicted).T, strict=True)}
+    classes = labels.classes or tuple(range(predicted.shape[1] + 1))
+    return {
+        f"P({name})": column for name, column in zip(classes, law.probabilities(predicted).T, strict=True)
+    }
 
 
 def _refuse_other_columns(chosen: list[str], known: tuple[str, ...], network: Path) -> None:
@@ -307,9 +323,8 @@ def _compare_proved(
     if box_from is not None:
         import numpy as np
 
-        features = _real_names(columns.get("features"))
-        recipe = columns.get("recipe")
-        rows = read_inputs(box_from, features=features, n_features=one.n_features, recipe=recipe)
+        known, recipe = columns.get("features"), columns.get("recipe")
+        rows = read_inputs(box_from, known=known, n_features=one.n_features, recipe=recipe)
         limits = (
             np.nanmin(rows, axis=0),
             np.nanmax(rows, axis=0),
@@ -342,16 +357,19 @@ def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: b
 
 
 def print_tolerance(answer: Any, tol: float | None, *, default: str) -> None:
-    """Print which differences count, and name the option if the two differ as copies in single precision do."""
+    """Print which differences count, and name the option if the two differ as rounding makes them."""
     said = default if tol is None else f"{tol:g} of the scale of an output"
     console = out_console()
     console.print(Text(f"tolerance: {said}", style="dim"))
     if answer.is_equal is False and tol is None and 0 < answer.difference < FLOAT32_DIFFERENCE:
+        is_double = answer.difference < FLOAT64_DIFFERENCE
+        bits, advice = (
+            ("64-bit numbers in a computation", "for a network that was recovered give --tol 1e-9")
+            if is_double
+            else ("32-bit numbers", "for copies in single precision give --tol 1e-5")
+        )
         console.print(
-            Text(
-                f"A difference of {answer.difference:.1g} is what rounding to 32-bit numbers makes; for copies in single "
-                "precision give --tol 1e-5."
-            )
+            Text(f"A difference of {answer.difference:.1g} is what rounding to {bits} makes; {advice}.")
         )
 
 

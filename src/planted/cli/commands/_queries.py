@@ -58,6 +58,10 @@ def identify(
             help="Start the command once and ask it line by line; it must answer each line at once.",
         ),
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="How long a command may take for a batch, or be silent."),
+    ] = 60.0,
     depth: Annotated[
         str, typer.Option(metavar="N|auto", help="Number of hidden layers, where it is known.")
     ] = "auto",
@@ -75,6 +79,9 @@ def identify(
     outputs: Annotated[
         str, typer.Option(metavar="NAME", help="Output of the .onnx file to ask, where it has several.")
     ] = "auto",
+    activation: Annotated[
+        str, typer.Option(help="relu (leaky units are found too), or a curved one: tanh, sigmoid, gelu, ...")
+    ] = "relu",
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep questions and answers here; resume from it.")
     ] = None,
@@ -112,7 +119,7 @@ def identify(
     with (
         progress_bar("asking") as progress,
         spoken_warnings(),
-        _opened(model, is_file, alive, budget_seconds) as oracle,
+        _opened(model, is_file, alive, timeout, budget_seconds) as oracle,
     ):
         record = planted.identify(
             oracle,
@@ -123,6 +130,7 @@ def identify(
             scale=scale,
             repeats=repeats,
             outputs=outputs,
+            activation=activation,
             log=log,
             random_state=seed,
             progress=progress,
@@ -141,15 +149,20 @@ def identify(
 
 
 @contextmanager
-def _opened(model: list[str], is_file: bool, alive: bool, seconds: float | None) -> Iterator[Any]:
+def _opened(
+    model: list[str], is_file: bool, alive: bool, timeout: float, seconds: float | None
+) -> Iterator[Any]:
     """Give what is to be asked: a file, a command that is started for each batch, or one that is kept running."""
-    if not alive:
-        yield model[0] if is_file else model
+    if is_file:
+        yield model[0]
         return
-    from planted.identification._oracles import COMMAND_SECONDS, live_command
+    from planted.identification._oracles import as_oracle, live_command
 
-    patience = COMMAND_SECONDS if seconds is None else min(COMMAND_SECONDS, max(seconds, 1.0))
-    with live_command(model, patience=patience) as oracle:
+    limit = timeout if seconds is None else min(timeout, max(seconds, 1.0))
+    if not alive:
+        yield as_oracle(model, timeout=limit)
+        return
+    with live_command(model, timeout=limit) as oracle:
         yield oracle
 
 

@@ -2,9 +2,10 @@
 
 Problem     Choose k for the absolute-value form from the rows alone.
 Idea        *Up.* Widths are 8, 16, 32, and so on; each keeps the units of the one before and adds fresh ones, until
-            the held-out error is at rounding or no longer falls by `PLATEAU`. *Down.* From there the least missed
-            unit is taken away, the rest is polished and scored, and so on until the error has clearly left the
-            plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
+            the held-out error is at rounding or no longer falls by `PLATEAU`. A fit that reproduces its rows but not
+            those held out has bent where it saw hardly a row, and begins again with fresh units. *Down.* From there
+            the least missed unit is taken away, the rest is polished and scored, and so on until the error has clearly
+            left the plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
             errors of the paired difference, of the best; for exact fits it must be at rounding. Spectral gaps of
             moment matrices do not show k here.
 Guarantee   None; the path is part of the record.
@@ -39,6 +40,7 @@ PLATEAU = 0.01
 STANDARD_ERRORS = 2.0
 LEFT_PLATEAU = 1.5  # times the best held-out mean square: no smaller width can come back below
 STEP_ITER, STEP_TOL = 25, 1e-4
+FRESH_STARTS = 3  # after fits that reproduce their own rows only
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def _widen(
     """Double the width until the held-out error stops falling."""
     p, m = search.rows.shape[1], search.Y.shape[1]
     best: tuple[float, KinkFit, IntArray] | None = None
-    width, known = FIRST_WIDTH, np.zeros((0, p))
+    width, known, fresh_starts = FIRST_WIDTH, np.zeros((0, p)), FRESH_STARTS
     while True:
         wanted = 2 * EQUATIONS_PER_UNKNOWN * (width * p // m + width + p)
         chosen = search.draw(wanted, problem.rng)
@@ -108,6 +110,9 @@ def _widen(
         is_better = best is None or score < (1 - PLATEAU) * best[0]
         if best is None or score < best[0]:
             best = (score, fit, chosen)
+        if fit.cost <= EXACT_RMS**2 * len(chosen) * m and score > EXACT_RMS**2 and fresh_starts:
+            known, fresh_starts = known[:0], fresh_starts - 1
+            continue
         if score <= EXACT_RMS**2 or not is_better or width == affordable:
             return best[1], best[2]
         width, known = 2 * width, fit.V

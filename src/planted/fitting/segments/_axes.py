@@ -10,7 +10,9 @@ Idea        As for one input (`_kinks`), with [1, x] of all inputs in the place 
             than noise with random signs explains; the test is joint over all inputs.
 
             At the end kinks along random directions are tested in the same way: where one of them explains more than noise,
-            the kinks are not those of single columns, and a search over hyperplanes has to find them.
+            the kinks are not those of single columns, and a search over hyperplanes has to find them. The same test,
+            with one hyperplane of a fit left out and the others kept, tells whether there is a kink at all: its columns
+            are drawn before the data are seen, and that the fit chose the best of all hyperplanes does no harm.
 Guarantee   By simulation (benchmarks/kinks.py).
 Cost        Some thousand products of n by 20 d columns for each number of kinks.
 """
@@ -35,13 +37,14 @@ from planted.fitting.segments._kinks import (
 )
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, orthonormal, polish, set_gains
 
-__all__ = ["AxisKinks", "find_axis_kinks"]
+__all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
 
 CANDIDATES = 20  # places of each input
 MOST_KINKS = 5  # more are hardly ever those of single columns
 TRIED = 2  # best additions that are polished
 DIRECTIONS, THRESHOLDS = 100, (0.1, 0.3, 0.5, 0.7, 0.9)  # of the test across columns
 FEWEST_PER_UNKNOWN = 3  # samples
+HYPERPLANE_SAMPLES = 199  # of the bootstrap for each hyperplane
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +181,36 @@ def _further(samples: _Samples, fit: _Fit, rng: np.random.Generator) -> tuple[fl
 
 def _oblique(samples: _Samples, fit: _Fit, rng: np.random.Generator) -> float:
     """Return the p-value of a further kink along one of many random directions."""
-    directions = rng.standard_normal((samples.X.shape[1], DIRECTIONS))
-    t = samples.X @ directions
-    H = np.hstack([np.maximum(t - np.quantile(t, share, axis=0), 0.0) for share in THRESHOLDS])
+    H = _random_hinges(samples.X, rng)
     alone = np.arange(H.shape[1])
     return test_of_columns(samples.y, samples.basis(fit.inputs, fit.kinks), H, alone, samples.rounding, rng)[
         0
     ]
+
+
+def _random_hinges(X: Array, rng: np.random.Generator) -> Array:
+    """Return hinges along random directions, some thresholds for each."""
+    t = X @ rng.standard_normal((X.shape[1], DIRECTIONS))
+    return np.hstack([np.maximum(t - np.quantile(t, share, axis=0), 0.0) for share in THRESHOLDS])
+
+
+def hyperplane_p_values(X: Array, y: Array, V: Array, rng: np.random.Generator) -> list[float]:
+    """Return, for each hyperplane of a fit, the p-value of the test that there is no kink at all in its place.
+
+    The other hyperplanes are kept and may move. Shapes: X (n, d), y (n,), V (k, d + 1): rows (w, b).
+    """
+    samples = _Samples(X, y)
+    rows = np.column_stack([X, np.ones(len(X))])
+    H = np.hstack([samples.hinges(*samples.candidates), _random_hinges(X, rng)])
+    alone = np.arange(H.shape[1])
+    on = rows @ V.T > 0
+    found = []
+    for i in range(len(V)):
+        check_time()
+        others = [rows * on[:, [j]] for j in range(len(V)) if j != i]  # a unit and all its moves
+        Q = orthonormal(np.hstack([samples.plane, *others]))
+        found.append(test_of_columns(y, Q, H, alone, samples.rounding, rng, HYPERPLANE_SAMPLES)[0])
+    return found
 
 
 def _with_one_more(samples: _Samples, fits: list[_Fit]) -> _Fit | None:

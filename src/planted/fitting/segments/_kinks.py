@@ -141,12 +141,18 @@ def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> 
 
 
 def test_of_columns(
-    y: Array, Q: Array, H: Array, groups: IntArray, rounding: float, rng: np.random.Generator
+    y: Array,
+    Q: Array,
+    H: Array,
+    groups: IntArray,
+    rounding: float,
+    rng: np.random.Generator,
+    n_samples: int = SAMPLES,
 ) -> tuple[float, float]:
     """Return the p-values of the largest gains of one of some columns, and of two of one group.
 
-    `Q`: orthonormal basis of what is explained already; `rounding`: the sum of squares that is none. Shapes: y (n,), Q
-    (n, q), H (n, j), groups (j,).
+    `Q`: orthonormal basis of what is explained already; `rounding`: the sum of squares that is none; `n_samples`: of the
+    bootstrap. Shapes: y (n,), Q (n, q), H (n, j), groups (j,).
     """
     rest = H - Q @ (Q.T @ H)
     is_new = (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)
@@ -160,9 +166,9 @@ def test_of_columns(
     products = rest.T @ rest
     own = _largest_shares(products, rest, residual[:, None], Q, sets)[:, 0]
     counts = np.zeros(2)
-    for sample in _wild_samples(residual, Q, rng):
+    for sample in _wild_samples(residual, Q, rng, n_samples):
         counts += (_largest_shares(products, rest, sample, Q, sets) >= own[:, None]).sum(axis=1)
-    first, second = (1 + counts) / (1 + SAMPLES)
+    first, second = (1 + counts) / (1 + n_samples)
     return float(first), float(second) if len(pairs) else 1.0
 
 
@@ -177,12 +183,14 @@ def _largest_shares(products: Array, columns: Array, samples: Array, Q: Array, s
     return as_array(np.array(largest) / np.maximum(squares, np.finfo(float).tiny))
 
 
-def _wild_samples(residual: Array, Q: Array, rng: np.random.Generator) -> list[Array]:
+def _wild_samples(
+    residual: Array, Q: Array, rng: np.random.Generator, n_samples: int = SAMPLES
+) -> list[Array]:
     """Yield bootstrap noise: residuals over one minus their leverage, with random signs; (n, r) each."""
     leverage = np.minimum((Q**2).sum(axis=1), LARGEST_REST)
     sizes = residual / (1 - leverage)
-    rows = max(1, min(SAMPLES, CHUNK // max(len(residual), 1)))
-    parts, left = [], SAMPLES
+    rows = max(1, min(n_samples, CHUNK // max(len(residual), 1)))
+    parts, left = [], n_samples
     while left:
         count = min(rows, left)
         signs = rng.integers(0, 2, (len(residual), count)).astype(np.float64) * 2 - 1

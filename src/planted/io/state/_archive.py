@@ -13,6 +13,7 @@ import math
 import os
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -101,6 +102,8 @@ def _read_array(member: IO[bytes], size: int) -> npt.NDArray[Any]:
         raise FileFormatError(f"an array has {len(data):,} bytes; expected {left:,}")
     array = np.frombuffer(data, dtype=dtype) if left else np.empty(0, dtype=dtype)
     native = array.astype(dtype.newbyteorder("="), copy=False)
+    if dtype.kind == "U" and native.view(np.uint32).max(initial=0) > sys.maxunicode:
+        raise FileFormatError("a text holds numbers that stand for no character")
     return native.reshape(shape, order="F" if is_fortran else "C")
 
 

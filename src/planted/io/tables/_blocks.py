@@ -200,16 +200,19 @@ class TableSource(RowSource):
         all_names = self._open(self.paths[0], budget).names
         names = [all_names[j] for j in self.columns]
         label = shown(self.paths[0] if len(self.paths) == 1 else Path(self.paths[0]).parent)
+        n_behind = len(self.columns) - len(self.inputs)
         may_drop = self.recipe is not None and self.recipe.missing == "drop"
         streamed = self._values(0 if may_drop else number * step, budget)
         if may_drop:  # before rows are counted
-            streamed = _dropping(self._prepared(streamed, label, names), number * step)
+            streamed = _dropping(self._prepared(streamed, label, names, n_behind), number * step)
         for values in cut_evenly(streamed, step, label=label, budget=budget):
             if last is not None and number >= last * PART_BLOCKS:
                 return
             if not may_drop:
                 where = f"block {number} of {label}"
-                values = prepared(values, self.recipe, label=where, names=names, first_row=number * step)
+                values = prepared(
+                    values, self.recipe, label=where, names=names, first_row=number * step, n_behind=n_behind
+                )
             X, Y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d:end])
             block = Block(number // PART_BLOCKS, number, number * step, X, Y)
             watcher = _watcher.get()
@@ -224,11 +227,15 @@ class TableSource(RowSource):
         """Open a file, its cells read as the recipe says."""
         return open_source(path, budget, PLAIN if self.recipe is None else self.recipe.reading)
 
-    def _prepared(self, blocks: Iterator[Array], label: str, names: Sequence[str]) -> Iterator[Array]:
+    def _prepared(
+        self, blocks: Iterator[Array], label: str, names: Sequence[str], n_behind: int
+    ) -> Iterator[Array]:
         """Turn columns into inputs, block by block."""
         first_row = 0
         for block in blocks:
-            yield prepared(block, self.recipe, label=label, names=names, first_row=first_row)
+            yield prepared(
+                block, self.recipe, label=label, names=names, first_row=first_row, n_behind=n_behind
+            )
             first_row += len(block)
 
     def _values(self, row: int, budget: Budget) -> Iterator[Array]:

@@ -47,6 +47,9 @@ MISSING_TEXTS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "
 MAX_LINE_BYTES = 16 * 2**20
 """A line longer than this is not a row of a table: 100 000 columns of 160 characters."""
 
+WIDE_HEAD = 200
+"""Bytes of the first line that tell whether characters take several bytes each."""
+
 MAX_HEADER_LINES = 10_000
 """Lines, empty or of one quoted name, before the first row of a table must be whole."""
 
@@ -135,6 +138,7 @@ def _read_layout(path: Path, reading: Reading) -> _Layout:
     """Find the separator and the header from the first line that is not empty."""
     with _open_bytes(path) as file:
         lines = file.readline(MAX_LINE_BYTES + 1), file.readline(MAX_LINE_BYTES + 1)
+    _refuse_wide_text(path, lines[0][:WIDE_HEAD])
     if max(map(len, lines)) > MAX_LINE_BYTES:
         raise _long_line(path, "one of its first lines")
     line_bytes = len(lines[0]) + len(lines[1])
@@ -157,6 +161,24 @@ def _read_layout(path: Path, reading: Reading) -> _Layout:
             return _Layout(names, delimiter, 0, line_bytes, decimal=reading.decimal)
         texts = _text_columns(rows, len(cells), reading.decimal)
     return _Layout(tuple(cells), delimiter, header_lines, line_bytes, texts, reading.decimal)
+
+
+def _refuse_wide_text(path: Path, head: bytes) -> None:
+    """Name the encoding of a text whose characters take two or four bytes, as spreadsheets write "Unicode text"."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        is_wide = True
+    else:  # without a mark of the byte order: every second byte of plain letters and digits is zero
+        halves = head[: len(head) // 2 * 2][::2], head[1::2]
+        is_wide = len(head) >= 8 and any(
+            half.count(0) > 0.9 * len(half) and other.count(0) < 0.6 * len(other)
+            for half, other in (halves, halves[::-1])
+        )
+    if is_wide:
+        kind = "UTF-32" if b"\0\0" in head[2:8] else "UTF-16"
+        raise FileFormatError(
+            f"{shown(path)} is text in {kind}, expected UTF-8. Save it again as UTF-8 (in spreadsheets: CSV UTF-8), or "
+            f"convert it: iconv -f {kind} -t UTF-8."
+        )
 
 
 def _text_columns(rows: Iterator[list[str]], n_columns: int, decimal: str) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from planted.io.tables._recipe import (
     PreparedColumn,
     Recipe,
     describe,
+    has_zone,
     truth_of,
     when,
 )
@@ -161,6 +162,7 @@ class _Learner:
         self.is_category = is_category
         self.levels: dict[str, int] = {}
         self.first_day = math.inf
+        self.first_date = ""
 
     def code(self, text: str) -> float | None:
         """Return the place of a level, or the days since 1970."""
@@ -172,6 +174,12 @@ class _Learner:
             then = when(text)
             if then is None:
                 return None
+            self.first_date = self.first_date or text
+            if has_zone(text) != has_zone(self.first_date):
+                raise BadInputError(
+                    f"{shown(self.path)}: column {shown(self.name)!r} holds {self.first_date!r} and {text!r}, of which only "
+                    "one has a zone: the time between them is not known. Write all dates of a column with a zone, or none."
+                )
             days = (then - EPOCH).total_seconds() / SECONDS_PER_DAY
             self.first_day = min(self.first_day, math.floor(days))
             return days
@@ -191,7 +199,8 @@ class _Learner:
     @property
     def origin(self) -> str:
         """The earliest day."""
-        return str(np.datetime64(int(self.first_day), "D")) if math.isfinite(self.first_day) else "1970-01-01"
+        day = str(np.datetime64(int(self.first_day), "D")) if math.isfinite(self.first_day) else "1970-01-01"
+        return f"{day}T00:00Z" if has_zone(self.first_date) else day
 
     def _keep(self, text: str) -> None:
         """Keep a level, unless there are too many or it is no category."""

@@ -6,7 +6,8 @@ keep it in its header and `planted predict` can apply it to another table:
     number     the number itself
     boolean    1 for true, yes, t and y, 0 for false, no, f and n, in upper or lower case
     category   one column of 0 and 1 for each level but the first in the alphabet, the reference: ``region=south``
-    date       days since the origin, which is the earliest day of the table that the recipe was learned from
+    date       days since the origin, which is the earliest day of the table that the recipe was learned from; all with a
+               zone, as in 2026-01-31T12:30+01:00, or all without
 
 Cells may be missing. Then rows are refused, or left out ("drop"), or the mean of the column takes the place of the missing
 cell and a further column says where that was done ("mean"): ``age missing``.
@@ -27,7 +28,7 @@ from planted.io.tables._csv import MISSING_TEXTS
 from planted.io.tables._source import Reading
 from planted.outcomes import BadInputError, shown
 
-__all__ = ["KINDS", "MISSING", "PreparedColumn", "Recipe", "truth_of", "when"]
+__all__ = ["KINDS", "MISSING", "PreparedColumn", "Recipe", "has_zone", "truth_of", "when"]
 
 KINDS = ("number", "boolean", "category", "date")
 MISSING = ("refuse", "drop", "mean")
@@ -48,7 +49,7 @@ class PreparedColumn:
     name: str
     kind: str = "number"  # one of `KINDS`
     levels: tuple[str, ...] = ()  # of a category, the reference first
-    origin: str = ""  # of a date, as 2026-01-31
+    origin: str = ""  # of a date, as 2026-01-31; of moments with a zone, as 2026-01-31T00:00Z
     fill: tuple[float, ...] = ()  # means of its inputs, where missing cells were met and are to be filled
 
     @property
@@ -67,7 +68,10 @@ class PreparedColumn:
         if self.kind == "category":
             known = ", ".join(map(repr, self.levels[:10])) + (", …" if len(self.levels) > 10 else "")
             return f"one of the {len(self.levels)} levels that were known when the network was made: {known}"
-        return {"boolean": "true or false", "date": "a date as in 2026-01-31"}.get(self.kind, "a number")
+        date = "a date as in 2026-01-31, without a zone"
+        if has_zone(self.origin):
+            date = "a date with its zone, as in 2026-01-31T12:30Z"
+        return {"boolean": "true or false", "date": date}.get(self.kind, "a number")
 
     def code(self, text: str) -> float | None:
         """Return the number of a text: of a category the place of its level."""
@@ -77,7 +81,9 @@ class PreparedColumn:
             return truth_of(text)
         if self.kind == "date":
             then = when(text)
-            return None if then is None else (then - when_of(self.origin)).total_seconds() / SECONDS_PER_DAY
+            if then is None or has_zone(text) != has_zone(self.origin):
+                return None
+            return (then - when_of(self.origin)).total_seconds() / SECONDS_PER_DAY
         return float(self.levels.index(text)) if text in self.levels else None
 
     def expand(self, codes: Array) -> list[Array]:
@@ -191,6 +197,20 @@ def when(text: str) -> datetime | None:
         return then if then.tzinfo is None else then.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):  # no date, or one that its zone moves out of the calendar
         return None
+
+
+def has_zone(text: str) -> bool:
+    """Return whether a moment says how far it is from universal time.
+
+    Examples
+    --------
+    >>> has_zone("2026-01-31T12:30Z"), has_zone("2026-01-31 12:30+01:00"), has_zone("2026-01-31")
+    (True, True, False)
+    """
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def when_of(origin: str) -> datetime:

@@ -69,6 +69,13 @@ _MISSING_INSTEAD = (
     "Leave those rows out with --missing drop, or put the mean of the column there with --missing mean (in Python: "
     "`planted.io.learn_recipe`)."
 )
+_TARGET_INSTEAD = (
+    "A missing target or weight has no stand-in: leave those rows out with --missing drop (in Python: "
+    "`planted.io.learn_recipe`)."
+)
+# For a network that is there already.
+_INPUT_INSTEAD = "Leave those rows out of the table, or fill the values in."
+HEAD_ROWS, FEWEST_COUNTED = 1000, 5  # rows that tell whether a column counts them, and how many at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +290,7 @@ def choose_columns(
                 )
         else:
             targets = free[-1:]
+            _refuse_counted(source, targets)
     outputs = find_columns(source, targets, "targets")
     if features is None and "X" in source.groups:
         features = "X"
@@ -304,6 +312,22 @@ def choose_columns(
             f"{shown(source.path)}: the column {source.names[weight or 0]!r} of the weights is a feature or target too."
         )
     return inputs, outputs, weight
+
+
+def _refuse_counted(source: Source, last: list[int]) -> None:
+    """Refuse the last column as the target, which nobody has named, if it counts the rows."""
+    if not last or last[0] in source.texts:
+        return
+    head = next(source.stream(last, HEAD_ROWS), np.empty((0, 1)))[:HEAD_ROWS, 0]
+    name = source.names[last[0]]
+    is_whole = np.isfinite(head).all() and (head == np.floor(head)).all()
+    steps = np.diff(head) if is_whole else np.zeros(1)
+    if len(head) >= FEWEST_COUNTED and ((steps == 1).all() or (is_index_name(name, 0) and (steps > 0).all())):
+        raise BadInputError(
+            f"{shown(source.path)}: the last column, {shown(name)!r}, counts the rows ({head[0]:g}, {head[1]:g}, "
+            f"{head[2]:g}, …) and is hardly the target. Name the target with --targets (`targets` in Python); this one "
+            "too, if it is meant."
+        )
 
 
 def _resolve_one(source: Source, chosen: Column) -> int:
@@ -358,7 +382,7 @@ def _checked_blocks(
     label, first_row = shown(source.path), 0
     for block in cut_evenly(source.stream(columns, block_rows), block_rows, label=label, budget=budget):
         n_rows = len(block)
-        rows = prepared(block, recipe, label=label, names=names, first_row=first_row, may_keep=not outputs)
+        rows = prepared(block, recipe, label=label, names=names, first_row=first_row, n_behind=len(outputs))
         first_row += n_rows
         end = rows.shape[1] - len(outputs)
         if len(rows):
@@ -374,25 +398,27 @@ def prepared(
     label: str,
     names: Sequence[str],
     first_row: int,
-    may_keep: bool = False,
+    n_behind: int,
 ) -> Array:
     """Refuse what is not finite, by row and column, and turn columns into inputs as the recipe says.
 
-    `may_keep`: rows that the recipe leaves out stay and hold NaN. Shapes: block (rows, columns), result (rows, inputs).
+    `n_behind`: columns behind the inputs. If there are none, the inputs are those of a network that is there already, and
+    rows that the recipe leaves out stay and hold NaN. Shapes: block (rows, columns), result (rows, inputs).
     """
+    instead = _MISSING_INSTEAD if n_behind else _INPUT_INSTEAD
+    if n_behind and np.isnan(block[:, -n_behind:]).any():
+        instead = _TARGET_INSTEAD
     if recipe is None:
-        check_finite(block, label, names=names, first_row=first_row, if_missing=_MISSING_INSTEAD)
+        check_finite(block, label, names=names, first_row=first_row, if_missing=instead)
         return block
     may_miss = recipe.missing != "refuse"
-    check_finite(
-        block, label, names=names, first_row=first_row, may_miss=may_miss, if_missing=_MISSING_INSTEAD
-    )
+    check_finite(block, label, names=names, first_row=first_row, may_miss=may_miss, if_missing=instead)
     if recipe.missing == "drop":
-        return recipe.prepare(block, keep_rows=may_keep)
+        return recipe.prepare(block, keep_rows=not n_behind)
     rows = recipe.prepare(block)
     if may_miss:  # of a column that had no gap when the recipe was learned, or a target
         more = names[len(recipe.columns) :]
-        check_finite(rows, label, names=(*recipe.inputs, *more), first_row=first_row)
+        check_finite(rows, label, names=(*recipe.inputs, *more), first_row=first_row, if_missing=instead)
     return rows
 
 

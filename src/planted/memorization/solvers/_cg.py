@@ -39,6 +39,7 @@ from scipy.linalg import blas
 
 from planted._clock import check_time
 from planted._conversion import require_memory
+from planted._threads import side_by_side
 from planted._typing import Array, IntArray
 from planted.memorization._task import (
     MemoryFit,
@@ -148,12 +149,15 @@ def _pair_columns(Z: Array, axes: Array, pairs: tuple[IntArray, IntArray]) -> An
 
 def _identity_plus_gram(columns: Array) -> Array:
     """Return I + CC' for the rows of C, float32 products summed in float64."""
-    size = len(columns)
-    total = np.eye(size, order="F")
-    for start in range(0, columns.shape[1], 16384):
-        check_time()
+    total = np.eye(len(columns), order="F")
+
+    def of_block(start: int) -> Array:
         part = np.ascontiguousarray(columns[:, start : start + 16384])
-        total += blas.ssyrk(1.0, part.T, trans=1, lower=True)
+        return np.asarray(blas.ssyrk(1.0, part.T, trans=1, lower=True))
+
+    for product in side_by_side(of_block, range(0, columns.shape[1], 16384)):
+        check_time()
+        total += product
     return total  # only the lower triangle is meaningful, and read
 
 

@@ -97,7 +97,7 @@ def recover(
         Whether the outputs may have an unknown constant; "auto" tries without first.
     affine : bool or "auto"
         Whether the network has a linear part B x; "auto" looks for one where no network without it reproduces noiseless
-        samples. Noisy ones with a linear part are left to `restarts`.
+        samples. From noisy samples one is read only if it is known to be there; `restarts` looks for one else.
     noise : {"auto", "none", "present"}
         Which route to take; "auto" tries the noiseless one first.
     n_restarts : int, optional
@@ -122,15 +122,17 @@ def recover(
         run.refuse_unless(Evidence("outputs", problem.n_outputs, n_hidden, ">=", "m >= k", key=Check.OUTPUTS))
     rank = problem.n_outputs
     if affine is True:
-        return _known_linear_part(run, n_hidden, noise)
+        return _known_linear_part(run, n_hidden, noise, n_restarts, max_starts)
     if noise != "present":
-        bent = _beside_linear_part(run, n_hidden) if affine == "auto" and _holds_affine(problem) else None
+        bent = None
+        if affine == "auto" and _holds_affine(problem):
+            bent = _beside_linear_part(run, n_hidden, max_starts)
         if bent is not None and bent.outcome is Outcome.RECOVERED:
             return bent
         exact = _fit_exactly(run, n_hidden, offset, max_starts)  # the noiseless route
         is_stopped = exact.verdict.outcome is Outcome.STOPPED_EARLY
         if is_stopped and bent is None and affine == "auto" and problem.n_outputs > 1:
-            bent = _beside_linear_part(run, n_hidden)
+            bent = _beside_linear_part(run, n_hidden, max_starts)
         if is_stopped and bent is not None:
             return bent
         if not is_stopped or noise == "none":
@@ -170,24 +172,30 @@ def _holds_affine(problem: Problem) -> bool:
 
 
 def _beside_linear_part(
-    run: MethodRun, n_hidden: int | str, *, affine: bool | str = "auto"
+    run: MethodRun, n_hidden: int | str, max_starts: int, *, affine: bool | str = "auto"
 ) -> Recovery | None:
     """Read units beside a linear part; None where there are none to be read."""
     from planted.methods.complementarity.linear_part import recover_with_linear_part  # few data need it
 
-    return recover_with_linear_part(run, n_hidden, affine=affine)
+    return recover_with_linear_part(run, n_hidden, affine=affine, max_starts=max_starts)
 
 
-def _known_linear_part(run: MethodRun, n_hidden: int | str, noise: str) -> Recovery:
-    """Read the units beside a linear part that is known to be there, or refuse."""
-    bent = None if noise == "present" else _beside_linear_part(run, n_hidden, affine=True)
-    if bent is None:
+def _known_linear_part(
+    run: MethodRun, n_hidden: int | str, noise: str, n_restarts: int, max_starts: int
+) -> Recovery:
+    """Read the units beside a linear part that is known to be there; from noisy samples where there is noise."""
+    bent = None if noise == "present" else _beside_linear_part(run, n_hidden, max_starts, affine=True)
+    if bent is not None:
+        return bent
+    if noise == "none":
         run.refuse(
             Outcome.STOPPED_EARLY,
             "No network with as many outputs as units and a linear part was read from the samples: there is noise, or "
             "there are too few samples or outputs. method='restarts' searches for one.",
         )
-    return bent
+    from planted.methods.complementarity.linear_part import recover_from_noise_with_linear_part
+
+    return recover_from_noise_with_linear_part(run, n_hidden, n_restarts=n_restarts)
 
 
 def _fit_exactly(run: MethodRun, n_hidden: int | str, offset: bool | str, max_starts: int) -> _ExactFit:

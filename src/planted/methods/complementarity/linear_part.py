@@ -1,4 +1,4 @@
-r"""Read units beside a linear part from one null space, with as many outputs as units and without noise.
+r"""Read units beside a linear part from one null space or by pursuit, with as many outputs as units and without noise.
 
 Problem     Y = f(X W' + b) A' + X B' + c with f the ReLU, A of full column rank k ≤ m, no noise, any law of x. Sought: the
             hyperplanes of the units. With B free a unit may be turned round, since f(t) = t + f(-t), so that W and b are
@@ -14,6 +14,10 @@ Idea        What affine functions of x leave of Y spans k columns y, one for eac
             vector whose first block is zz' has the others -z(p + q)' and Q, and
 
             .. math:: (p + q)(p + q)^\top - 4 Q = (p - q)(p - q)^\top = (w, b)(w, b)^\top .                  \quad (2)
+
+            With fewer samples than (1) has unknowns, units are pursued (`fitting.units._pursuit`) in the span of the outputs
+            and of x̃, which holds f(t) and f(-t) of every unit. Samples with noise have the number of units read from
+            what affine functions of x leave of the outputs, and the search of `restarts` finds them.
 Guarantee   *If the null space has dimension exactly k, every network of k units and a linear part that fits the samples is
             the same function*, if its units are linearly independent beside the affine functions. Its vectors lie in the
             span of those of (1); as in `fitting.units._null_units`, zz' determines which, and a product of two linear
@@ -34,10 +38,14 @@ from planted._streams import copy_stream
 from planted._typing import Array, as_array
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.certificates.searches._kink_verdict import finish_exactly
-from planted.fitting._run import MethodRun
+from planted.certificates.searches._restarts import search_with_restarts
+from planted.checks import Check
+from planted.fitting._run import MethodRun, Problem
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
-from planted.fitting.multistart._rows import EXACT_RMS, split_rows
+from planted.fitting.multistart._rows import EXACT_RMS, SearchRows, split_rows
+from planted.fitting.units._instruments import first_stage, rank_of_signal
 from planted.fitting.units._null_units import scaled_null_space, uniqueness_evidence
+from planted.fitting.units._pursuit import pursue_units
 from planted.linalg import (
     NullSpace,
     column_space,
@@ -47,16 +55,20 @@ from planted.linalg import (
     svec_outer,
 )
 from planted.outcomes import Outcome
-from planted.results import Recovery
+from planted.results import Evidence, Recovery
 
-__all__ = ["bent_units", "recover_with_linear_part"]
+__all__ = ["bent_units", "recover_from_noise_with_linear_part", "recover_with_linear_part"]
 
 ROWS = 1.3  # times q: rows that the null space is taken of, beside those held out
 MAX_COLUMNS = 1500  # q beyond which the null space costs more than a search
+PURSUIT_ROWS = 3  # rows for each input and unit: fewer tell a unit from chance too rarely
+SAME_UNIT = 1 - 1e-9  # cosine of two hyperplanes that are one, turned round or not
 LINEAR_TOL = 1e-10  # part of the outputs that affine functions of x leave, where they leave rounding alone
 
 
-def recover_with_linear_part(run: MethodRun, n_hidden: int | str, *, affine: bool | str) -> Recovery | None:
+def recover_with_linear_part(
+    run: MethodRun, n_hidden: int | str, *, affine: bool | str, max_starts: int
+) -> Recovery | None:
     """Recover units beside a linear part; None where there are too few samples, or no such network reproduces them."""
     problem = run.problem
     if len(problem.X) < ROWS * (problem.n_features + 2):
@@ -66,30 +78,88 @@ def recover_with_linear_part(run: MethodRun, n_hidden: int | str, *, affine: boo
     inputs, outputs = rows.rows[rows.pool], rows.Y[rows.pool]
     used = inputs[:, rows.varies > 0]
     y = _beside_affine_functions(used, outputs)
-    n, k, p = len(used), y.shape[1], used.shape[1]
-    n_columns = k * (k + 1) // 2 + k * p + p * (p + 1) // 2
-    is_narrower = isinstance(n_hidden, int) and n_hidden < k
-    if not k or is_narrower or n < ROWS * n_columns or n_columns > MAX_COLUMNS:
+    k = y.shape[1]
+    if not k or (isinstance(n_hidden, int) and n_hidden < k):
         return None
     check_time()
-    problem.progress("complementarity null space with a linear part", float("nan"))
-    some = slice(0, 2 * n_columns + 50)
-    space = scaled_null_space(_products(used[some], y[some]))
-    if space.dimension != k:
+    V, space = _hyperplanes(problem, used, y, max_starts)
+    if V is None:
         return None
-    V = np.zeros((k, inputs.shape[1]))
-    V[:, rows.varies > 0] = bent_units(space, p, problem.rng)
-    fit = rows.fit(rows.pool, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
-    variance = fit.cost / outputs.size
-    if variance > EXACT_RMS**2:
+    whole = np.zeros((k, inputs.shape[1]))
+    whole[:, rows.varies > 0] = V
+    attempt = _polished(rows, whole, "pursuit" if space is None else "null space")
+    if not attempt.is_exact:
         return None
-    score, missed = rows.judge(fit)
-    record = {"start": "null space", "k": k, "residual": float(np.sqrt(score)), "costs": list(fit.costs)}
-    search = KinkSearch(run, rows, n_hidden, "auto", affine=affine, uniqueness=uniqueness_evidence(space, k))
-    attempt = Attempt(fit, score, True, missed, True, variance, record)
+    uniqueness = () if space is None else uniqueness_evidence(space, k)
+    search = KinkSearch(run, rows, n_hidden, "auto", affine=affine, uniqueness=uniqueness)
     search.note(attempt)
     answer, _ = finish_exactly(search, attempt)
     return None if answer.outcome is Outcome.FITTED else answer
+
+
+def recover_from_noise_with_linear_part(run: MethodRun, n_hidden: int | str, *, n_restarts: int) -> Recovery:
+    """Recover units beside a linear part that is known to be there from noisy samples."""
+    problem = run.problem
+    if n_hidden == "auto":
+        Q = linalg.orth(np.column_stack([problem.X, np.ones(len(problem.X))]))
+        stage = first_stage(problem.X, problem.Y - Q @ (Q.T @ problem.Y), problem.rng)
+        n_hidden = max(rank_of_signal(stage), 1)
+        name = "output directions beside affine functions of x, explained by x beyond noise"
+        run.note(Evidence(name, n_hidden, key=Check.SIGNAL_RANK))
+    rows = split_rows(problem, loss="squared", omega=None)
+    search = KinkSearch(run, rows, n_hidden, "auto", affine=True)
+    return search_with_restarts(search, n_restarts=max(n_restarts, 1))
+
+
+def _hyperplanes(
+    problem: Problem, inputs: Array, y: Array, max_starts: int
+) -> tuple[Array | None, NullSpace | None]:
+    """Return the hyperplanes of all units and, where they were read from it, the null space; None where some are missing.
+
+    Shapes: inputs (n, p), y (n, k), result (k, p).
+    """
+    (n, p), k = inputs.shape, y.shape[1]
+    n_columns = k * (k + 1) // 2 + k * p + p * (p + 1) // 2
+    if n >= ROWS * n_columns and n_columns <= MAX_COLUMNS:
+        problem.progress("complementarity null space with a linear part", float("nan"))
+        some = slice(0, 2 * n_columns + 50)
+        space = scaled_null_space(_products(inputs[some], y[some]))
+        if space.dimension == k:
+            return bent_units(space, p, problem.rng), space
+        if not space.dimension:  # a network of at most m units leaves one vector for each: this is noise
+            return None, None
+    if p <= 2 or n < PURSUIT_ROWS * (p + k):  # with one input `restarts` reads the units off the lines
+        return None, None
+    some = slice(0, 2 * PURSUIT_ROWS * (p + k))
+    Q = linalg.orth(np.hstack([y[some], inputs[some]]))
+    # The inputs hold the constant as their last column; both orientations of a unit are found.
+    found = pursue_units(
+        inputs[some, :-1],
+        Q,
+        2 * k,
+        rng=copy_stream(problem.rng),
+        max_starts=max_starts,
+        progress=problem.progress,
+    ).V
+    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+    same = np.abs(unit @ unit.T) >= SAME_UNIT
+    different = ~np.tril(same, -1).any(axis=1)
+    for is_unit in (
+        different,
+        different & (same.sum(axis=1) > 1),
+    ):  # chance leaves no unit in both orientations
+        if is_unit.sum() == k:
+            return unit[is_unit], None
+    return None, None
+
+
+def _polished(rows: SearchRows, V: Array, start: str) -> Attempt:
+    """Fit from given hyperplanes, and judge on the rows held out."""
+    fit = rows.fit(rows.pool, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    variance = fit.cost / rows.Y[rows.pool].size
+    score, missed = rows.judge(fit)
+    record = {"start": start, "k": len(V), "residual": float(np.sqrt(score)), "costs": list(fit.costs)}
+    return Attempt(fit, score, variance <= EXACT_RMS**2, missed, True, variance, record)
 
 
 def bent_units(space: NullSpace, p: int, rng: np.random.Generator) -> Array:

@@ -101,4 +101,4 @@ def test_a_single_kink_that_noise_on_the_inputs_rounds_is_not_claimed(seed: int)
     fit = refine(problem.blocks, problem.scaling.standardise(net), offset=False)
     verdict = certify_noisy(problem, fit, offset=False)
     assert verdict.outcome is Outcome.FITTED
-    assert [item.key for item in verdict.evidence if not item.passed] == [Check.SMOOTH_BENDS]
+    assert Check.SMOOTH_BENDS in [item.key for item in verdict.evidence if not item.passed]

@@ -341,7 +341,6 @@ def recover(
     check_choice("effort", effort, EFFORTS)
     check_choice("affine", affine, ("auto", True, False))
     options = options if effort == "normal" else {**options, "effort": effort}
-    options = options if affine == "auto" else {**options, "affine": affine}
     if missing_labels not in ("refuse", "mask"):
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     name = requested_activation(activation)
@@ -354,6 +353,12 @@ def recover(
         options = {**options, "likelihood": likelihood}
     blocks, notices = _rows_of(X, Y, missing_labels)
     chosen = _method_named(weighing_method(method) if blocks.is_weighted else method, name, options)
+    if affine is True and "affine" not in chosen.options:
+        able = ", ".join(repr(other) for other in methods() if "affine" in find_method(other).options)
+        raise BadInputError(
+            f"method {method!r} knows no linear part, and affine=True asks for one; {able} do."
+        )
+    options = options if affine == "auto" else {**options, **chosen.with_affine(affine)}
     data = Preparation(blocks, random_state=random_state, progress=progress)
     with time_budget(budget_seconds):
         with suppress(
@@ -406,7 +411,7 @@ def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str,
 def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method:
     """Return the method that was asked for; refuse an activation or options that it does not know."""
     if name == "auto":
-        unknown = [name for name in options if name not in ("effort", "affine")]
+        unknown = [name for name in options if name != "effort"]
         if unknown:
             raise BadInputError(f"options {', '.join(unknown)} belong to a method; name it with method=...")
         if is_unknown(activation):

@@ -34,6 +34,7 @@ from planted.outcomes import BadInputError
 __all__ = ["compare", "predict", "verify"]
 
 FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
+FLOAT64_DIFFERENCE = 1e-12  # and below it what solving in double precision leaves
 
 NetworkArgument = Annotated[
     Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
@@ -356,16 +357,19 @@ def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: b
 
 
 def print_tolerance(answer: Any, tol: float | None, *, default: str) -> None:
-    """Print which differences count, and name the option if the two differ as copies in single precision do."""
+    """Print which differences count, and name the option if the two differ as rounding makes them."""
     said = default if tol is None else f"{tol:g} of the scale of an output"
     console = out_console()
     console.print(Text(f"tolerance: {said}", style="dim"))
     if answer.is_equal is False and tol is None and 0 < answer.difference < FLOAT32_DIFFERENCE:
+        is_double = answer.difference < FLOAT64_DIFFERENCE
+        bits, advice = (
+            ("64-bit numbers in a computation", "for a network that was recovered give --tol 1e-9")
+            if is_double
+            else ("32-bit numbers", "for copies in single precision give --tol 1e-5")
+        )
         console.print(
-            Text(
-                f"A difference of {answer.difference:.1g} is what rounding to 32-bit numbers makes; for copies in single "
-                "precision give --tol 1e-5."
-            )
+            Text(f"A difference of {answer.difference:.1g} is what rounding to {bits} makes; {advice}.")
         )
 
 

@@ -196,7 +196,7 @@ def recover(
     summary = summarise(record, data=rows, **samples.names) if drawn else outline(record)
     if record.outcome is Outcome.STOPPED_EARLY and (noticed.seen or budget is not None):
         more_time = "Allow more time with --budget SECONDS."
-        advice = _how_to_go_on(samples.run, data) if noticed.seen else more_time
+        advice = _how_to_go_on(samples.run) if noticed.seen else more_time
         summary = replace(summary, verdict=replace(summary.verdict, advice=advice))
     notes = [
         *samples.notes,
@@ -211,7 +211,7 @@ def recover(
     for note in notes:
         print_note(note)
     if noticed.seen:
-        print_note(_how_to_go_on(samples.run, data))
+        print_note(_how_to_go_on(samples.run))
         raise typer.Exit(EXIT_INTERRUPTED)
     if samples.run is not None:
         samples.run.finish()
@@ -219,7 +219,7 @@ def recover(
         raise typer.Exit(1)
 
 
-def _how_to_go_on(run: LongRun | None, data: Path | None) -> str:
+def _how_to_go_on(run: LongRun | None) -> str:
     """Say what an interrupted run left behind, and what to type to go on."""
     if run is None or run.folder is None:
         return (
@@ -227,8 +227,8 @@ def _how_to_go_on(run: LongRun | None, data: Path | None) -> str:
             "what it has read."
         )
     return (
-        f"Interrupted: this is the best so far. What was read is in {run.folder}; go on with: "
-        f"planted recover {data} --resume --checkpoint {run.folder}"
+        f"Interrupted: this is the best so far. What was read is in {run.folder}; to go on, type the same "
+        f"command with --resume --checkpoint {run.folder}"
     )
 
 

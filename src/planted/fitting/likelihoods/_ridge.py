@@ -57,7 +57,7 @@ def choose_ridge(
     if not is_brief:
         X, Y, w = _in_memory(rows)
         folds = _folds(Y, rng)
-        losses = {}
+        losses: dict[tuple[float, int], Array] = {}
         for k in widths:
             start = _fresh(like, k, rng)
             parts = [_fold_losses(rows, (X, Y, w), folds == fold, start) for fold in range(FOLDS)]
@@ -78,7 +78,7 @@ def _most_careful(losses: dict[tuple[float, int], Array]) -> tuple[float, int]:
 
     def is_near(each: Array) -> bool:
         excess = each - least
-        return float(excess.sum()) <= np.sqrt(len(excess)) * float(excess.std(ddof=1))
+        return bool(excess.sum() <= np.sqrt(len(excess)) * excess.std(ddof=1))
 
     return max(choice for choice, each in losses.items() if is_near(each))
 

@@ -1,7 +1,8 @@
 """How far apart are two networks on a box: what is found, what is proved, and how long it takes.
 
 exact      random pairs of two-layer networks, at most 12 units together: the maximum over all patterns of signs
-copies     permuted and rescaled copies are proved equal; one weight changed by 1e-3 is refuted
+copies     permuted and rescaled copies are proved equal; one weight changed by 1e-3 is refuted, or proved to change nothing:
+           a weight between units of which one is off wherever the other is on does not reach the outputs
 rounded    copies in int8 and float32 of trained networks, and random search of equal time beside it
 verdicts   random pairs of any depth: no verdict contradicts an exact evaluation
 acas       a pair of the verification competition, read from --acas FOLDER: decided within 100 s of processor time
@@ -151,9 +152,9 @@ def _trained(model: Any, X: np.ndarray, y: np.ndarray) -> Plain:
     return Plain(tuple(layers), tuple(np.zeros(len(b)) for _, b in layers[:-1]))
 
 
-def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
+def copies(shape: str, count: int, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
     rows = []
-    for seed in seeds(10):
+    for seed in seeds(count):
         rng = np.random.default_rng([2, seed])
         hidden = tuple(map(int, shape.split("-")[1:-1]))
         f = trained_digits(hidden) if shape.startswith("64") else draw(rng, tuple(map(int, shape.split("-"))))
@@ -164,22 +165,31 @@ def copies(shape: str, seeds: Callable[[int], range]) -> tuple[list[Line], Rows]
             known = bracket(f, g, box, tol=1e-9, rng=rng)
         seconds = process_time() - start
         changed = with_changed_weight(g, rng)
-        with time_budget(10):
-            refuted = bracket(f, changed, box, tol=1e-9, rng=rng)
-        x = refuted.inputs[refuted.found.argmax()]
-        gap = exact_gap(f, changed, x)
-        rows.append(
-            {"seed": seed, "shape": shape, "proved": known.largest_proved, "seconds": seconds, "gap": gap}
-        )
+        start = process_time()
+        with time_budget(300):
+            answer = bracket(f, changed, box, tol=1e-9, rng=rng)
+        changed_seconds = process_time() - start
+        gap = exact_gap(f, changed, answer.inputs[answer.found.argmax()])
+        row = {"seed": seed, "shape": shape, "proved": known.largest_proved, "seconds": seconds, "gap": gap}
+        word = "refuted" if gap > 1e-9 else "equal" if answer.largest_proved <= 1e-9 else "undecided"
+        more = {"changed": word, "changed proved": answer.largest_proved, "changed seconds": changed_seconds}
+        rows.append(row | more)
     equal = sum(bool(row["proved"] <= 1e-9 and row["seconds"] <= 10) for row in rows)
     note = f", bound up to {max(row['proved'] for row in rows):.1e}, {max(row['seconds'] for row in rows):.2f} s at most"
-    different = sum(bool(row["gap"] > 1e-9) for row in rows)
+    words = [str(row["changed"]) for row in rows]
+    decided = len(words) - words.count("undecided")
+    told = f": {words.count('refuted')} refuted by a witness confirmed exactly, {words.count('equal')} proved equal"
+    told += f", {max(row['changed seconds'] for row in rows):.1f} s at most"
     return [
         at_least(
             f"{shape}: permuted and rescaled copies proved equal to 1e-9 in 10 s", equal, len(rows), 1.0, note
         ),
         at_least(
-            f"{shape}: one weight changed by 1e-3, witness confirmed exactly", different, len(rows), 1.0
+            f"{shape}: one weight changed by 1e-3, refuted or proved to change nothing (1e-9)",
+            decided,
+            len(rows),
+            1.0,
+            told,
         ),
     ], rows
 
@@ -306,7 +316,7 @@ def acas(options: argparse.Namespace) -> tuple[list[Line], Rows]:
         other,
         box=(low, high),
         tol=0.05,
-        budget_seconds=20 if options.quick else 600,
+        budget_seconds=20 if options.quick else 3000,
         random_state=options.seed,
     )
     seconds = process_time() - start
@@ -344,7 +354,9 @@ def all_rounded(options: argparse.Namespace) -> tuple[list[Line], Rows]:
 SECTIONS: dict[str, Callable[[argparse.Namespace], tuple[list[Line], Rows]]] = {
     "exact": gather(exact),
     "copies": gather(
-        *(partial(copies, shape) for shape in ("64-32-10", "64-32-16-10", "5-50-50-50-50-50-50-5"))
+        partial(copies, "64-32-10", 10),
+        partial(copies, "64-32-16-10", 10),
+        partial(copies, "5-50-50-50-50-50-50-5", 40),
     ),
     "rounded": all_rounded,
     "verdicts": gather(verdicts),

@@ -35,6 +35,7 @@ if has_gallery():
     sphinx_gallery_conf = {
         "examples_dirs": "../examples",
         "gallery_dirs": "gallery",
+        "backreferences_dir": "gallery/backreferences",  # for the pictures on the start page
         "filename_pattern": r"plot_",
         "abort_on_example_error": True,
         "plot_gallery": os.environ.get("PLANTED_GALLERY", "run") == "run",

@@ -123,6 +123,14 @@ def outcomes_page() -> str:
     return "".join([*sections, rows])
 
 
+TARGETS = {
+    "gaussian": "numbers",
+    "logistic": "two classes",
+    "multinomial": "classes",
+    "poisson": "counts",
+}
+
+
 def choosing_page() -> str:
     """Return the page "which method for which data", from the methods' own cards alone."""
     sections = [
@@ -131,9 +139,9 @@ def choosing_page() -> str:
             "``planted.recover`` chooses by itself; name a method to insist on it. The table is made from the cards "
             'that ``planted.methods()`` returns, in the order in which ``method="auto"`` considers them.'
         ),
-        ".. list-table::\n   :header-rows: 1\n   :widths: 14 28 9 9 9 17 14\n\n",
+        ".. list-table::\n   :header-rows: 1\n   :widths: 13 25 8 9 8 15 12 10\n\n",
     ]
-    header = ("method", "what it does", "inputs", "outputs", "noise", "samples", "activations")
+    header = ("method", "what it does", "inputs", "outputs", "noise", "samples", "activations", "targets")
     rows = [header] + [
         (
             f"``{card.method}``",
@@ -143,6 +151,7 @@ def choosing_page() -> str:
             card.noise,
             card.samples,
             ", ".join(card.activations),
+            ", ".join(TARGETS[name] for name in card.likelihoods),
         )
         for card in planted.methods().values()
     ]

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from planted._clock import StopRequested
     from planted.checks import Check
     from planted.distributed import on_cluster
-    from planted.estimators import MemorizingClassifier, MemorizingRegressor, TwoLayerRegressor
+    from planted.estimators import (
+        MemorizingClassifier,
+        MemorizingRegressor,
+        TwoLayerClassifier,
+        TwoLayerRegressor,
+    )
     from planted.identification import compare, identify
     from planted.io import (
         checkpointed,
@@ -74,6 +79,7 @@ __all__ = [
     "SlopeBounds",
     "StopRequested",
     "ThreeLayerNetwork",
+    "TwoLayerClassifier",
     "TwoLayerNetwork",
     "TwoLayerRegressor",
     "Unavailable",
@@ -132,6 +138,7 @@ _HOMES = {
     "RowBlocks": "planted.rows",
     "ThreeLayerNetwork": "planted.networks",
     "TwoLayerNetwork": "planted.networks",
+    "TwoLayerClassifier": "planted.estimators",
     "TwoLayerRegressor": "planted.estimators",
     "Unavailable": "planted.results",
     "Uncertainty": "planted.results",

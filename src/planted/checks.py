@@ -91,6 +91,7 @@ class Check(Enum):
     LINEAR_REST = "linear-rest"
     TRUNCATED_ROWS = "truncated-rows"
     STATIONARITY = "stationarity"
+    SEPARATION = "separation"
     CURVATURE = "curvature"
     LANDSCAPE_BOUND = "landscape-bound"
 

@@ -20,7 +20,7 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names
+from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
@@ -114,7 +114,7 @@ class Uncertainty:
     kind : str
         ``"model"`` for the Gaussian information matrix, ``"generalised"`` with outputs weighed by the covariance of
         their noise, ``"sandwich"`` for noise of unequal variance, ``"newey-west"`` for rows whose noise is correlated,
-        ``"bootstrap"`` from refits.
+        ``"bootstrap"`` from refits, ``"information"`` for labels, whose noise their law gives.
     """
 
     standard_errors: Mapping[str, Array]
@@ -197,6 +197,9 @@ class Requirements:
         How its data are prepared: ``"centred"``, ``"uncentred"`` or ``"clipped"``.
     takes_weights : bool
         Whether it can weigh rows.
+    likelihoods : tuple of str
+        Laws of the outputs it handles: ``"gaussian"`` for numbers, ``"logistic"`` and ``"multinomial"`` for classes,
+        ``"poisson"`` for counts.
     is_quick : bool
         Whether ``effort="quick"`` tries it.
     """
@@ -216,6 +219,7 @@ class Requirements:
     order: int = 100
     form: str = "centred"
     takes_weights: bool = False
+    likelihoods: tuple[str, ...] = ("gaussian",)
     is_quick: bool = False
 
     def predict_samples(self, d: int, k: int, m: int, *, is_noisy: bool) -> int:
@@ -253,7 +257,8 @@ class Requirements:
         name = activation.partition(":")[0]
         if name in activation_names(built_in=True):
             return name in self.activations
-        return "registered" in self.activations
+        kind = "registered" if parse_activation(activation).inverse is None else "rectified"
+        return kind in self.activations
 
     def check_activation(self, name: str) -> None:
         """Raise if the method does not handle the activation.

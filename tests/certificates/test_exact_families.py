@@ -139,6 +139,19 @@ def test_the_grid_of_labels_is_found_and_explains_the_residual(name):
     assert reproduces_rows(problem, wrong)[0].missed
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_significant_digits_that_decimals_imply_are_no_grid_of_their_own(seed):
+    """They would allow small labels the steps of large ones: a term of three steps passed for rounding."""
+    rng = np.random.default_rng([seed, 4])
+    net = drawn_network(rng, m=2)
+    X = rng.standard_normal((300, net.n_features))
+    decimals = int(rng.integers(4, 11))
+    Y = np.round(net(X) + 3 * 10.0**-decimals * np.sin(3 * X[:, :1]), decimals)
+    problem = problem_of(X, Y)
+    assert [grid.name for grid in find_grids(problem)] == [f"{decimals} decimals"]
+    assert reproduces_rows(problem, problem.scaling.standardise(net))[0].missed
+
+
 def test_full_precision_and_noise_lie_on_no_grid():
     rng = np.random.default_rng(2)
     net = drawn_network(rng)

@@ -88,7 +88,7 @@ def test_one_noisy_kink_is_claimed_with_the_angle_that_noise_hides():
         one = TwoLayerNetwork([[rng.choice([-1.0, 1.0])]], [rng.uniform(-0.7, 0.7)], [[rng.uniform(0.5, 2)]])
         two = TwoLayerNetwork([[1.0], [1.0]], [0.6, -0.6], rng.uniform(0.8, 1.2, (1, 2)))
         answer, pair = (
-            planted.recover(X, net(X) + 0.2 * net(X).std() * rng.standard_normal((600, 1)), random_state=seed)
+            planted.recover(X, net(X) + 0.1 * net(X).std() * rng.standard_normal((600, 1)), random_state=seed)
             for net in (one, two)
         )
         assert pair.outcome is planted.Outcome.FITTED

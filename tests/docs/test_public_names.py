@@ -26,6 +26,7 @@ CONTRACT = {
     "identify",
     "memorize",
     "Memory",
+    "TwoLayerClassifier",
     "TwoLayerRegressor",
     "MemorizingRegressor",
     "simulate",

@@ -63,9 +63,12 @@ def test_the_start_page_in_a_browser(built: tuple[Path, subprocess.CompletedProc
             for width in (400, 800, 1280):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+            # Pictures of the gallery have their title as a link below them.
             assert page.evaluate(
-                "[...document.querySelectorAll('article img')].every(one => one.alt.length > 20)"
+                "[...document.querySelectorAll('article img')].every(one => one.alt.length > 20 || "
+                "one.closest('.sphx-glr-thumbcontainer')?.innerText.length > 10)"
             )
+            assert page.locator(".sphx-glr-thumbcontainer img").count() == 6
             assert (
                 page.locator("article img").count() >= 1
                 and page.locator("article table tbody tr").count() == 4

@@ -141,3 +141,48 @@ def test_registered_functions_are_known_by_name(tmp_path):
 def test_registering_refuses(name, function, derivative, words):
     with pytest.raises(BadInputError, match=words):
         register_activation(name, function, derivative)
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative", "inverse", "words"),
+    [
+        (np.exp, np.exp, np.log, "rise from zero"),
+        (np.expm1, np.exp, np.log, "give t back"),
+        (np.expm1, np.cos, np.log1p, "differences of the function"),
+        (lambda t: t + 2 * np.sin(t), lambda t: 1 + 2 * np.cos(t), np.sqrt, "everywhere"),
+        (np.expm1, np.exp, lambda y: 1.0, "give t back"),
+    ],
+)
+def test_registering_a_rectified_function_refuses(function, derivative, inverse, words):
+    with pytest.raises(BadInputError, match=words):
+        register_activation("refused", function, derivative, inverse)
+
+
+def test_rectified_functions_are_zero_behind_and_networks_of_them_compare():
+    rising = register_activation("rising-test", np.expm1, np.exp, inverse=np.log1p)
+    assert (
+        rising(np.array([-2.0, 0.0])).tolist() == rising.derivative(np.array([-2.0, 0.0])).tolist() == [0, 0]
+    )
+    assert rising.derivative(np.array([1.0]))[0] == np.e
+    assert rising.steepest_up_to(2.0) == np.exp(2.0)
+    net = network("rising-test", 2)
+    swapped = planted.TwoLayerNetwork(net.W[::-1], net.b[::-1], net.A[:, ::-1], net.c, "rising-test")
+    assert swapped.is_equivalent(net)
+    longer = planted.TwoLayerNetwork(1.001 * net.W, net.b, net.A, net.c, "rising-test")
+    assert not longer.is_equivalent(net)
+
+
+def test_powers_that_are_no_whole_numbers_are_homogeneous():
+    power = parse_activation("power:1.5")
+    assert power.name == "power:1.5" and parse_activation("power:2.0").name == "power:2"
+    assert power(np.array([-1.0, 4.0])).tolist() == [0.0, 8.0]
+    assert power.derivative(np.array([-1.0, 4.0])).tolist() == [0.0, 3.0]
+    assert power.inverse(np.array([8.0]))[0] == pytest.approx(4.0, rel=1e-15)
+    assert power.steepest_up_to(4.0) == 3.0
+    assert parse_activation("leaky-relu:0.1").inverse is None and parse_activation("tanh").inverse is None
+    net = network("power:1.5", 3)
+    stretched = planted.TwoLayerNetwork(4 * net.W, 4 * net.b, net.A / 8, net.c, "power:1.5")
+    assert stretched.is_equivalent(net) and planted.parameter_error(stretched, net) < 1e-14
+    other = planted.TwoLayerNetwork(net.W, net.b, 1.001 * net.A, net.c, "power:1.5")
+    assert not other.is_equivalent(net)
+    assert "pow(s, (double)0x1.8" in power.c_code("double", "")[1]

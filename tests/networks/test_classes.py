@@ -156,14 +156,15 @@ def test_names_of_activations():
         "power",
         "power:0",
         "power:-2",
-        "power:1.5",
+        "power:0.5",
+        "power:nan",
         "",
     ],
 )
 def test_unknown_activations_are_refused_with_the_known_ones(name):
     with raises(
         f"unknown activation {name!r}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
-        "(P a positive integer), 'absolute', 'quadratic' and the curved 'tanh', 'sigmoid', 'softplus', 'gelu', 'silu', "
+        "(P at least 1), 'absolute', 'quadratic' and the curved 'tanh', 'sigmoid', 'softplus', 'gelu', 'silu', "
         "'elu'; planted.register_activation adds one of your own"
     ):
         parse_activation(name)

@@ -231,3 +231,13 @@ def test_a_fitted_network_tells_the_noise_and_the_activity() -> None:
         planted.diagnose(
             data.X, data.Y, network=planted.TwoLayerNetwork(data.network.W, None, np.ones((1, 3)))
         )
+
+
+def test_a_linear_part_is_refused_by_name_and_none_is_what_other_methods_look_for() -> None:
+    with pytest.raises(BadInputError, match=r"'ica' knows no linear part.*'complementarity', 'restarts'"):
+        planted.recover(EXACT.X, EXACT.Y, method="ica", affine=True, random_state=0)
+    plain, without = (
+        planted.recover(EXACT.X, EXACT.Y, method="sign-patterns", affine=affine, random_state=0)
+        for affine in ("auto", False)
+    )
+    assert without.outcome is plain.outcome

@@ -136,7 +136,7 @@ def test_an_output_that_never_falls(sign: float, holds: bool) -> None:
     W = np.column_stack([sign * np.abs(rng.standard_normal(6)), rng.standard_normal(6)])
     net = DeepNetwork([(W, rng.standard_normal(6)), (np.ones((3, 6)), None), (np.ones((1, 3)), None)])
     answer = planted.verify(
-        PAIR.format(relation="equal-to", rest=ORDERED), net, random_state=0, budget_seconds=6
+        PAIR.format(relation="equal-to", rest=ORDERED), net, random_state=0, budget_seconds=30
     )
     assert answer.holds is holds
     if not holds:

@@ -9,6 +9,7 @@ import pytest
 
 import planted
 from planted import DeepNetwork
+from planted.outcomes import BadInputError
 
 
 def random_net(rng: np.random.Generator, n_layers: int, n_outputs: int = 2) -> DeepNetwork:
@@ -63,3 +64,23 @@ def test_monotone_networks_and_others() -> None:
     assert planted.slopes(rising, (-1, 1), budget_seconds=2).is_monotone(0) is True
     falling = DeepNetwork([(W, np.ones(4)), (-A, None)])
     assert planted.slopes(falling, (0, 1), budget_seconds=2).is_monotone(1) is False
+
+
+def test_a_derivative_that_is_rounding_refutes_nothing() -> None:
+    """Units that are all on: the derivative is A W = 8.3e-18, which floating point makes -2.8e-17."""
+    W, A = np.array([[0.9], [-0.5], [0.6], [0.3]]), np.array([[-0.3, 0.6, 0.9, 0.1]])
+    assert (A @ W)[0, 0] < 0
+    net = DeepNetwork([(W, np.full(4, 5.0)), (A, None)])
+    assert planted.slopes(net, (-1, 1), budget_seconds=0.1).is_monotone(0) is not False
+
+
+def test_derivatives_beside_a_unit_that_is_zero() -> None:
+    net = DeepNetwork([(np.array([[1.0], [0.0]]), [2.0, 0.0]), (np.array([[3.0, 1.0]]), None)])
+    found = planted.slopes(net, (-1, 1))
+    assert found.lipschitz == pytest.approx((3.0, 3.0)) and found.seen_low[0, 0] == 3.0
+
+
+def test_derivatives_are_not_bounded_on_a_set_that_is_cut() -> None:
+    net = DeepNetwork([(np.eye(2), None), (np.ones((1, 2)), None)])
+    with pytest.raises(BadInputError, match="without inequalities"):
+        planted.slopes(net, (0, 1, np.ones((1, 2)), np.ones(1)))

@@ -27,7 +27,7 @@ from planted.certificates._resolution import resolution_evidence, samples_that_r
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.certificates.noise._labels import copied_rows, label_fault_evidence
-from planted.certificates.noise._law import noise_law, standard_errors_under
+from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
@@ -114,7 +114,7 @@ def certify_noisy(
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
         )
-        checks = (*checks, *rivals)
+        checks = (*checks, *rivals, *_rounded_by_noise(law, rivals))
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )
@@ -137,6 +137,27 @@ def certify_noisy(
         text += f" Two units within {angle.measured:.2g} radians would look like this one."
     said = (level, _error_bound(noise, unknowns, equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
+
+
+def _rounded_by_noise(law: NoiseLaw, rivals: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Ask for both traces of noise on the inputs together: a variance that rises with the slopes, and rounded kinks.
+
+    If the kinks are sharp, the square of a score and a fall of the sum of squares both have the tails of a χ². Without a
+    fall this is the test of the score alone.
+    """
+    falls = [line.measured for line in rivals if line.key is Check.ROUNDED_KINKS]
+    name = "rise of the noise's variance with the slopes, squared, and fall of the sum of squares with rounded kinks"
+    return tuple(
+        Evidence(
+            name,
+            max(law.gradient_score, 0.0) ** 2 + fall,
+            law.gradient_limit**2,
+            "<=",
+            "noise on the inputs",
+            key=Check.NOISY_INPUTS,
+        )
+        for fall in falls
+    )
 
 
 def _scope(network: TwoLayerNetwork) -> Evidence:

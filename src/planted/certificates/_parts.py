@@ -178,7 +178,11 @@ def reproduces_rows(problem: Problem, network: TwoLayerNetwork) -> tuple[Roundin
 
 
 def find_grids(problem: Problem) -> list[LabelGrid]:
-    """Return the grids coarser than double precision on which all labels lie."""
+    """Return the grids coarser than double precision on which all labels lie.
+
+    Labels with so many decimals have as many significant digits as the largest of them needs. That is no grid of its own,
+    and would allow small labels the steps of large ones.
+    """
     labels = accumulate(problem.source, _GridSummand())
     decimals, digits = int(labels.decimals.max()), int(labels.digits.max())
     steps = 10.0 ** -labels.decimals.astype(np.float64) / problem.scaling.y_scale
@@ -190,7 +194,7 @@ def find_grids(problem: Problem) -> list[LabelGrid]:
     ]
     if decimals <= MOST_DECIMALS and steps.max() <= COARSEST:
         grids.append(LabelGrid(f"{decimals} decimals", DOUBLE.unit, steps))
-    if digits <= MOST_DIGITS:
+    if digits <= MOST_DIGITS and (labels.digits < labels.decimals + labels.exponents + 1).any():
         unit = FORMAT_STEPS * 10.0 ** (1 - digits)
         grids.append(LabelGrid(f"{digits} significant digits", unit, nothing))
     return grids
@@ -203,12 +207,14 @@ class _LabelChecks(Sums):
     fits: BoolArray  # (formats, m)
     decimals: IntArray  # (m,): decimals that are needed, `MOST_DECIMALS` + 1 if there are more
     digits: IntArray  # (m,): significant digits that are needed, `MOST_DIGITS` + 1 if there are more
+    exponents: IntArray  # (m,): of the largest label
 
     def merge(self, other: _LabelChecks) -> _LabelChecks:
         return _LabelChecks(
             self.fits & other.fits,
             np.maximum(self.decimals, other.decimals),
             np.maximum(self.digits, other.digits),
+            np.maximum(self.exponents, other.exponents),
         )
 
 
@@ -222,7 +228,7 @@ class _GridSummand:
         exponents = np.floor(np.log10(np.where(Y == 0, 1.0, np.abs(Y))))
         decimals = _fewest([Y * 10.0**places for places in range(MOST_DECIMALS + 1)])
         digits = 1 + _fewest([Y * 10.0 ** (places - exponents) for places in range(MOST_DIGITS)])
-        return _LabelChecks(fits, decimals, digits)
+        return _LabelChecks(fits, decimals, digits, exponents.max(axis=0).astype(np.int64))
 
 
 def _fewest(scaled: list[Array]) -> IntArray:

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from planted.io import Recipe, Table
+    from planted.io import Labels, Recipe, Table
     from planted.rows import RowBlocks
 
 T = TypeVar("T")
@@ -362,11 +362,13 @@ def save_with_columns(
     recipe: Recipe | None = None,
     *,
     noise: tuple[float, float] | None = None,
+    labels: Labels | None = None,
 ) -> list[str]:
     """Write a network with the names of its columns, so that `predict` finds them again; without, if they cannot be kept.
 
     `names`: ``feature_names`` and ``target_names``, or nothing; `recipe`: how columns become inputs. `noise`: that of
-    predictions, if it is known. Returns what is to be said about it.
+    predictions, if it is known. `labels`: what the outputs mean, if they are not the targets themselves. Returns
+    what is to be said about it.
     """
     from planted.io import check_columns, save_network
 
@@ -374,12 +376,14 @@ def save_with_columns(
     try:
         check_columns(network, **columns)
     except BadInputError as error:
-        network.save(out, noise=noise)
+        save_network(network, out, noise=noise, labels=labels)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
     if recipe is not None and not recipe.is_plain:
-        save_network(network, out, recipe=recipe, noise=noise)
+        if labels is not None:  # one output for every class but the first
+            recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=())
+        save_network(network, out, recipe=recipe, noise=noise, labels=labels)
         return [
             f"The network is in {out}, with the preparation of the columns, which `planted predict` repeats."
         ]
-    network.save(out, **columns, noise=noise)
+    save_network(network, out, **columns, noise=noise, labels=labels)
     return [f"The network is in {out}."]

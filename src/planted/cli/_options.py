@@ -23,6 +23,7 @@ __all__ = [
     "ExcludeOption",
     "FeaturesOption",
     "ForceOption",
+    "LikelihoodOption",
     "MethodOption",
     "MethodOptions",
     "MissingOption",
@@ -90,6 +91,13 @@ ActivationOption = Annotated[
     str,
     typer.Option(
         help="relu, leaky-relu[:SLOPE], absolute, power:P, quadratic, tanh, sigmoid, softplus, gelu, silu, elu, or auto."
+    ),
+]
+LikelihoodOption = Annotated[
+    str,
+    typer.Option(
+        metavar="gaussian|logistic|multinomial|poisson",
+        help="Law of the target: numbers; two classes; several classes, as numbers; counts.",
     ),
 ]
 MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", autocompletion=complete_method)]

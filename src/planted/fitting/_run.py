@@ -177,9 +177,10 @@ class Problem:
 class Preparation:
     """Data and a seed, from which each method gets its problem; what was read once is not read again.
 
-    Methods ask for one of three forms: ``"centred"`` shifts and scales the inputs; ``"uncentred"`` only scales, so
+    Methods ask for one of four forms: ``"centred"`` shifts and scales the inputs; ``"uncentred"`` only scales, so
     that a network without biases keeps none; ``"clipped"`` takes its units from clipped outputs, for wild or missing
-    labels. Every problem of one preparation begins with the same random numbers, whichever came before.
+    labels; ``"labels"`` leaves the outputs, classes or counts, as they are. Every problem of one preparation begins with
+    the same random numbers, whichever came before.
     """
 
     def __init__(
@@ -207,9 +208,9 @@ class Preparation:
         return other
 
     def problem(self, form: str = "centred") -> Problem:
-        """Return a problem in one of the three forms; two passes over the rows the first time, none later."""
+        """Return a problem in one of the four forms; two passes over the rows the first time, none later."""
         started, earlier = perf_counter(), self.blocks.passes.count
-        problem = self._clipped if form == "clipped" else self._standardise(centre=form == "centred")
+        problem = self._clipped if form == "clipped" else self._standardise(form)
         fresh = copy_stream(problem.rng)
         inner = None if problem.clipped is None else replace(problem.clipped, rng=fresh)
         return replace(problem, rng=fresh, clipped=inner, started=started, earlier_passes=earlier)
@@ -227,10 +228,12 @@ class Preparation:
         sampling = solver_streams(self.root, 2)[0]
         return moments, *sample_rows(self.blocks, self.search_rows, sampling, n_rows=moments.count)
 
-    def _standardise(self, *, centre: bool) -> Problem:
+    def _standardise(self, form: str) -> Problem:
         moments, X, Y = self._read
         spread = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-        scaling = (_scaling if centre else _plain_scaling)(moments.mean, spread, X.shape[1])
+        scaling = (_plain_scaling if form == "uncentred" else _scaling)(moments.mean, spread, X.shape[1])
+        if form == "labels":
+            scaling = replace(scaling, y_shift=np.zeros(Y.shape[1]), y_scale=1.0)
         rng = solver_streams(self.root, 2)[1]
         return Problem(
             self.blocks,

@@ -47,7 +47,14 @@ from planted.identification.deep import (
     miss_on_lines,
     read_layers,
 )
-from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks import (
+    Activation,
+    DeepNetwork,
+    TwoLayerNetwork,
+    is_slope_unknown,
+    is_unknown,
+    parse_activation,
+)
 from planted.outcomes import BadInputError, Outcome
 from planted.results import Provenance, Recovery, Verdict
 
@@ -77,13 +84,14 @@ def identify(
     scale: float | Any = 1.0,
     repeats: int = 1,
     outputs: str = "auto",
+    activation: str = "relu",
     batch_rows: int = 4096,
     log: str | PathLike[str] | None = None,
     random_state: Seed = None,
     progress: Progress | None = None,
     budget_seconds: float | None = None,
 ) -> Recovery:
-    """Read a ReLU network back from a black box by choosing what to ask it.
+    """Read a network back from a black box by choosing what to ask it.
 
     Parameters
     ----------
@@ -111,6 +119,10 @@ def identify(
         which log-odds stay within 30, or 12 if there is only one. "logits" if the answers are no probabilities. "auto"
         asks classifiers by ``predict_proba``, or else by ``decision_function``. For an ONNX file also the name of the
         output that is to be asked.
+    activation : str, default="relu"
+        Activation of the units. With "relu" units of any two slopes are found: leaky ones and absolute values too. A curved
+        one, such as "tanh", "sigmoid", "softplus", "gelu", "silu", "elu" or a name of `planted.register_activation`, needs
+        answers without noise; what is no two-layer network of such units is refused.
     batch_rows : int, default=4096
         Most questions in one call of the oracle.
     log : path-like, optional
@@ -152,17 +164,19 @@ def identify(
         d = _check_n_features(n_features, source)
         _check_counts(budget=budget, repeats=repeats, batch_rows=batch_rows)
         _check_depth(depth)
+        shape = _check_activation(activation, repeats, depth)
         domain = make_domain(d, box, scale, source)
         session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
         seed = np.random.SeedSequence() if random_state is None else random_state
-        run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds, depth)
+        run = _Run(session, domain, repeats, seed, progress or _ignore, budget_seconds, depth, shape)
         if source.is_log_odds and box is None:
             try:
                 rng = solver_streams(seed, 6)[5]
                 run = replace(run, domain=unsaturated_domain(session, domain, rng))
             except StopRequested as stop:
                 return run.stop(stop, None)
-        answer = _identify_exact(run) if repeats == 1 else _identify_noisy(run)
+        search = _identify_exact if repeats == 1 else _identify_noisy
+        answer = (_identify_curved if shape.is_curved else search)(run)
         return _with_log_odds(answer, run.domain) if source.is_log_odds else answer
 
 
@@ -177,6 +191,7 @@ class _Run:
     progress: Progress
     budget_seconds: float | None
     depth: int | str
+    activation: Activation
     started: float = field(default_factory=perf_counter)
 
     def finish(
@@ -196,6 +211,7 @@ class _Run:
             "has_box": self.domain.has_box,
             "repeats": self.repeats,
             "depth": self.depth,
+            "activation": self.activation.name,
             "oracle": session.oracle.name,
         }
         shape = (session.queries, session.n_features, session.n_outputs or 0)
@@ -245,6 +261,28 @@ def _check_depth(depth: int | str) -> None:
     is_count = isinstance(depth, int | np.integer) and not isinstance(depth, bool) and depth >= 1
     if not (is_count or (isinstance(depth, str) and depth == "auto")):
         raise BadInputError(f'depth={depth!r}; expected "auto" or a whole number of at least 1')
+
+
+def _check_activation(name: str, repeats: int, depth: int | str) -> Activation:
+    """Return the activation; refuse what no search takes, with what works."""
+    if is_unknown(name) or is_slope_unknown(name):
+        raise BadInputError(
+            f"activation={name!r}; expected a name. With 'relu' leaky units of any slope are found too; a curved activation "
+            "must be named."
+        )
+    shape = parse_activation(name)
+    if not (shape.is_curved or shape.is_piecewise_linear):
+        raise BadInputError(
+            f"activation={name!r} is not read by questions; ask for a sample and use planted.recover, which takes it"
+        )
+    if shape.is_curved and repeats > 1:
+        raise BadInputError(
+            f"activation={name!r} needs answers without noise; repeats={repeats} is for noisy ones. Ask for a sample and "
+            "use planted.recover."
+        )
+    if shape.is_curved and depth not in (1, "auto"):
+        raise BadInputError(f"activation={name!r} is read in two-layer networks only; got depth={depth}")
+    return shape
 
 
 def _with_log_odds(answer: Recovery, domain: Domain) -> Recovery:
@@ -529,6 +567,30 @@ def _refine(
     norms = np.linalg.norm(final.W, axis=1)
     final = TwoLayerNetwork(final.W / norms[:, None], final.b / norms, final.A * norms, final.c)
     return refined, largest_standard_error(X[near], Y[near], final, errors=errors)
+
+
+def _identify_curved(run: _Run) -> Recovery:
+    """Ask at inputs of several sizes and recover from the answers; ask some again at the end."""
+    from planted.identification.curved import read_curved  # only for curved units
+
+    session = run.session
+    rng, checking = solver_streams(run.random_state, 2)
+    try:
+        first = run.domain.rows(run.domain.snap(checking.uniform(-1, 1, (N_REPEATED, session.n_features))))
+        answers = session.ask(first)
+        session.check_unchanged(first, answers, batches=2)
+        found = read_curved(
+            session,
+            run.domain,
+            run.activation,
+            rng=rng,
+            random_state=run.random_state,
+            progress=run.progress,
+        )
+        session.check_unchanged(first, answers)
+    except StopRequested as stop:
+        return run.stop(stop, None)
+    return run.finish(None, found.verdict, found.network)
 
 
 def _identify_noisy(run: _Run) -> Recovery:

@@ -1,7 +1,7 @@
 """Files in and out: saved networks, and tables of data."""
 
 from planted.io._memory import memory_budget
-from planted.io.networks._columns import SavedNetwork, check_columns, match_columns
+from planted.io.networks._columns import Labels, SavedNetwork, check_columns, match_columns
 from planted.io.networks._exports import (
     Export,
     export_network,
@@ -23,6 +23,7 @@ from planted.io.tables._write import write_table
 __all__ = [
     "Checkpoint",
     "Export",
+    "Labels",
     "PreparedColumn",
     "Recipe",
     "SavedNetwork",

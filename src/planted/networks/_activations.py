@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, as_array
-from planted.networks._curves import CURVES, Curve, Mirror, Spelling, measure_curve
+from planted.networks._curves import CURVES, Curve, Mirror, Spelling, measure_curve, measure_rectified
 from planted.outcomes import BadInputError
 
 __all__ = [
@@ -48,7 +48,7 @@ class Activation:
     """A positively homogeneous activation ``f(t) = right * t**p`` for t > 0, ``left * |t|**p`` for t < 0."""
 
     name: str  # the text from which `parse_activation` makes this object
-    degree: int  # the power ``p``; 0 for a curved activation, whose scale is no gauge
+    degree: float  # the power ``p``, at least one; 0 for a curved activation, whose scale is no gauge
     right: float  # coefficient for t > 0
     left: float  # coefficient for t < 0
 
@@ -116,6 +116,19 @@ class Activation:
         """The largest size of the derivative; infinite for powers."""
         return max(abs(self.right), abs(self.left)) if self.degree == 1 else float("inf")
 
+    def steepest_up_to(self, reach: float) -> float:
+        """The largest size of the derivative for t of size `reach` at most."""
+        if self.degree == 1 or not reach > 0:
+            return self.steepest
+        return float(max(abs(self.right), abs(self.left)) * self.degree * reach ** (self.degree - 1))
+
+    @property
+    def inverse(self) -> Callable[[Array], Array] | None:
+        """The inverse for t > 0 of an activation that is zero for t <= 0; None for other activations."""
+        if self.left != 0 or self.is_curved:
+            return None
+        return lambda values: np.asarray((values / self.right) ** (1.0 / self.degree))
+
     @property
     def respelled(self) -> tuple[str, float, float, float] | None:
         """Name of another activation g, and numbers with f(t) = outer g(inner t) + offset; None if there is none."""
@@ -147,7 +160,9 @@ class Activation:
 
     def c_code(self, real: str, suffix: str) -> tuple[str, str]:
         """Return C99 expressions for ``s``, from ``t``, and for the unit's output, from ``s`` and ``t``."""
-        product = " * ".join(["s"] * self.degree)
+        product = " * ".join(["s"] * int(self.degree))
+        if self.degree != int(self.degree):
+            product = f"pow{suffix}(s, ({real}){float(self.degree).hex()}{suffix})"
         if self.left == 0.0:  # zero times infinity would be NaN
             return f"t < 0 ? ({real})0 : t", product
         right, left = (f"({real}){float(value).hex()}{suffix}" for value in (self.right, self.left))
@@ -185,6 +200,17 @@ class CurvedActivation(Activation):
     def steepest(self) -> float:
         """The largest size of the derivative."""
         return self.curve.steepest
+
+    def steepest_up_to(self, reach: float) -> float:
+        """The largest size of the derivative for t of size `reach` at most, of a rectified function as a grid shows it."""
+        if self.curve.inverse is None or not 0 < reach < np.inf:
+            return self.steepest
+        return float(np.abs(self.derivative(np.linspace(0.0, reach, 1001)[1:])).max())
+
+    @property
+    def inverse(self) -> Callable[[Array], Array] | None:
+        """The inverse for t > 0 of an activation that is zero for t <= 0; None for other activations."""
+        return self.curve.inverse
 
     @property
     def respelled(self) -> tuple[str, float, float, float] | None:
@@ -251,8 +277,8 @@ def parse_activation(text: str | Activation) -> Activation:
     is_short = len(text) <= LONGEST_NAME
     if name == "leaky-relu" and is_short and _is_number(argument) and abs(float(argument)) != 1:
         return Activation(f"leaky-relu:{float(argument)!r}", 1, 1.0, -float(argument))
-    if name == "power" and is_short and argument.isdecimal() and int(argument) >= 1:
-        degree = int(argument)
+    if name == "power" and is_short and _is_number(argument) and float(argument) >= 1:
+        degree = int(float(argument)) if float(argument).is_integer() else float(argument)
         if degree > LARGEST_DEGREE:
             raise BadInputError(f"activation {text!r}; powers up to {LARGEST_DEGREE} are known")
         return Activation("relu" if degree == 1 else f"power:{degree}", degree, 1.0, 0.0)
@@ -260,7 +286,7 @@ def parse_activation(text: str | Activation) -> Activation:
     smooth = ", ".join(map(repr, _KNOWN))
     raise BadInputError(
         f"unknown activation {shown}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
-        f"(P a positive integer), 'absolute', 'quadratic' and the curved {smooth}; "
+        f"(P at least 1), 'absolute', 'quadratic' and the curved {smooth}; "
         "planted.register_activation adds one of your own"
     )
 
@@ -328,12 +354,17 @@ def is_rectifier(text: str | Activation) -> bool:
 
 
 def register_activation(
-    name: str, function: Callable[[Any], Any], derivative: Callable[[Any], Any]
+    name: str,
+    function: Callable[[Any], Any],
+    derivative: Callable[[Any], Any],
+    inverse: Callable[[Any], Any] | None = None,
 ) -> Activation:
-    """Add a smooth activation under a name, which networks, files and `planted.recover` then know.
+    """Add an activation under a name, which networks, files and `planted.recover` then know.
 
     The derivative is compared with differences of the function, and the symmetry ``f(-t) = sign f(t) + constant + slope t``
-    is looked for, on [-40, 40]. A file of a network holds the name alone: whoever loads it registers the function first.
+    is looked for, on [-40, 40]. With an inverse the activation is rectified: the function for t > 0, where it must rise from
+    zero, and zero elsewhere; it is looked at on (0, 6]. Such units are also recovered by ``"joint-diagonalisation"``
+    (appendix 9.1 of [BJW18]_). A file of a network holds the name alone: whoever loads it registers the function first.
 
     Parameters
     ----------
@@ -341,6 +372,8 @@ def register_activation(
         Letters, digits, ``-`` and ``_``; none of the names that exist. Registering a name again replaces its function.
     function, derivative : callable
         The activation and its derivative, elementwise on arrays.
+    inverse : callable, optional
+        The inverse of the function for t > 0, of a rectified activation.
 
     Returns
     -------
@@ -353,13 +386,20 @@ def register_activation(
     >>> sine = register_activation("sine", np.sin, np.cos)
     >>> planted.TwoLayerNetwork(W=[[2.0]], b=[0.5], A=[[1.0]], activation="sine").activation.mirror.sign
     -1.0
+    >>> rising = register_activation("rectified-expm1", np.expm1, np.exp, inverse=np.log1p)
+    >>> rising(np.array([-1.0, 0.0, 1.0])).round(3)
+    array([0.   , 0.   , 1.718])
     """
     is_name = isinstance(name, str) and name.replace("-", "").replace("_", "").isalnum() and name.isascii()
     if not is_name or len(name) > LONGEST_NAME:
         raise BadInputError(f"name={name!r}; expected letters, digits, '-' and '_'")
     if name in _ALIASES or name in _HOMOGENEOUS or name in _KNOWN or name in ("leaky-relu", "power", "auto"):
         raise BadInputError(f"name={name!r} is the name of an activation that exists")
-    curve, fault = measure_curve(function, derivative)
+    curve, fault = (
+        measure_curve(function, derivative)
+        if inverse is None
+        else measure_rectified(function, derivative, inverse)
+    )
     if curve is None:
         raise BadInputError(f"activation {name!r}: {fault}")
     _REGISTERED[name] = CurvedActivation(name, 0, 0.0, 0.0, curve)

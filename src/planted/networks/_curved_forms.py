@@ -235,8 +235,8 @@ def _bound(net: TwoLayerNetwork, other: TwoLayerNetwork, box: Array) -> tuple[Ar
         (np.abs(first - second) <= ROUNDING * (np.abs(first).max(initial=0.0) + np.abs(second))).all()
         for first, second in pairs
     )
-    steepest = one.activation.steepest
     reach = np.abs(one.W) @ box + np.abs(one.b)
+    steepest = one.activation.steepest_up_to(float(reach.max(initial=0.0)))
     values = np.abs(one.activation(np.zeros(one.n_hidden))) + steepest * reach
     bound = dA @ values + np.abs(truth.A) @ (steepest * (dW @ box + db)) + dc + dB @ box
     return as_array(bound), is_rounding

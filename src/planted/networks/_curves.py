@@ -22,7 +22,7 @@ import numpy as np
 
 from planted._typing import Array, as_array
 
-__all__ = ["CURVES", "Curve", "Mirror", "Spelling", "measure_curve", "measure_mirror"]
+__all__ = ["CURVES", "Curve", "Mirror", "Spelling", "measure_curve", "measure_mirror", "measure_rectified"]
 
 Elementwise = Callable[[Array], Array]
 
@@ -49,7 +49,7 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A smooth activation of one variable."""
+    """An activation of one variable, smooth but for a kink at zero if it is rectified."""
 
     function: Elementwise
     derivative: Elementwise
@@ -58,6 +58,7 @@ class Curve:
     # Another name, and numbers with f(t) = outer g(inner t) + offset for the activation g of that name.
     respelled: tuple[str, float, float, float] | None = None
     spelling: Spelling = field(default_factory=Spelling)
+    inverse: Elementwise | None = None  # for t > 0, of a function that is zero for t <= 0
 
 
 def _expit(t: Array) -> Array:
@@ -196,6 +197,7 @@ CURVES: dict[str, Curve] = {
 
 # Where a user's function is looked at: dense where activations bend, and far out.
 _GRID = np.concatenate([np.linspace(0.01, 6.0, 300), np.linspace(6.5, 40.0, 68)])
+_RECTIFIED_REACH = 6.0  # of a rectified function, which may grow fast: six standard deviations
 _STEP = 1e-5  # of central differences, whose error is then about 1e-10
 SLOPE_TOL = 1e-6  # difference of a derivative from central differences, relative to the size of both
 
@@ -224,23 +226,71 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
 
 def measure_curve(function: Elementwise, derivative: Elementwise) -> tuple[Curve | None, str]:
     """Make a curve of a user's function and derivative, or say what is wrong with them."""
+    fault = _fault(function, derivative, np.concatenate([-_GRID[::-1], [0.0], _GRID]))
+    if fault:
+        return None, fault
     t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
+    return Curve(function, derivative, measure_mirror(function), float(np.abs(derivative(t)).max())), ""
+
+
+def measure_rectified(
+    function: Elementwise, derivative: Elementwise, inverse: Elementwise
+) -> tuple[Curve | None, str]:
+    """Make a curve that is a user's function for t > 0 and zero elsewhere, or say what is wrong with it.
+
+    Examples
+    --------
+    >>> curve, _ = measure_rectified(np.expm1, np.exp, np.log1p)
+    >>> curve.function(np.array([-1.0, 2.0])).round(3)
+    array([0.   , 6.389])
+    >>> measure_rectified(np.exp, np.exp, np.log)[1]
+    'it does not rise from zero: its values at 1e-09 and 6 are 1 and 403'
+    """
+    t = _GRID[_GRID <= _RECTIFIED_REACH]
+    fault = _fault(function, derivative, t)
+    if fault:
+        return None, fault
+    low, high = float(function(np.array([1e-9]))[0]), float(function(t)[-1])
+    if not abs(low) < 1e-3 * high:
+        return (
+            None,
+            f"it does not rise from zero: its values at 1e-09 and {t[-1]:g} are {low:.3g} and {high:.3g}",
+        )
+    if not (np.diff(function(t)) > 0).all():
+        return None, f"it does not rise everywhere on (0, {t[-1]:g}]"
+    try:
+        back = as_array(inverse(function(t)))
+    except (TypeError, ValueError) as error:
+        return None, f"its inverse cannot be evaluated on an array: {error}"
+    if back.shape != t.shape or not (np.abs(back - t) <= SLOPE_TOL * t).all():
+        return None, "the inverse does not give t back from the function of t"
+
+    def rectified(t: Array) -> Array:
+        return np.where(t > 0, function(np.maximum(t, 0.0)), 0.0)
+
+    def slope(t: Array) -> Array:
+        return np.where(t > 0, derivative(np.maximum(t, np.finfo(float).tiny)), 0.0)
+
+    return Curve(rectified, slope, None, float("inf"), inverse=inverse), ""
+
+
+def _fault(function: Elementwise, derivative: Elementwise, t: Array) -> str:
+    """Return what is wrong with a function and its derivative on a grid; nothing if they agree."""
     try:
         values, slopes = as_array(function(t)), as_array(derivative(t))
         ends = as_array(function(t + _STEP)), as_array(function(t - _STEP))
     except (TypeError, ValueError) as error:
-        return None, f"it cannot be evaluated on an array: {error}"
+        return f"it cannot be evaluated on an array: {error}"
     if values.shape != t.shape or slopes.shape != t.shape:
-        return None, f"on an array of {t.size} numbers it returns shapes {values.shape} and {slopes.shape}"
+        return f"on an array of {t.size} numbers it returns shapes {values.shape} and {slopes.shape}"
     if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
-        return None, f"it is not finite everywhere on [-{_GRID[-1]:g}, {_GRID[-1]:g}]"
+        return f"it is not finite everywhere on [{min(t[0], 0.0):g}, {t[-1]:g}]"
     differences = (ends[0] - ends[1]) / (2 * _STEP)
     allowed = SLOPE_TOL * (1.0 + np.abs(slopes) + np.abs(values))
     worst = int(np.argmax(np.abs(differences - slopes) - allowed))
     if abs(differences[worst] - slopes[worst]) > allowed[worst]:
-        return None, (
+        return (
             f"at t = {t[worst]:.3g} the derivative is given as {slopes[worst]:.6g}, "
             f"but differences of the function give {differences[worst]:.6g}"
         )
-    curve = Curve(function, derivative, measure_mirror(function), float(np.abs(slopes).max()))
-    return curve, ""
+    return ""

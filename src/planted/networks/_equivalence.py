@@ -115,7 +115,7 @@ def find_agreement(
     """
     sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (net.n_features,))
     rng = solver_streams(0, 1)[0] if rng is None else rng
-    if net.activation.is_curved or other.activation.is_curved:
+    if not (_is_polynomial(net) and _is_polynomial(other)):
         return curved_agreement((net, other), tol=tol, sizes=sizes, rng=rng)
     difference = exact_sum([(net, 1), (other, -1)])
     if difference.is_zero():
@@ -194,6 +194,11 @@ def _half_range(net: TwoLayerNetwork, rows: Array) -> tuple[Array, Array]:
         exact = np.array([[_to_float(one) for one in total(row)] for row in few])
         return np.ptp(exact, axis=0) / 2, np.abs(exact).max(axis=0)
     return np.maximum(certain, 0.0), values
+
+
+def _is_polynomial(net: TwoLayerNetwork) -> bool:
+    """Whether the pieces of the activation are polynomials, which are added up exactly."""
+    return not net.activation.is_curved and float(net.activation.degree).is_integer()
 
 
 def _term_sizes(net: TwoLayerNetwork, rows: Array) -> Array:

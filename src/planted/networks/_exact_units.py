@@ -134,7 +134,7 @@ def exact_sum(terms: Sequence[tuple[TwoLayerNetwork, int]]) -> ExactSum:
     linear: list[Numbers] | None = None
     linear_size = np.zeros((m, terms[0][0].n_features))
     for net, sign in terms:
-        activation, p = net.activation, net.activation.degree
+        activation, p = net.activation, int(net.activation.degree)
         right, left = Fraction(activation.right), Fraction(activation.left)
         constant = [one + sign * Fraction(float(c)) for one, c in zip(constant, net.c, strict=True)]
         constant_size = constant_size + np.abs(net.c)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from planted.recovery._diagnose import Diagnosis, MethodCheck, diagnose
     from planted.recovery._intervals import half_width, prediction_noise, standard_errors
     from planted.recovery._kinks import KinkTable, kinks
+    from planted.recovery._labels import encode_labels
     from planted.recovery._outliers import outliers
     from planted.recovery._recover import recover
     from planted.recovery._registry import Cost, Method, find_method, methods, predict_cost
@@ -24,6 +25,7 @@ __all__ = [
     "Method",
     "MethodCheck",
     "diagnose",
+    "encode_labels",
     "find_method",
     "half_width",
     "kinks",
@@ -45,6 +47,7 @@ _HOMES = {
     "Method": "_registry",
     "MethodCheck": "_diagnose",
     "diagnose": "_diagnose",
+    "encode_labels": "_labels",
     "find_method": "_registry",
     "methods": "_registry",
     "outliers": "_outliers",

@@ -94,6 +94,10 @@ def prediction_noise(recovery: Recovery) -> tuple[float, float]:
     mean variance of a prediction at the samples is that of the noise times P / (n m). Where no noise was estimated but
     rows were held out, their error takes its place.
     """
+    if isinstance(recovery.uncertainty, Uncertainty) and recovery.uncertainty.kind == "information":
+        raise BadInputError(
+            "no prediction interval is known: the outputs are predictors of labels, not numbers"
+        )
     n, _, m = recovery.provenance.shape
     unknowns = 0 if recovery.network is None else recovery.network.n_parameters
     freedom = n * m - unknowns

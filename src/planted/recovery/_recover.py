@@ -33,7 +33,7 @@ from planted._validation import check_choice, check_n_hidden
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import MethodRun, Preparation, Problem
-from planted.networks import is_unknown, requested_activation
+from planted.networks import is_slope_unknown, is_unknown, requested_activation
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.recovery._diagnose import Facts, blocks_and_notices, check_method
 from planted.recovery._registry import Method, find_method, methods, require_room, weighing_method
@@ -75,7 +75,7 @@ def recover_automatically(
     answers: list[Recovery] = []
     run.on_stop = partial(_stopped_early, run, answers)
     for method in _plan(Facts(run.problem, n_hidden), activation, effort, run.trace, answers):
-        asked = {**method.at_effort(effort), **method.with_affine(affine)}
+        asked = {**method.at_effort(effort), **method.with_affine(affine), **method.assuming_nothing()}
         if affine is True and not asked.get("affine"):
             run.trace.append(
                 _passed_over(method.requires.method, "knows no linear part, and one is asked for")
@@ -277,6 +277,7 @@ def recover(
     activation: str = "relu",
     effort: str = "normal",
     affine: bool | str = "auto",
+    likelihood: str = "gaussian",
     random_state: Seed = None,
     progress: Progress | None = None,
     budget_seconds: float | None = None,
@@ -306,6 +307,10 @@ def recover(
     affine : bool or "auto"
         Whether the network has a linear part beside its units, y = A f(W x + b) + B x + c: slopes that bend. "auto"
         keeps it where no network without one explains the data. For "auto" and for methods with an option of that name.
+    likelihood : {"gaussian", "logistic", "multinomial", "poisson"}
+        Law of Y given the network. "logistic" and "multinomial": Y holds classes of any kind, and the network gives their
+        log-odds against the first one; "poisson": Y holds counts, and the network gives the logarithm of their means.
+        Rows in blocks carry encoded labels: 0 and 1 in one column for every class but the first, or counts.
     random_state : int, Generator, SeedSequence or None
         Seed of the solver; the same seed gives the same answer. With None a fresh one is drawn and recorded in
         the provenance.
@@ -336,12 +341,24 @@ def recover(
     check_choice("effort", effort, EFFORTS)
     check_choice("affine", affine, ("auto", True, False))
     options = options if effort == "normal" else {**options, "effort": effort}
-    options = options if affine == "auto" else {**options, "affine": affine}
     if missing_labels not in ("refuse", "mask"):
         raise BadInputError(f"missing_labels={missing_labels!r}; expected 'refuse' or 'mask'")
     name = requested_activation(activation)
+    classes = None
+    if likelihood != "gaussian":
+        method = _method_for_labels(method, name, likelihood, missing_labels)
+        from planted.recovery._labels import encoded_rows  # only who has labels needs it
+
+        X, Y, classes = encoded_rows(X, Y, likelihood)
+        options = {**options, "likelihood": likelihood}
     blocks, notices = _rows_of(X, Y, missing_labels)
     chosen = _method_named(weighing_method(method) if blocks.is_weighted else method, name, options)
+    if affine is True and "affine" not in chosen.options:
+        able = ", ".join(repr(other) for other in methods() if "affine" in find_method(other).options)
+        raise BadInputError(
+            f"method {method!r} knows no linear part, and affine=True asks for one; {able} do."
+        )
+    options = options if affine == "auto" else {**options, **chosen.with_affine(affine)}
     data = Preparation(blocks, random_state=random_state, progress=progress)
     with time_budget(budget_seconds):
         with suppress(
@@ -355,7 +372,29 @@ def recover(
             answer = masked.run(data, k, method=chosen, activation=name, options=options)
         else:
             answer = chosen.run(data, k, activation=name, **options)
-    return replace(answer, stats={**answer.stats, "notices": list(notices)}) if notices else answer
+    if notices:
+        answer = replace(answer, stats={**answer.stats, "notices": list(notices)})
+    return answer if classes is None else replace(answer, stats={**answer.stats, "classes": classes})
+
+
+def _method_for_labels(method: str, activation: str, likelihood: str, missing_labels: str) -> str:
+    """Return the method for a likelihood; refuse what none of those that take it can do, with what works."""
+    able = [name for name, card in methods().items() if likelihood in card.likelihoods]
+    if not able:
+        known = sorted({each for card in methods().values() for each in card.likelihoods})
+        raise BadInputError(f"likelihood={likelihood!r}; expected one of {', '.join(map(repr, known))}")
+    if method != "auto" and method in methods() and method not in able:
+        raise BadInputError(
+            f"method {method!r} takes numbers only; likelihood={likelihood!r} is taken by {', '.join(map(repr, able))}. "
+            "Name it, or leave the choice to method='auto'."
+        )
+    if is_unknown(activation) or is_slope_unknown(activation):
+        raise BadInputError(
+            f"likelihood={likelihood!r} needs an activation by name, such as 'relu' or 'tanh'; got {activation!r}"
+        )
+    if missing_labels == "mask":
+        raise BadInputError(f"likelihood={likelihood!r} cannot mask missing labels; leave those rows out")
+    return able[0] if method == "auto" else method
 
 
 def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str, ...]]:
@@ -372,7 +411,7 @@ def _rows_of(X: Any, Y: Any, missing_labels: str) -> tuple[RowBlocks, tuple[str,
 def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method:
     """Return the method that was asked for; refuse an activation or options that it does not know."""
     if name == "auto":
-        unknown = [name for name in options if name not in ("effort", "affine")]
+        unknown = [name for name in options if name != "effort"]
         if unknown:
             raise BadInputError(f"options {', '.join(unknown)} belong to a method; name it with method=...")
         if is_unknown(activation):

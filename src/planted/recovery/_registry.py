@@ -79,6 +79,10 @@ class Method:
         """Return the option that asks for an effort, where the method has one."""
         return {"effort": effort} if "effort" in self.options else {}
 
+    def assuming_nothing(self) -> dict[str, bool]:
+        """Return the option that drops what the method assumes and no data can show, where it has one."""
+        return {"rare_units": True} if "rare_units" in self.options else {}
+
     def with_affine(self, affine: bool | str) -> dict[str, bool | str]:
         """Return the option that asks for a linear part, or for none, where the method has one."""
         return {"affine": affine} if "affine" in self.options else {}

@@ -56,7 +56,10 @@ def network_section(
         caveat = f"No intervals are given: {getattr(doubt, 'reason', '')}"
     else:
         caveat = f"Intervals are 95 % (estimate ± 1.96 standard errors, {bands.kind}); "
-        caveat += f"the noise of one output has standard deviation {format_number(bands.noise_std)}."
+        if bands.kind == "information":
+            caveat += "they come from the information of the labels."
+        else:
+            caveat += f"the noise of one output has standard deviation {format_number(bands.noise_std)}."
     shown = order[:MAX_UNITS]
     blocks = (
         _hidden_map(net, shown, inputs),

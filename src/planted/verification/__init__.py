@@ -4,8 +4,7 @@ from planted.verification._bracket import Bracket, bracket
 from planted.verification._copies import KINDS, Match, Provenance, match_copies, rounded_copy, trace_copy
 from planted.verification._exact import exact_differences, exact_outputs, rounded_down
 from planted.verification._ranges import OutputBounds, SlopeBounds, bounds, slopes
-from planted.verification._search import InputSet
-from planted.verification._sets import as_input_set
+from planted.verification._search import InputSet, as_input_set
 from planted.verification._stages import Plain, as_plain
 
 __all__ = [

@@ -2,8 +2,9 @@
 
 Found: a search climbs from many starts, and every branch and bound offers the inputs it meets; values are those of the
 networks. Proved: bounds of the whole set first, then branch and bound: on the signs of the units with a semidefinite
-relaxation for one hidden layer, on the inputs for deeper networks. It ends when the question is answered, when the two ends
-meet, or when the time is over; the bracket is valid at any moment.
+relaxation for one hidden layer, on the inputs for deeper networks, and on signs with linear programs beside it for boxes cut
+by inequalities and for few open signs. It ends when the question is answered, when the two ends meet, or when the time is
+over; the bracket is valid at any moment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from planted.verification._backward import Domain, improve, start_weights
 from planted.verification._copies import UNDERFLOW, Match, match_copies, rewriting_error
 from planted.verification._limits import find_limits, open_signs, output_limits
 from planted.verification._search import Found, InputSet, climb
+from planted.verification._signs import SignSearch, suits_signs
 from planted.verification._splitting import InputSearch
 from planted.verification._stages import Plain, Stage, matched_stages, single_stages, stacked_stages
 from planted.verification._two_layers import TwoLayerSearch
@@ -146,25 +148,37 @@ class _Run:
         if self.is_done():
             return
         climb(self.nets, inputs, found, self.rng)
-        engine = InputSearch(stages, inputs, found)
-        engine.start()
-        self.note(engine.bounds() + error)
-        search: InputSearch | TwoLayerSearch = engine
+        self._branch(stages, error)
+
+    def _branch(self, stages: tuple[Stage, ...], error: Array) -> None:
+        """Branch and bound until the goal is reached: the searches take turns, and each has bounds of its own."""
+        inputs, found, state = self.inputs, self.found, self.state
+        by_inputs = InputSearch(stages, inputs, found)
+        by_inputs.start()
+        self.note(by_inputs.bounds() + error)
+        searches: list[InputSearch | TwoLayerSearch | SignSearch] = [by_inputs]
         if len(stages) == 2 and not self.is_done():
-            search = TwoLayerSearch(stages, inputs, found, self.rng)
-            search.caps = np.minimum(engine.bounds(), state.relaxed)
-            search.start(np.arange(len(found.values)))
-            self.note(search.bounds() + error)
+            two_layers = TwoLayerSearch(stages, inputs, found, self.rng)
+            two_layers.caps = np.minimum(by_inputs.bounds(), state.relaxed)
+            two_layers.start(np.arange(len(found.values)))
+            self.note(two_layers.bounds() + error)
+            searches = [two_layers]
+        if (len(inputs.g) or len(stages) > 2) and not self.is_done() and suits_signs(stages, inputs):
+            by_signs = SignSearch(stages, inputs, found)
+            by_signs.start(self.goal() - float(error.max()))
+            self.note(by_signs.bounds() + error)
+            searches.append(by_signs)
         rounds = 0
         while not self.is_done():
             check_time()
-            if not search.step(self.goal() - float(error.max())):
-                if search is engine:
-                    break
-                search = engine  # a leaf may be bounded too loosely: the inputs are split instead
-                continue
-            self.note(search.bounds() + error)
+            search = searches[rounds % len(searches)]
             rounds += 1
+            if search.step(self.goal() - float(error.max())):
+                self.note(search.bounds() + error)
+            elif search is by_inputs:
+                break
+            else:  # a leaf may be bounded too loosely: the inputs are split instead
+                searches = [other for other in searches if other is not search] or [by_inputs]
             if rounds % CLIMB_EVERY == 0:
                 climb(self.nets, inputs, found, self.rng, starts=np.unique(found.inputs, axis=0))
 

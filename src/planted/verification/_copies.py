@@ -126,7 +126,9 @@ def trace_copy(f: Plain, g: Plain) -> Provenance | None:
     last, copied = f.layers[-1][0], match.network.layers[-1][0]
     change = float(np.linalg.norm(last - copied)) / max(float(np.linalg.norm(last)), 1e-300)
     is_permuted = any((order != np.arange(len(order))).any() for order in match.orders)
-    is_rescaled = any((factor != 1).any() for factor in match.factors)
+    # A changed unit has another length too: only what is more than the change of its direction is a factor.
+    pairs = zip(match.factors, match.distances, strict=True)
+    is_rescaled = any((np.abs(np.log(factor)) > 2 * gap).any() for factor, gap in pairs)
     if share < 0.5:
         relation = "unrelated"
     elif share < 0.9:
@@ -222,10 +224,18 @@ def _directions(W: Array, b: Array) -> Array:
 
 
 def _factors(W: Array, b: Array, V: Array, c: Array) -> Array:
-    """By how much rows of the second are larger; one unless dividing by it brings the rows nearer by half."""
+    """By how much rows of the second are larger; one unless dividing by it brings the rows nearer by half.
+
+    The median of the ratios, weighted by the sizes: a few changed weights do not move it, as they would the ratio of norms,
+    so the others are still equal after division.
+    """
     one, other = np.column_stack([W, b]), np.column_stack([V, c])
     with np.errstate(all="ignore"):
-        factor = np.linalg.norm(other, axis=1) / np.linalg.norm(one, axis=1)
+        ratios = np.where(one != 0, other / one, np.inf)
+        order = np.argsort(ratios, axis=1)
+        sums = np.cumsum(np.take_along_axis(np.abs(one), order, axis=1), axis=1)
+        middle = (sums >= 0.5 * sums[:, -1:]).argmax(axis=1)[:, None]
+        factor = np.take_along_axis(ratios, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]
         # A power of two, if it is one up to rounding, is divided out exactly.
         power = np.exp2(np.round(np.log2(factor)))
         factor = np.where(np.abs(factor / power - 1) < POWER_TOL, power, factor)

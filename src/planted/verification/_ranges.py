@@ -19,11 +19,12 @@ from planted._clock import StopRequested, check_time, time_budget
 from planted._streams import solver_streams
 from planted._threads import one_thread_inside
 from planted._typing import Array, BoolArray, Seed
+from planted.outcomes import BadInputError
 from planted.verification._backward import UNIT, Domain
 from planted.verification._bracket import bracket
 from planted.verification._limits import refine_limits
 from planted.verification._lines import Limits
-from planted.verification._sets import as_input_set
+from planted.verification._search import as_input_set
 from planted.verification._stages import Plain, as_plain, single_stages
 from planted.verification._zonotopes import reach
 
@@ -188,6 +189,10 @@ def slopes(network: Any, box: Any, *, budget_seconds: float | None = None) -> Sl
     """
     net = as_plain(network)
     inputs = as_input_set(box, net.widths[0])
+    if len(inputs.g):
+        raise BadInputError(
+            "box: derivatives are bounded on boxes; expected (low, high) without inequalities"
+        )
     search = _SlopeSearch(net, inputs.low, inputs.high)
     reason = ""
     with time_budget(SECONDS if budget_seconds is None else budget_seconds), np.errstate(all="ignore"):
@@ -200,7 +205,13 @@ def slopes(network: Any, box: Any, *, budget_seconds: float | None = None) -> Sl
             reason = "interrupted"
     low, high, largest = search.proved()
     return SlopeBounds(
-        low, high, search.seen_low, search.seen_high, (search.seen_norm, largest), search.seen_at, reason
+        low,
+        high,
+        search.seen_low,
+        search.seen_high,
+        (max(search.seen_norm, 0.0), largest),
+        search.seen_at,
+        reason,
     )
 
 
@@ -330,14 +341,18 @@ class _SlopeSearch:
         for (W, b), slope in zip(self.net.layers, self.net.slopes, strict=False):
             t = hidden @ W.T + b
             size = np.abs(hidden) @ np.abs(W).T + np.abs(b)
-            is_clear &= ((np.abs(t) > 1e-9 * size) | (slope == 1.0)).all(axis=1)
+            is_clear &= ((np.abs(t) > 1e-9 * size) | (size == 0) | (slope == 1.0)).all(axis=1)
             rates.append(np.where(t > 0, 1.0, slope))
             hidden = np.where(t > 0, t, slope * t)
         if not is_clear.any():
             return
         J = np.broadcast_to(self.net.layers[-1][0], (len(rows), *self.net.layers[-1][0].shape))
+        size = np.abs(J)
         for (W, _), rate in zip(self.net.layers[-2::-1], rates[::-1], strict=True):
             J = (J * rate[:, None, :]) @ W
+            size = (size * np.abs(rate)[:, None, :]) @ np.abs(W)
+        # A derivative whose sign may be rounding counts as zero: monotonicity is refuted by it.
+        J = np.where(np.abs(J) > (sum(self.net.widths) + 32) * UNIT * size, J, 0.0)
         J, rows = J[is_clear], rows[is_clear]
         self.seen_low = np.minimum(self.seen_low, J.min(axis=0))
         self.seen_high = np.maximum(self.seen_high, J.max(axis=0))

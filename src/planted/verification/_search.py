@@ -1,4 +1,6 @@
-"""Look for inputs at which an output, or the difference of two networks, is large.
+"""The set of inputs that a user gives, and a search for inputs at which an output, or a difference, is large.
+
+The set is a box, or a box cut by inequalities.
 
 Many starts climb at once. The gradient at a start points to a corner of the box (of the polytope: to one of a list of
 its corners); the best of a few steps towards it is taken, until no step improves. What is found is a lower bound of the
@@ -9,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from planted._clock import check_time
 from planted._typing import Array
+from planted.outcomes import BadInputError
 from planted.verification._stages import Plain
 
-__all__ = ["Found", "InputSet", "climb"]
+__all__ = ["Found", "InputSet", "as_input_set", "climb"]
 
 STEPS = (1.0, 0.5, 0.2, 0.05, 0.01, 0.001)
 N_STARTS, N_CLIMBS = 32, 60
@@ -55,6 +59,54 @@ class InputSet:
                 break
             found.append(np.clip(answer.x, self.low, self.high))
         return np.array(found).reshape(-1, len(self.low))
+
+
+def as_input_set(box: Any, n_features: int) -> InputSet:
+    """Read ``(low, high)`` or ``(low, high, A, b)``; each end is a number or one number for every input.
+
+    Examples
+    --------
+    >>> as_input_set((0, [1, 2]), 2).high
+    array([1., 2.])
+    """
+    if isinstance(box, InputSet):
+        return box
+    try:
+        parts = list(box)
+    except TypeError:
+        parts = []
+    if len(parts) not in (2, 4):
+        raise BadInputError("box: expected (low, high), or (low, high, A, b) for a box cut by A x <= b")
+    low, high = (_end(part, n_features) for part in parts[:2])
+    if (low > high).any():
+        first = int(np.flatnonzero(low > high)[0])
+        raise BadInputError(f"box: input {first} has low {low[first]} above high {high[first]}")
+    if len(parts) == 2:
+        return InputSet(low, high, np.zeros((0, n_features)), np.zeros(0))
+    G, g = (_numbers(part) for part in parts[2:])
+    if G.ndim != 2 or G.shape[1] != n_features or g.shape != (len(G),):
+        raise BadInputError(
+            f"box: A has shape {G.shape} and b {g.shape}; expected (c, {n_features}) and (c,)"
+        )
+    if not (np.isfinite(G).all() and np.isfinite(g).all()):
+        raise BadInputError("box: A or b contains NaN or infinity")
+    return InputSet(low, high, G, g)
+
+
+def _end(value: Any, n_features: int) -> Array:
+    array = _numbers(value)
+    if array.shape not in ((), (1,), (n_features,)):
+        raise BadInputError(f"box: an end has shape {array.shape}; expected a number or {n_features} of them")
+    if not np.isfinite(array).all():
+        raise BadInputError("box: an end is NaN or infinite; a proof needs a bounded set of inputs")
+    return np.array(np.broadcast_to(array, (n_features,)), dtype=np.float64)
+
+
+def _numbers(value: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInputError("box: expected numbers") from None
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ import pytest
 from scipy import signal
 
 from planted import Outcome, RowBlocks, TwoLayerNetwork, recover, simulate
-from planted.certificates._noisy import certify_noisy
+from planted.certificates._noisy import _rounded_by_noise, certify_noisy
 from planted.certificates.noise._law import (
     SPREAD_LEVEL,
     NoiseLaw,
@@ -19,7 +19,7 @@ from planted.certificates.noise._law import (
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem
-from planted.results import Uncertainty
+from planted.results import Evidence, Uncertainty
 
 NET = simulate.teacher(3, 2, 2, activity=(0.4, 0.6), random_state=4)
 ROWS = 600
@@ -209,3 +209,16 @@ def test_a_robust_loss_claims_nothing_where_the_spread_depends_on_x(seed):
     assert claims[1].outcome is not Outcome.RECOVERED
     (line,) = claims[1].find(Check.NOISE_SPREAD)
     assert not line.passed and claims[0].find(Check.NOISE_SPREAD)[0].passed
+
+
+@pytest.mark.parametrize(
+    ("score", "fall", "passed"), [(2.8, 0.0, True), (2.8, 6.0, False), (-3.0, 8.0, True)]
+)
+def test_rounded_kinks_and_a_variance_that_rises_are_judged_together(
+    score: float, fall: float, passed: bool
+) -> None:
+    law = NoiseLaw(0.5, score, 0.5, 0.0, 3.4)
+    rivals = [Evidence("fall", fall, 9.0, "<=", key=Check.ROUNDED_KINKS)]
+    (line,) = _rounded_by_noise(law, rivals)
+    assert line.passed is passed and line.key is Check.NOISY_INPUTS
+    assert _rounded_by_noise(law, []) == ()

@@ -140,7 +140,7 @@ def rewrite(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda header, record: record.update(schema=4), "schema 4"),
+        (lambda header, record: record.update(schema=5), "schema 5"),
         (lambda header, record: record.update(format="other"), "format"),
         (lambda header, record: record.update(activation="absolute"), "checksum"),
         (lambda header, record: record.update(activation="tanh"), "activation 'tanh'|checksum"),

@@ -126,7 +126,7 @@ def rewrite(path, change, *, sign=False):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda header, record: record.update(schema=4), "schema 4"),
+        (lambda header, record: record.update(schema=5), "schema 5"),
         (lambda header, record: record.update(format="planted.network"), "tensors"),
         (lambda header, record: record.update(format="planted.four-layer-network"), "format"),
         (lambda header, record: record.update(format=["planted.network"]), "format"),

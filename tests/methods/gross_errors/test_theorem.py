@@ -142,15 +142,29 @@ def test_samples_at_the_rim_wrong_in_all_outputs_are_errors_if_there_are_no_more
     rim = np.argsort(np.linalg.norm(data.X, axis=1))[-n_rows:]
     Y = data.Y.copy()
     Y[rim] = 10 * rng.standard_normal((n_rows, 12))
-    known, unknown = (
-        planted.recover(data.X, Y, k, method="gross-errors", max_rank=4, random_state=seed)
-        for k in (3, "auto")
+    known, assumed, unknown = (
+        planted.recover(data.X, Y, k, method="gross-errors", max_rank=4, rare_units=rare, random_state=seed)
+        for k, rare in ((3, True), ("auto", False), ("auto", True))
     )
-    assert known.outcome is Outcome.RECOVERED
-    assert planted.parameter_error(known.network, data.network) < 1e-9
-    assert [line.measured for line in known.find(Check.WRONG_SAMPLES)] == [n_rows]
+    for answer in (known, assumed):
+        assert answer.outcome is Outcome.RECOVERED
+        assert planted.parameter_error(answer.network, data.network) < 1e-9
+        assert [line.measured for line in answer.find(Check.WRONG_SAMPLES)] == [n_rows]
     assert "because there are 3 units" in known.detail
+    assert "unless a unit is on there alone" in assumed.detail
     assert unknown.outcome is Outcome.NOT_IDENTIFIABLE and "n_hidden=3" in unknown.detail
+
+
+def test_auto_claims_no_errors_where_a_unit_may_be_on_in_one_sample():
+    """A sample at the rim is wrong in all outputs: the method that was named calls it an error, "auto" leaves it open."""
+    data = planted.simulate.dataset(400, n_features=4, n_hidden=2, n_outputs=8, random_state=95)
+    Y = data.Y.copy()
+    Y[np.argmax(np.linalg.norm(data.X, axis=1))] = 10 * np.random.default_rng(96).standard_normal(8)
+    named, auto = (
+        planted.recover(data.X, Y, method=name, random_state=0) for name in ("gross-errors", "auto")
+    )
+    assert named.outcome is Outcome.RECOVERED
+    assert auto.outcome is not Outcome.RECOVERED
 
 
 def test_the_report_lists_the_wrong_labels():

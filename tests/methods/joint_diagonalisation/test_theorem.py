@@ -265,3 +265,37 @@ def test_ell_is_checked():
     for wrong in (0, 2.5, "many"):
         with pytest.raises(BadInputError, match="ell="):
             recover(data.X, data.Y, rule="threshold", ell=wrong)
+
+
+RECTIFIED = {
+    "rising-9-1": (np.expm1, np.exp, np.log1p),
+    "bent-9-1": (lambda t: t + t**2, lambda t: 1 + 2 * t, lambda y: 2 * y / (np.sqrt(1 + 4 * y) + 1)),
+}
+
+
+@pytest.mark.parametrize("name", ["power:1.5", "power:2.7", *RECTIFIED])
+def test_appendix_9_1_through_recover(name):
+    """Powers that are no whole numbers, and functions given with their inverse, whose rows keep their scale."""
+    scales = np.ones(3)
+    if name in RECTIFIED:
+        planted.register_activation(name, *RECTIFIED[name])
+        scales = np.array([0.6, 0.9, 1.2])
+    teacher = planted.simulate.teacher(4, 3, 4, random_state=7)
+    truth = TwoLayerNetwork(scales[:, None] * teacher.W, None, teacher.A, activation=name)
+    X = planted.simulate.inputs(600, 4, random_state=8)
+    answer = recover(X, truth(X), activation=name, random_state=9)
+    assert (answer.outcome, answer.network.n_hidden) == (Outcome.RECOVERED, 3)
+    assert planted.parameter_error(answer.network, truth) < EXACT
+    wrong = recover(X, teacher(X), activation=name, max_starts=1, random_state=9)  # ReLU units
+    assert wrong.outcome is not Outcome.RECOVERED
+
+
+def test_the_scale_of_a_unit_is_the_one_at_which_the_inverse_is_linear():
+    """By hand: one unit of length 0.7 seen through e^t - 1, values known up to a factor of three."""
+    from planted.fitting.units._quantile_null_space import exact_unit
+
+    activation = planted.register_activation("rising-9-1", *RECTIFIED["rising-9-1"])
+    X = np.random.default_rng(3).standard_normal((200, 2))
+    h = activation(X @ [0.42, 0.56])
+    w, sine = exact_unit(X, 3 * h[:, None], X @ [0.42, 0.56] < 0, activation=activation)
+    assert np.abs(w - [0.42, 0.56]).max() < 1e-13 and sine < 1e-13

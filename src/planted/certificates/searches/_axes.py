@@ -179,7 +179,7 @@ def _restricted(answer: Recovery, axes: AxisKinks, search: KinkSearch, line: Evi
         evidence=(*answer.evidence, *_number_lines(axes), line, _oblique_line(axes)),
         uncertainty=_uncertainty(axes, problem.scaling, problem.n_samples),
         stats={**answer.stats, "kinks": _in_user_units(axes, problem.scaling)},
-        detail=f"{k} kink{'s' if k > 1 else ''}, each along one column. {answer.detail}",
+        detail=f"{'1 kink' if k == 1 else f'{k} kinks, each'} along one column. {answer.detail}",
     )
 
 

@@ -70,6 +70,7 @@ def _plain_card(card: Requirements) -> dict[str, Any]:
         "inputs": card.input_law,
         "outputs": card.n_outputs,
         "activations": list(card.activations),
+        "likelihoods": list(card.likelihoods),
         "biases": card.biases,
         "noise": card.noise,
         "samples": card.samples,

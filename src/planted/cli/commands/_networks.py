@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,7 @@ from planted.outcomes import BadInputError
 __all__ = ["compare", "predict", "verify"]
 
 FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
+FLOAT64_DIFFERENCE = 1e-12  # and below it what solving in double precision leaves
 
 NetworkArgument = Annotated[
     Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
@@ -57,7 +59,8 @@ def predict(
     """Evaluate a saved network on the inputs of a table.
 
     A network that knows the names of its inputs takes the columns of these names, in any order; the others are left out.
-    With --interval each output is followed by NAME_low and NAME_high, for noise that is normal and of one variance.
+    A network of class labels gives the probability of every class, one of counts their means. With --interval each output
+    is followed by NAME_low and NAME_high, for noise that is normal and of one variance.
     """
     check_written(("--out", out, "table"), inputs=[network, data], force=force)
     from planted.io import load_with_columns, write_table
@@ -73,6 +76,12 @@ def predict(
     predicted = _answers(net, rows)
     names = saved.targets or [f"y{j + 1}" for j in range(net.n_outputs)]
     columns = {name: predicted[:, j] for j, name in enumerate(names)}
+    if saved.labels is not None:
+        columns = _of_labels(predicted, saved.labels, names)
+        if interval is not None:
+            raise BadInputError(
+                "--interval is for numbers; this network gives probabilities or means of labels."
+            )
     if interval is not None:
         columns = _with_bounds(columns, saved.noise, interval)
     if out is not None:
@@ -90,6 +99,19 @@ def predict(
     if out is not None:
         outputs = f"{net.n_outputs} output{'' if net.n_outputs == 1 else 's'}"
         print_note(f"{len(predicted):,} predictions of {outputs} are in {out}.")
+
+
+def _of_labels(predicted: Any, labels: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return probabilities of all classes, or means of counts."""
+    from planted.fitting.likelihoods._families import find_likelihood
+
+    law = find_likelihood(labels.likelihood)
+    if not law.is_of_classes:
+        return {name: column for name, column in zip(names, law.means(predicted).T, strict=True)}
+    classes = labels.classes or tuple(range(predicted.shape[1] + 1))
+    return {
+        f"P({name})": column for name, column in zip(classes, law.probabilities(predicted).T, strict=True)
+    }
 
 
 def _refuse_other_columns(chosen: list[str], known: tuple[str, ...], network: Path) -> None:
@@ -335,16 +357,19 @@ def _compare_answers(first: Path, second: Path, *, tol: float | None, as_json: b
 
 
 def print_tolerance(answer: Any, tol: float | None, *, default: str) -> None:
-    """Print which differences count, and name the option if the two differ as copies in single precision do."""
+    """Print which differences count, and name the option if the two differ as rounding makes them."""
     said = default if tol is None else f"{tol:g} of the scale of an output"
     console = out_console()
     console.print(Text(f"tolerance: {said}", style="dim"))
     if answer.is_equal is False and tol is None and 0 < answer.difference < FLOAT32_DIFFERENCE:
+        is_double = answer.difference < FLOAT64_DIFFERENCE
+        bits, advice = (
+            ("64-bit numbers in a computation", "for a network that was recovered give --tol 1e-9")
+            if is_double
+            else ("32-bit numbers", "for copies in single precision give --tol 1e-5")
+        )
         console.print(
-            Text(
-                f"A difference of {answer.difference:.1g} is what rounding to 32-bit numbers makes; for copies in single "
-                "precision give --tol 1e-5."
-            )
+            Text(f"A difference of {answer.difference:.1g} is what rounding to {bits} makes; {advice}.")
         )
 
 

@@ -79,6 +79,9 @@ def identify(
     outputs: Annotated[
         str, typer.Option(metavar="NAME", help="Output of the .onnx file to ask, where it has several.")
     ] = "auto",
+    activation: Annotated[
+        str, typer.Option(help="relu (leaky units are found too), or a curved one: tanh, sigmoid, gelu, ...")
+    ] = "relu",
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep questions and answers here; resume from it.")
     ] = None,
@@ -127,6 +130,7 @@ def identify(
             scale=scale,
             repeats=repeats,
             outputs=outputs,
+            activation=activation,
             log=log,
             random_state=seed,
             progress=progress,

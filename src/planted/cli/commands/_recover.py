@@ -40,6 +40,7 @@ from planted.cli._options import (
     ExcludeOption,
     FeaturesOption,
     ForceOption,
+    LikelihoodOption,
     MethodOption,
     MethodOptions,
     MissingOption,
@@ -59,7 +60,7 @@ from planted.outcomes import BadInputError, Guarantee, Outcome, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planted.io import Recipe
+    from planted.io import Labels, Recipe
     from planted.reporting import Report
     from planted.results import Recovery
 
@@ -103,6 +104,7 @@ def recover(
     effort: EffortOption = "normal",
     affine: AffineOption = "auto",
     activation: ActivationOption = "relu",
+    likelihood: LikelihoodOption = "gaussian",
     seed: SeedOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the network (.safetensors).")
@@ -158,6 +160,9 @@ def recover(
     n_hidden = parse_hidden(hidden)
     large = _Large(stream or weights is not None, cluster, checkpoint, resume, wait)
     given: dict[str, Any] = {"method": method, "activation": activation, "effort": effort}
+    is_of_labels = likelihood != "gaussian"
+    if is_of_labels:
+        given["likelihood"] = likelihood
     if affine != "auto":
         check_choice("affine", affine, ("auto", "yes", "no"))
         given["affine"] = affine == "yes"
@@ -184,11 +189,14 @@ def recover(
     from planted.reporting import outline, summarise
 
     drawn = report is not None
-    record, rows = samples.in_context(record)
+    if is_of_labels:  # residuals and straight lines say nothing about labels
+        rows, samples = None, samples.with_classes(record)
+    else:
+        record, rows = samples.in_context(record)
     summary = summarise(record, data=rows, **samples.names) if drawn else outline(record)
     if record.outcome is Outcome.STOPPED_EARLY and (noticed.seen or budget is not None):
         more_time = "Allow more time with --budget SECONDS."
-        advice = _how_to_go_on(samples.run, data) if noticed.seen else more_time
+        advice = _how_to_go_on(samples.run) if noticed.seen else more_time
         summary = replace(summary, verdict=replace(summary.verdict, advice=advice))
     notes = [
         *samples.notes,
@@ -198,11 +206,12 @@ def recover(
         print(json.dumps(summary.record, allow_nan=False))
     else:
         print_verdict(out_console(), summary)
-        print_kinks(out_console(), record, samples.names)
+        if not is_of_labels:
+            print_kinks(out_console(), record, samples.names)
     for note in notes:
         print_note(note)
     if noticed.seen:
-        print_note(_how_to_go_on(samples.run, data))
+        print_note(_how_to_go_on(samples.run))
         raise typer.Exit(EXIT_INTERRUPTED)
     if samples.run is not None:
         samples.run.finish()
@@ -210,7 +219,7 @@ def recover(
         raise typer.Exit(1)
 
 
-def _how_to_go_on(run: LongRun | None, data: Path | None) -> str:
+def _how_to_go_on(run: LongRun | None) -> str:
     """Say what an interrupted run left behind, and what to type to go on."""
     if run is None or run.folder is None:
         return (
@@ -218,8 +227,8 @@ def _how_to_go_on(run: LongRun | None, data: Path | None) -> str:
             "what it has read."
         )
     return (
-        f"Interrupted: this is the best so far. What was read is in {run.folder}; go on with: "
-        f"planted recover {data} --resume --checkpoint {run.folder}"
+        f"Interrupted: this is the best so far. What was read is in {run.folder}; to go on, type the same "
+        f"command with --resume --checkpoint {run.folder}"
     )
 
 
@@ -260,6 +269,14 @@ class _Samples:
         from planted.recovery._recover import recover as recover_rows
 
         return recover_rows(*self.data, **options)
+
+    def with_classes(self, record: Recovery) -> _Samples:
+        """Name the outputs after the classes whose log-odds they are."""
+        classes, targets = record.stats.get("classes"), self.names.get("target_names")
+        if not classes or not targets or len(classes) == 2:
+            return self
+        outputs = tuple(f"{targets[0]}={name}" for name in classes[1:])
+        return replace(self, names={**self.names, "target_names": outputs})
 
     def in_context(self, record: Recovery) -> tuple[Recovery, tuple[Any, Any]]:
         """Put the network beside the mean and a line, and return the rows by which that was done."""
@@ -371,11 +388,24 @@ def write_results(
     if out is not None and record.network is None:
         notes.append(f"There is no network to write; {out} was not touched.")
     elif out is not None and record.network is not None:
-        notes += save_with_columns(record.network, out, names, recipe, noise=_noise_of(record))
+        labels = _labels_of(record)
+        noise = None if labels else _noise_of(record)
+        notes += save_with_columns(record.network, out, names, recipe, noise=noise, labels=labels)
     if report is not None:
         write_page(report, summary.html())
         notes.append(f"The report is in {report}.")
     return notes
+
+
+def _labels_of(record: Recovery) -> Labels | None:
+    """Return what the outputs mean, if they are predictors of labels."""
+    likelihood = record.provenance.parameters.get("likelihood", "gaussian")
+    if likelihood == "gaussian":
+        return None
+    from planted.io import Labels
+
+    classes = record.stats.get("classes")
+    return Labels(likelihood, None if classes is None else tuple(classes))
 
 
 def _noise_of(record: Recovery) -> tuple[float, float] | None:

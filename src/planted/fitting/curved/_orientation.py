@@ -28,7 +28,7 @@ from planted.fitting.curved._units import UnitFit, UnitRows, fit_units
 from planted.linalg.signs import nearest_sign_sums
 from planted.networks import Activation, parse_activation
 
-__all__ = ["orient_fit", "read_slope"]
+__all__ = ["orient_fit", "read_slope", "sign_choices"]
 
 LARGEST_TREE = 26  # units whose sums of signs are searched
 N_NEAREST = 16
@@ -51,7 +51,7 @@ def orient_fit(data: UnitRows, fit: UnitFit) -> UnitFit:
     plain = replace(data, linear=False)
     tries = [
         fit_units(plain, _turned(fit.V, flips), max_iter=0, decrease_tol=1.0)
-        for flips in _choices(columns, target)
+        for flips in sign_choices(columns, target)
     ]
     likely = sorted(tries, key=lambda each: each.cost)
     # Without noise the right choice stands out before it is fitted.
@@ -72,7 +72,7 @@ def read_slope(data: UnitRows, fit: UnitFit) -> tuple[Activation, UnitFit]:
     if net.n_hidden < len(columns):
         choices = [np.asarray(linalg.lstsq(columns, linear, check_finite=False)[0] < 0)]
     else:
-        choices = _choices(across, np.zeros(len(across)))
+        choices = sign_choices(across, np.zeros(len(across)))
     tries = [_leaky_fit(data, fit, columns, linear, flips) for flips in choices]
     leaky, best = min(tries, key=lambda each: each[1].cost)
     return leaky, _fitted(replace(data, activation=leaky, linear=False), best)
@@ -100,7 +100,7 @@ def _turned(V: Array, flips: BoolArray) -> Array:
     return V * np.where(flips, -1.0, 1.0)[:, None]
 
 
-def _choices(columns: Array, target: Array) -> list[BoolArray]:
+def sign_choices(columns: Array, target: Array) -> list[BoolArray]:
     """Choices of the units to be turned that come near to (1)."""
     k = columns.shape[1]
     rounded = np.asarray(linalg.lstsq(columns, target, check_finite=False)[0] < 0)

@@ -42,6 +42,10 @@ NULL_TOL = 1e-9  # relative singular value that counts as zero
 EXACT_SINE = 1e-8  # largest |f(X w) - Q u| over |Q u|; powers of f cost digits, rounding alone leaves 1e-15
 ON_TOL = 1e-7  # activation, relative to the largest, above which f is inverted
 SAME_UNIT_COSINE = 1 - 1e-9
+SAME_UNIT = 4.5e-5  # relative distance of equal units: for rows of unit norm that cosine
+# Of a curved activation whose scale is sought: largest preactivations tried, and how the scale is then refined.
+LARGEST_ACTIVATION, SCALES = (0.05, 50.0), 41
+STEP, SCALE_TOL = 1e-5, 1e-14
 MAX_ITERATIONS = 25
 BATCH = 32
 
@@ -57,7 +61,7 @@ class ExactUnits:
 def exact_unit(X: Array, Q: Array, off: BoolArray, *, activation: Activation) -> tuple[Array, float]:
     """Apply (1) once.
 
-    Returns the hidden weights w of unit norm, zero if there is nothing to fit, and the sine
+    Returns the hidden weights w, of unit norm where their scale is a gauge, zero if there is nothing to fit, and the sine
     ``|f(X w) - Q u| / |Q u|``, the distance from being a unit of this column space. Shapes: X (n, d), Q (n, k), off
     (n,).
     """
@@ -65,12 +69,53 @@ def exact_unit(X: Array, Q: Array, off: BoolArray, *, activation: Activation) ->
     h = Q @ u
     h = h if h.sum() >= 0 else -h
     on = h > ON_TOL * np.abs(h).max()
-    w = linalg.lstsq(X[on], h[on] ** (1.0 / activation.degree), check_finite=False)[0]
+    if activation.is_curved:
+        w, scale = _fit_scale(X[on], h[on], activation)
+    else:
+        assert activation.inverse is not None
+        w, scale = linalg.lstsq(X[on], activation.inverse(h[on]), check_finite=False)[0], 1.0
     size = float(np.linalg.norm(w))
     if size == 0.0 or not np.isfinite(size):
         return np.zeros(X.shape[1]), 1.0
-    sine = float(np.linalg.norm(activation(X @ w) - h) / np.linalg.norm(h))
-    return w / size, sine
+    sine = float(np.linalg.norm(activation(X @ w) - scale * h) / np.linalg.norm(scale * h))
+    return activation.unit_scale(w[None])[0][0], sine
+
+
+def _fit_scale(X: Array, h: Array, activation: Activation) -> tuple[Array, float]:
+    """Return w and s with φ(X w) = s h on samples where the unit is on: the scale at which φ⁻¹(s h) is linear in x.
+
+    Gauss-Newton steps in log s, from the best of a range of scales; w is zero where there is none. Shapes:
+    X (on, d), h (on,).
+    """
+    invert = activation.inverse
+    assert invert is not None
+    if len(h) <= X.shape[1]:
+        return np.zeros(X.shape[1]), 1.0
+    Q, R = linalg.qr(X, mode="economic", check_finite=False)
+
+    def residual(log_scale: float) -> tuple[Array, Array]:
+        with np.errstate(all="ignore"):
+            t = np.nan_to_num(np.asarray(invert(np.exp(log_scale) * h)), nan=0.0, posinf=0.0)
+        size = float(np.linalg.norm(t))
+        t = t / size if size > 0 else t
+        return t - Q @ (Q.T @ t), t * size
+
+    tops = activation(np.geomspace(*LARGEST_ACTIVATION, SCALES)) / h.max()
+    logs = np.log(tops[np.isfinite(tops) & (tops > 0)])
+    if not logs.size:
+        return np.zeros(X.shape[1]), 1.0
+    few = [float(np.linalg.norm(residual(log_scale)[0])) for log_scale in logs]
+    best = float(logs[int(np.argmin(few))])
+    for _ in range(MAX_ITERATIONS):
+        here = residual(best)[0]
+        slope = (residual(best + STEP)[0] - residual(best - STEP)[0]) / (2 * STEP)
+        move = -float(slope @ here) / max(float(slope @ slope), np.finfo(float).tiny)
+        best += float(np.clip(move, -0.5, 0.5))
+        if abs(move) < SCALE_TOL:
+            break
+    t = residual(best)[1]
+    w = linalg.solve_triangular(R, Q.T @ t, check_finite=False) if np.abs(np.diag(R)).min() > 0 else 0 * R[0]
+    return np.asarray(w), float(np.exp(best))
 
 
 def units_from_scores(X: Array, Q: Array, scores: Array, activation: Activation) -> ExactUnits:
@@ -133,7 +178,7 @@ def pursue_rectified_units(
 
     Shapes: X (n, d), Q (n, k), known (units, d).
     """
-    found = [] if known is None else [w / np.linalg.norm(w) for w in known]
+    found = [] if known is None else list(activation.unit_scale(known)[0])
     starts = 0
     while len(found) < n_units and starts < max_starts:
         check_time()
@@ -175,4 +220,4 @@ def _run(X: Array, Q: Array, score: Array, activation: Activation) -> Array | No
 
 
 def _is_known(w: Array, found: list[Array]) -> bool:
-    return any(float(w @ other) > SAME_UNIT_COSINE for other in found)
+    return any(float(np.linalg.norm(w - other)) < SAME_UNIT * float(np.linalg.norm(other)) for other in found)

@@ -19,13 +19,29 @@ from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
-__all__ = ["SavedNetwork", "check_columns", "check_names", "check_noise", "match_columns"]
+__all__ = [
+    "Labels",
+    "SavedNetwork",
+    "check_columns",
+    "check_labels",
+    "check_names",
+    "check_noise",
+    "match_columns",
+]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters
 NUMBERED = re.compile(
     r"\w{0,100}\[[0-9]+\]|[0-9]+"
 )  # names that readers give to columns without names: 3, X[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The law of labels of which a network gives the predictors, and the classes where they have names."""
+
+    likelihood: str
+    classes: tuple[str | int | float | bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,9 @@ class SavedNetwork:
     noise: tuple[float, float] | None = None
     recipe: Recipe | None = (
         None  # how the columns of a table become the inputs, where they are not numbers as they stand
+    )
+    labels: Labels | None = (
+        None  # what the outputs mean, where they are log-odds of classes or logarithms of means
     )
 
 
@@ -69,6 +88,27 @@ def check_noise(noise: Any) -> Json:
     if not is_pair or not all(isfinite(x) for x in noise) or noise[0] < 0 or noise[1] <= 0:
         raise BadInputError(f"noise={noise!r}; expected a standard deviation and degrees of freedom")
     return {"noise": [float(x) for x in noise]}
+
+
+def check_labels(labels: Labels | None, n_outputs: int) -> Json:
+    """Return the meaning of the outputs as a file keeps it, under ``labels``, or nothing."""
+    if labels is None:
+        return {}
+    if labels.likelihood not in ("logistic", "multinomial", "poisson"):
+        raise BadInputError(
+            f"likelihood={labels.likelihood!r}; expected 'logistic', 'multinomial' or 'poisson'"
+        )
+    if labels.classes is None:
+        return {"labels": {"likelihood": labels.likelihood, "classes": None}}
+    known = labels.likelihood != "poisson" and len(labels.classes) == n_outputs + 1
+    plain = all(
+        isinstance(name, str | int | float) and shown(str(name)) == str(name) for name in labels.classes
+    )
+    if not known or not plain or len({str(name) for name in labels.classes}) < len(labels.classes):
+        raise BadInputError(
+            f"{len(labels.classes)} classes that do not fit {n_outputs} outputs, or cannot be kept"
+        )
+    return {"labels": {"likelihood": labels.likelihood, "classes": list(labels.classes)}}
 
 
 def match_columns(features: Sequence[str], names: Sequence[str], *, table: str) -> list[int]:

@@ -33,7 +33,7 @@ from safetensors.numpy import save as format_tensors
 from planted._typing import Array, Json
 from planted.io._memory import current_budget
 from planted.io._outputs import refuse_other_suffix
-from planted.io.networks._columns import SavedNetwork, check_columns, check_noise
+from planted.io.networks._columns import Labels, SavedNetwork, check_columns, check_labels, check_noise
 from planted.io.networks._files import open_regular
 from planted.io.state._atomic import atomic_write
 from planted.io.tables._recipe import Recipe
@@ -45,7 +45,7 @@ __all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 DEEP = "planted.deep-network"
 LARGEST_DEPTH = 1_000  # layers
-SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_PREPARATION = 1, 2, 3
+SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_PREPARATION, SCHEMA_WITH_LABELS = 1, 2, 3, 4
 COLUMNS = ("features", "targets")
 NOISE = "noise"
 TENSORS = {TWO_LAYERS: ("W", "b", "A", "c"), THREE_LAYERS: ("R", "s", "W", "b", "A", "c")}
@@ -62,13 +62,15 @@ def save_network(
     targets: Sequence[str] | None = None,
     noise: tuple[float, float] | None = None,
     recipe: Recipe | None = None,
+    labels: Labels | None = None,
 ) -> None:
     """Write a network to a safetensors file.
 
     `path`: where to write. An existing file is replaced only when the new one is complete. `features`, `targets`: names of
     the inputs and of the outputs, kept with the network; `load_with_columns` returns them. `noise`: standard deviation of
     a new output about its prediction, with its degrees of freedom, for intervals. `recipe`: how the columns of a table
-    become the inputs, kept too; it names the inputs and the targets.
+    become the inputs, kept too; it names the inputs and the targets. `labels`: what the outputs mean, where they are
+    log-odds of classes or logarithms of means.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def save_network(
     arrays, settings = _take_apart(net)
     if recipe is not None:
         features, targets = recipe.inputs, recipe.targets
-    kept = check_columns(net, features, targets) | check_noise(noise)
+    kept = check_columns(net, features, targets) | check_noise(noise) | check_labels(labels, net.n_outputs)
     record = _record(arrays, settings | kept | ({} if recipe is None else {"recipe": recipe.to_dict()}))
     contents = format_tensors(arrays, metadata={"planted": json.dumps(record, sort_keys=True)})
     if int.from_bytes(contents[:LENGTH_FIELD], "little") > LARGEST_HEADER:
@@ -93,6 +95,7 @@ def save_network(
         read = load_saved(partial)
         written, _ = _take_apart(read.network)
         is_same = (read.features, read.targets, read.noise, read.recipe) == (*_kept(record), recipe)
+        is_same = is_same and read.labels == labels
         if not is_same or {name: array.tobytes() for name, array in written.items()} != {
             name: array.tobytes() for name, array in arrays.items()
         }:
@@ -142,7 +145,8 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
         check_columns(net, *(record.get(role) for role in COLUMNS))
         check_noise(record.get(NOISE))
         features, targets, noise = _kept(record)
-        return SavedNetwork(net, features, targets, noise, _recipe_of(record))
+        labels = _labels_of(record, net.n_outputs)
+        return SavedNetwork(net, features, targets, noise, _recipe_of(record), labels)
     except (ValueError, TypeError, ArithmeticError, RecursionError, SafetensorError) as error:
         name = os.fspath(path)
         text = str(error) if str(error).startswith(name) else f"{name}: {error}"
@@ -206,12 +210,32 @@ def _recipe_of(record: Json) -> Recipe | None:
     return recipe
 
 
+def _labels_of(record: Json, n_outputs: int) -> Labels | None:
+    """Read what the outputs mean."""
+    kept = record.get("labels")
+    if kept is None:
+        return None
+    if not isinstance(kept, dict) or set(kept) != {"likelihood", "classes"}:
+        raise FileFormatError("the record of the labels is damaged")
+    classes = kept["classes"]
+    if classes is not None and not isinstance(classes, list):
+        raise FileFormatError("the record of the classes is damaged")
+    labels = Labels(kept["likelihood"], None if classes is None else tuple(classes))
+    check_labels(labels, n_outputs)
+    return labels
+
+
 def _settings_of(record: Json) -> tuple[str, ...]:
     """The fields of a record that make up the network, besides its tensors, and the names of its columns."""
     own: tuple[str, ...] = {THREE_LAYERS: ("power",), DEEP: ("layers",)}.get(record["format"], ())
     if record.get("linear") is not None:
         own = (*own, "linear")
-    return ("format", "activation", *own, *(role for role in (*COLUMNS, NOISE, "recipe") if role in record))
+    return (
+        "format",
+        "activation",
+        *own,
+        *(role for role in (*COLUMNS, NOISE, "recipe", "labels") if role in record),
+    )
 
 
 def _tensor_names(record: Json) -> tuple[str, ...]:
@@ -232,6 +256,7 @@ def _record(arrays: dict[str, Array], settings: Json) -> Json:
     shapes = {name: list(arrays[name].shape) for name in names}
     schema = SCHEMA_WITH_COLUMNS if any(role in settings for role in COLUMNS) else SCHEMA
     schema = SCHEMA_WITH_PREPARATION if {NOISE, "recipe"} & settings.keys() else schema
+    schema = SCHEMA_WITH_LABELS if "labels" in settings else schema
     record: Json = {**settings, "schema": schema, "shapes": shapes}
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in names:
@@ -285,8 +310,8 @@ def _read_record(header: Json) -> Json:
     if not isinstance(record, dict) or record.get("format") not in [*TENSORS, DEEP]:
         known = f"{TWO_LAYERS!r}, {THREE_LAYERS!r} or {DEEP!r}"
         raise FileFormatError(f"the record does not name the format {known}")
-    if record.get("schema") not in (SCHEMA, SCHEMA_WITH_COLUMNS, SCHEMA_WITH_PREPARATION):
-        known = f"{SCHEMA} to {SCHEMA_WITH_PREPARATION}"
+    if record.get("schema") not in range(SCHEMA, SCHEMA_WITH_LABELS + 1):
+        known = f"{SCHEMA} to {SCHEMA_WITH_LABELS}"
         raise FileFormatError(
             f"schema {record.get('schema')!r}; this version reads {known}, please upgrade planted"
         )

@@ -38,8 +38,13 @@ def solve_adam(
     max_epochs: int = 60,
     max_iter: int | None = None,
     precision: str = "float32",
+    fused: bool = False,
 ) -> MemoryFit:
-    """Memorise by Adam; the curve has the batch loss of every fifth step."""
+    """Memorise by Adam; the curve has the batch loss of every fifth step.
+
+    `fused`: PyTorch's step in one pass over the weights, which saves about half of the CPU time and rounds
+    differently.
+    """
     torch = _import_torch()
     _check_options(learning_rate, batch_size, decay, decay_every, max_epochs, precision)
     a = half_signs(check_width(width, task.Z.shape[1]))
@@ -53,6 +58,7 @@ def solve_adam(
             batch_size=min(batch_size, len(y)),
             n_epochs=max_epochs,
             max_iter=max_iter,
+            fused=fused,
         )
         weights.append(W)
         curves.append(losses)
@@ -101,12 +107,18 @@ class _Trainer:
         self.generator = torch.Generator().manual_seed(int(task.rng.integers(2**62)))
 
     def run(
-        self, *, schedule: tuple[float, float, int], batch_size: int, n_epochs: int, max_iter: int | None
+        self,
+        *,
+        schedule: tuple[float, float, int],
+        batch_size: int,
+        n_epochs: int,
+        max_iter: int | None,
+        fused: bool,
     ) -> tuple[Array, list[float]]:
         """Train; return the weights and the recorded losses."""
         torch = self.torch
         rate, decay, decay_every = schedule
-        optimiser = torch.optim.Adam([self.W], lr=rate)
+        optimiser = torch.optim.Adam([self.W], lr=rate, fused=fused)
         goal = self.task.tol / self.task.Y.shape[1]
         losses: list[float] = []
         n_steps = 0

@@ -10,7 +10,7 @@ REQUIRES = Requirements(
     summary="Hermite moments of all outputs diagonalised together, for normal inputs when m >= k and k <= d",
     input_law="gaussian",
     n_outputs="m >= k",
-    activations=("relu", "power"),
+    activations=("relu", "power", "rectified"),
     biases=False,
     noise="none",
     samples="about d² for the moments alone; with pursuit about 3(d+k)",

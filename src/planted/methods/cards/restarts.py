@@ -32,4 +32,5 @@ REQUIRES = Requirements(
     samples_needed=lambda d, k, m, is_noisy: (12.0 if is_noisy else 3.0) * (k + 1) * (d + 1) / m,
     order=20,
     takes_weights=True,
+    likelihoods=("gaussian", "logistic", "multinomial", "poisson"),
 )

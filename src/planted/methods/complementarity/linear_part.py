@@ -128,7 +128,7 @@ def _hyperplanes(
             return bent_units(space, p, problem.rng), space
         if not space.dimension:  # a network of at most m units leaves one vector for each: this is noise
             return None, None
-    if n < PURSUIT_ROWS * (p + k):
+    if p <= 2 or n < PURSUIT_ROWS * (p + k):  # with one input `restarts` reads the units off the lines
         return None, None
     some = slice(0, 2 * PURSUIT_ROWS * (p + k))
     Q = linalg.orth(np.hstack([y[some], inputs[some]]))

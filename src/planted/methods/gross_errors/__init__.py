@@ -15,8 +15,9 @@ Guarantee   Theorem 14 and Corollary 8 of [BJW18]_ for pursuit (`printed`): exac
             *all* rows are reproduced to rounding, the clean entries alone outnumber the unknowns, their Jacobian has full
             rank, and the places of the errors are independent of x and of one another. What is wrong on one side of a
             hyperplane, or in all outputs of a few samples at the rim of x, may be a unit and not an error. A sample among
-            the others cannot (`no_unit_explains`), and a sample at the rim only if there are more units than were asked
-            for (`needs_a_unit_each`): with a given k it is an error. Kind: exact.
+            the others cannot (`no_unit_explains`), and a sample at the rim only if a unit is on there
+            alone (`needs_a_unit_each`): it is an error if k is given, or if units are assumed to be on in two samples or
+            more, which no data can show (``rare_units=False``). Kind: exact.
             Not promised: m = k (every matrix has that rank), a unit that only one output sees (its errors cannot be told
             from it), errors in half of the entries or more, noise on top.
 Notation    paper: A (ours Y'), U (A), V (W), E (Y' - L').
@@ -91,6 +92,7 @@ def recover(
     weight: float | None = None,
     offset: bool | str = "auto",
     max_rank: int = 20,
+    rare_units: bool = False,
 ) -> Recovery:
     """Recover a network from labels with gross errors, and count them.
 
@@ -108,6 +110,9 @@ def recover(
         Whether the outputs may have an unknown constant.
     max_rank : int
         Largest rank tried if ``n_hidden`` is "auto".
+    rare_units : bool
+        Whether a unit may be on in one sample alone. A sample at the rim of x that is wrong in all outputs may then be a
+        unit, and nothing is claimed unless ``n_hidden`` is given. ``method="auto"`` asks for this.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def recover(
     check_choice("decomposition", decomposition, DECOMPOSITIONS)
     if weight is not None and not (decomposition == "pursuit" and 0 < weight < np.inf):
         raise BadInputError(f"weight={weight!r}; expected a positive number, with decomposition='pursuit'")
-    search = _Search(run, decomposition, weight, offset, max_rank)
+    search = _Search(run, decomposition, weight, offset, max_rank, rare_units)
     _require(search)
     best, doubtful = 0.0, None
     for split in _splits(search):  # step 1
@@ -141,6 +146,7 @@ class _Search:
     weight: float | None  # λ of pursuit
     offset: bool | str
     max_rank: int
+    rare_units: bool  # whether a unit may be on in one sample alone
 
     @property
     def problem(self) -> Problem:
@@ -360,9 +366,11 @@ def _errors_for_sure(search: _Search, network: TwoLayerNetwork) -> tuple[BoolArr
     text = f" Wrong in all outputs at the rim of x, sample(s) {places}: "
     if isinstance(search.run.n_hidden, int):
         return sure | at_rim, f"{text}errors, because there are {k} units; otherwise each might be a unit."
-    return (
-        sure,
-        f"{text}errors, or a unit each that is on there alone. If there are {k} units, give n_hidden={k}.",
+    if not search.rare_units:
+        return sure | at_rim, f"{text}errors, unless a unit is on there alone (rare_units)."
+    return sure, (
+        f"{text}errors, or a unit each that is on there alone. If there are {k} units, give n_hidden={k}; "
+        "method='gross-errors' takes them for errors."
     )
 
 

@@ -92,7 +92,8 @@ def recover(
     max_starts : int
         Random starts for units that the moments do not lead to; none in the paper's variant.
     activation : str
-        ``"relu"`` or a rectified power such as ``"power:2"``.
+        ``"relu"``, a rectified power such as ``"power:1.5"``, or a function registered with its inverse
+        (`planted.register_activation`).
 
     Returns
     -------
@@ -130,7 +131,7 @@ def vanishing_coefficient(activation: Activation, order: int) -> bool:
     [False, True, False]
     """
     beyond = order - activation.degree
-    return beyond >= 2 and beyond % 2 == 0
+    return not activation.is_curved and beyond >= 2 and beyond % 2 == 0
 
 
 def _check_moments(search: ExactSearch, order: int) -> None:

@@ -25,6 +25,7 @@ References  [ATV21]_
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,20 +34,25 @@ import numpy as np
 from planted._validation import check_choice
 from planted.certificates.searches._curved import UnitSearch, search_units
 from planted.certificates.searches._kink_search import KinkSearch
+from planted.certificates.searches._likelihood import LabelSearch, search_labels
 from planted.certificates.searches._restarts import search_with_restarts
 from planted.checks import Check
 from planted.fitting._losses import check_loss
 from planted.fitting._row_weights import weigh_rows, weights_in_memory
 from planted.fitting._run import MethodRun
+from planted.fitting.likelihoods._families import find_likelihood
+from planted.fitting.likelihoods._fit import LabelRows
 from planted.fitting.multistart._attempts import Attempt, attempt_from
 from planted.fitting.multistart._rows import SearchRows, split_rows
-from planted.networks import is_rectifier
+from planted.networks import is_rectifier, parse_activation
 from planted.outcomes import Outcome
 from planted.results import Evidence, Recovery
+from planted.rows import RowBlocks, StoredWeights
 
 __all__ = ["recover"]
 
 MIN_ROWS = 8
+SEARCHED_LABELS = 10_000  # rows of a search with labels; the answer is fitted on all rows
 STARTS = ("random", "landscape")
 ATTEMPTS = {"quick": 3, "normal": 10, "thorough": 30}
 
@@ -64,6 +70,7 @@ def recover(
     loss: str = "squared",
     sample_weight: Any = None,
     activation: str = "relu",
+    likelihood: str = "gaussian",
 ) -> Recovery:
     """Recover a network with any number of outputs by restarts of an expanded fit.
 
@@ -93,6 +100,9 @@ def recover(
         rows that carry their weights, as `planted.open_blocks` reads them.
     activation : str or Activation
         Activation of the units; ``"leaky-relu"`` without a slope finds the slope too.
+    likelihood : {"gaussian", "logistic", "multinomial", "poisson"}
+        Law of the outputs given the network. Other than "gaussian": the outputs are encoded labels, as `planted.recover`
+        encodes them, the loss is their deviance, and the options extra, offset, start and loss are not used.
 
     Returns
     -------
@@ -106,6 +116,8 @@ def recover(
     blocks, weights = weigh_rows(run.data.blocks, sample_weight)
     if blocks is not run.data.blocks:
         run.data = run.data.of(blocks)
+    if likelihood != "gaussian":
+        return _recover_from_labels(run, n_hidden, activation, likelihood, affine, effort, weights)
     run.problem, local = weights_in_memory(run.problem, weights)
     _require_samples(run, n_hidden)
     rows = split_rows(run.problem, loss=loss, omega=local)
@@ -132,6 +144,33 @@ def _require_samples(run: MethodRun, n_hidden: int | str) -> None:
         outcome=Outcome.TOO_FEW_SAMPLES,
         detail=f"{n} samples for {k} unit(s) of {d} inputs; at least {need} are needed.",
     )
+
+
+def _recover_from_labels(
+    run: MethodRun,
+    n_hidden: int | str,
+    activation: str,
+    likelihood: str,
+    affine: bool | str,
+    effort: str,
+    weights: StoredWeights | None,
+) -> Recovery:
+    """Search with the loss of labels in place of squares."""
+    run.problem, _ = weights_in_memory(run.data.problem("labels"), weights)
+    run.refuse_unless(
+        Evidence("samples", run.problem.n_samples, MIN_ROWS, ">=", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{run.problem.n_samples} samples; at least {MIN_ROWS} are needed.",
+    )
+    law = find_likelihood(likelihood)
+    rows = LabelRows(run.problem.blocks, run.problem.n_samples, law, weights)
+    problem = run.problem
+    chosen = np.sort(problem.rng.permutation(len(problem.X))[:SEARCHED_LABELS])
+    w = None if problem.w is None else problem.w[chosen]
+    searched = RowBlocks.from_arrays(problem.X[chosen], problem.Y[chosen], weights=w)
+    sample = replace(rows, blocks=searched, n_samples=len(chosen))
+    wanted = n_hidden if isinstance(n_hidden, int) else None
+    return search_labels(LabelSearch(run, rows, sample, parse_activation(activation), wanted, affine, effort))
 
 
 def _attempt_from_landscape(run: MethodRun, rows: SearchRows, n_hidden: int) -> Attempt | None:

@@ -1,0 +1,1 @@
+"""Networks fitted to class labels and counts by maximum likelihood."""

@@ -2,11 +2,11 @@ r"""Fit a small network to data that need not come from one.
 
 Problem     No network made the data, as with most tables of the world, yet a small one may predict well. Find it, the same
             one at every run with the same seed, and claim nothing but its prediction error.
-Idea        1. Write a linear fit as pairs of units, since σ(t) - σ(-t) = t.
+Idea        1. Write a linear fit as pairs of units, since σ(t) - σ(-t) = t; where a linear part is asked for, as that.
             2. Add units greedily: of many random half-spaces the one whose activation explains most of the residual.
             3. At each of some widths refine all units together, with a ridge on the output weights.
             4. Choose the width and the ridge with the smallest cross-validated error, and refine on all rows; the mean of
-               the outputs and straight lines, by ridge regression, are among the choices. Wider
+               the outputs is one of the choices. Wider
                networks are tried until the error stops falling; other ridges start from those networks, at the widths
                beside the best, from the middle to the better side. (The
                smallest width within one standard error of the best predicted worse on real tables: on one of them it
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
@@ -40,10 +40,9 @@ from planted.rows import RowBlocks
 __all__ = ["recover"]
 
 LINEAR_RIDGE = 1e-3
-LINES = tuple(10.0 ** np.arange(-6, -0.5, 0.5))  # ridges per row that are tried for a straight line
 MAX_ROWS = 3000
 HALF_SPACES = 200
-STEPS = 15
+LAST_STEPS = 15
 MEANINGFUL = (
     1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
 )
@@ -58,12 +57,14 @@ class _Effort:
     ridges: tuple[float, float]  # per row of standardised data
     outer: tuple[float, ...]  # stronger and weaker; that on the side of the better one of the others is tried
     folds: int
+    steps: int  # of a refinement
+    affine: bool = False  # whether the linear part is one, instead of pairs of units
 
 
 EFFORTS = {
-    "quick": _Effort((0, 1, 2, 3, 5, 8), (1e-1, 1e-2), (), 3),
-    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5),
-    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10),
+    "quick": _Effort((0, 1, 3, 8), (1e-1, 1e-2), (), 3, 8),
+    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5, 15),
+    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10, 15),
 }
 MAX_LINEAR_RANK = 3
 PRESENT = 1e-8  # length of what is left of an activation that the units already present explain
@@ -76,10 +77,11 @@ class _Choice:
     width: int
     ridge: float
     error: float
-    is_line: bool = False  # a ridge regression, not refined
 
 
-def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "normal") -> Recovery:
+def recover(
+    run: MethodRun, n_hidden: int | str = "auto", *, affine: bool | str = "auto", effort: str = "normal"
+) -> Recovery:
     """Fit a small network; its outcome is FITTED.
 
     Parameters
@@ -88,6 +90,9 @@ def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "norm
         The run, with its problem.
     n_hidden : int or "auto"
         Units beside the linear part; chosen by cross-validation if "auto".
+    affine : bool or "auto"
+        Whether the network has a linear part B x of its own, which no ridge pulls to zero; "auto" and False make it of
+        units, which predicts no worse and bends where the samples do.
     effort : {"quick", "normal", "thorough"}
         How many widths, ridges and folds of the cross-validation are tried.
 
@@ -98,7 +103,8 @@ def recover(run: MethodRun, n_hidden: int | str = "auto", *, effort: str = "norm
     """
     problem = run.problem = run.problem.with_sample(MAX_ROWS)
     check_choice("effort", effort, tuple(EFFORTS))
-    asked = EFFORTS[effort]
+    check_choice("affine", affine, ("auto", True, False))
+    asked = replace(EFFORTS[effort], affine=affine is True)
     path = _cross_validate(problem, n_hidden, asked)
     choice = _best(path, problem.n_samples)
     network, iterations = _fit(problem, choice, asked)
@@ -136,17 +142,14 @@ def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNe
     if np.isinf(choice.ridge):
         mean = joint_moments(problem.blocks).mean[d:]
         return TwoLayerNetwork(np.zeros((0, d)), None, np.zeros((m, 0)), mean), 0
-    if choice.is_line:
-        joint = joint_moments(problem.blocks)
-        gram = joint.covariance[:d, :d] + choice.ridge * np.eye(d)
-        slope = linalg.solve(gram, joint.covariance[:d, d:], assume_a="pos", check_finite=False).T
-        line = _pairs(slope, joint.mean[d:] - slope @ joint.mean[:d], min(d, m))
-        return problem.scaling.in_order(line), 0
     rng = np.random.default_rng(0)  # of its own: the same at every seed
     widths = _path(effort.widths, choice.width)
-    network = deque(_fit_path(problem.X, problem.Y, widths, choice.ridge, rng), maxlen=1)[0]
+    first = _linear_network(problem.X, problem.Y, affine=effort.affine)
+    network = deque(
+        _fit_path(problem.X, problem.Y, first, widths, choice.ridge, effort.steps, rng), maxlen=1
+    )[0]
     ridge = choice.ridge * problem.n_samples
-    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
+    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=LAST_STEPS)
     return fit.network, fit.iterations
 
 
@@ -162,35 +165,16 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
     folds = np.random.default_rng(effort.folds).permutation(n) % effort.folds  # the same at every seed
     first, *others = effort.ridges
     problem.progress("cross-validating small networks", 0.0)
-    line = _line(problem, folds)
-    tried = list(_along_widths(problem, n_hidden, first, folds, effort, line.error))
+    tried = list(_along_widths(problem, n_hidden, first, folds, effort))
     for number, ridge in enumerate(others):
         problem.progress("cross-validating small networks", (number + 1) / (len(others) + 2))
-        tried += _at_another_ridge(problem, tried, ridge, folds)
+        tried += _at_another_ridge(problem, tried, ridge, folds, effort.steps)
     if effort.outer:
         best = min(tried, key=_held_out).choice.ridge
         side = max if best == max(effort.ridges) else min
-        tried += _at_another_ridge(problem, tried, side(effort.outer), folds)
+        tried += _at_another_ridge(problem, tried, side(effort.outer), folds, effort.steps)
     choices = [item.choice for item in tried if n_hidden in ("auto", item.choice.width)]
-    return [*choices, line, _constant(problem, folds)] if n_hidden == "auto" else choices
-
-
-def _line(problem: Problem, folds: IntArray) -> _Choice:
-    """Return the ridge of `LINES` that predicts best by a straight line; all of them from one decomposition a fold."""
-    X, Y = problem.X, problem.Y
-    ridges = np.array(LINES)
-    losses = np.zeros(len(ridges))
-    for fold in range(folds.max() + 1):
-        inside = folds != fold
-        centre, mean = X[inside].mean(axis=0), Y[inside].mean(axis=0)
-        left, values, right = linalg.svd(X[inside] - centre, full_matrices=False, check_finite=False)
-        along = left.T @ (Y[inside] - mean)
-        shrunk = values / (values**2 + ridges[:, None] * inside.sum())  # (ridges, rank)
-        slopes = right.T @ (shrunk[:, :, None] * along)  # (ridges, d, m)
-        left_over = Y[~inside] - mean - (X[~inside] - centre) @ slopes
-        losses += (left_over**2).mean(axis=(1, 2))
-    best = int(losses.argmin())
-    return _Choice(0, float(ridges[best]), float(losses[best] / (folds.max() + 1)), is_line=True)
+    return choices if effort.affine or n_hidden != "auto" else [*choices, _constant(problem, folds)]
 
 
 def _constant(problem: Problem, folds: IntArray) -> _Choice:
@@ -221,18 +205,19 @@ def _tried(
 
 
 def _along_widths(
-    problem: Problem, n_hidden: int | str, ridge: float, folds: IntArray, effort: _Effort, lowest: float
+    problem: Problem, n_hidden: int | str, ridge: float, folds: IntArray, effort: _Effort
 ) -> Iterator[_Tried]:
-    """Yield growing widths until the held-out error has not fallen below `lowest` `PATIENCE` times in a row."""
+    """Yield growing widths until the held-out error has not fallen `PATIENCE` times in a row."""
     X, Y = problem.X, problem.Y
     n, m = Y.shape
     room = max(n * m // (4 * (X.shape[1] + 1 + m)), 0)
     widths = _path(effort.widths, n_hidden if isinstance(n_hidden, int) else min(room, effort.widths[-1]))
-    fits = [
-        _fit_path(X[folds != fold], Y[folds != fold], widths, ridge, np.random.default_rng(fold))
-        for fold in range(effort.folds)
-    ]
-    patience = PATIENCE
+    fits = []
+    for fold in range(effort.folds):
+        rows = X[folds != fold], Y[folds != fold]
+        first = _linear_network(*rows, affine=effort.affine)
+        fits.append(_fit_path(*rows, first, widths, ridge, effort.steps, np.random.default_rng(fold)))
+    lowest, patience = np.inf, PATIENCE
     for width, networks in zip(widths, zip(*fits, strict=True), strict=True):
         tried = _tried(problem, width, ridge, folds, networks)
         yield tried
@@ -242,7 +227,9 @@ def _along_widths(
             return
 
 
-def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray) -> list[_Tried]:
+def _at_another_ridge(
+    problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray, steps: int
+) -> list[_Tried]:
     """Refine networks with another ridge: those of the best ridge so far, at the width of the best and beside it."""
     best = min(tried, key=_held_out)
     known = [item for item in tried if item.choice.ridge == best.choice.ridge]
@@ -250,16 +237,16 @@ def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds
     again = []
     for start in known[max(place - 1, 0) : place + 2]:
         networks = tuple(
-            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge)
+            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge, steps)
             for fold, network in enumerate(start.networks)
         )
         again.append(_tried(problem, start.choice.width, ridge, folds, networks))
     return again
 
 
-def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float) -> TwoLayerNetwork:
+def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float, steps: int) -> TwoLayerNetwork:
     rows = RowBlocks.from_arrays(X, Y)
-    return refine(rows, network, ridge=ridge * len(X), max_iter=STEPS, decrease_tol=MEANINGFUL).network
+    return refine(rows, network, ridge=ridge * len(X), max_iter=steps, decrease_tol=MEANINGFUL).network
 
 
 def _path(widths: tuple[int, ...], widest: int) -> list[int]:
@@ -268,32 +255,35 @@ def _path(widths: tuple[int, ...], widest: int) -> list[int]:
 
 
 def _fit_path(
-    X: Array, Y: Array, widths: list[int], ridge: float, rng: np.random.Generator
+    X: Array,
+    Y: Array,
+    network: TwoLayerNetwork,
+    widths: list[int],
+    ridge: float,
+    steps: int,
+    rng: np.random.Generator,
 ) -> Iterator[TwoLayerNetwork]:
-    """Fit the linear part, then add units greedily and refine all at each width of the path."""
-    network, present = _linear_network(X, Y), 0
+    """Add units greedily to a linear network, and refine all at each width of the path."""
+    present = 0
     for width in widths:
         if width > present:
             network, present = _add_units(network, X, Y, width - present, rng), width
-        network = _refined(X, Y, network, ridge)
+        network = _refined(X, Y, network, ridge, steps)
         yield network
 
 
-def _linear_network(X: Array, Y: Array) -> TwoLayerNetwork:
-    """Write a ridge regression of small rank as pairs of opposite units."""
+def _linear_network(X: Array, Y: Array, *, affine: bool) -> TwoLayerNetwork:
+    """Write a ridge regression as a linear part, or if its rank is small as pairs of opposite units."""
     mean = Y.mean(axis=0)
     gram = X.T @ X + LINEAR_RIDGE * max(len(X), 1) * np.eye(X.shape[1])
     slope = linalg.solve(gram, X.T @ (Y - mean), assume_a="pos", check_finite=False).T
-    return _pairs(slope, mean, MAX_LINEAR_RANK)
-
-
-def _pairs(slope: Array, constant: Array, most: int) -> TwoLayerNetwork:
-    """Write a linear function, its largest directions at most, as pairs of opposite units."""
+    if affine:
+        return TwoLayerNetwork(np.zeros((0, X.shape[1])), None, np.zeros((Y.shape[1], 0)), mean, B=slope)
     left, values, right = linalg.svd(slope, full_matrices=False, check_finite=False)
-    rank = min(max(int((values > 1e-12 * max(values[0], 1e-300)).sum()), 1), most)
+    rank = min(max(int((values > 1e-12 * max(values[0], 1e-300)).sum()), 1), MAX_LINEAR_RANK)
     W = np.vstack([right[:rank], -right[:rank]])
     A = np.hstack([left[:, :rank] * values[:rank], -left[:, :rank] * values[:rank]])
-    return TwoLayerNetwork(W, None, A, constant)
+    return TwoLayerNetwork(W, None, A, mean)
 
 
 def _add_units(
@@ -321,4 +311,4 @@ def _add_units(
     W = np.vstack([network.W, directions[chosen]])
     b = np.concatenate([network.b, -cuts[chosen]])
     A = np.hstack([network.A, np.zeros((len(network.A), count))])
-    return TwoLayerNetwork(W, b, A, network.c)
+    return TwoLayerNetwork(W, b, A, network.c, B=network.B)

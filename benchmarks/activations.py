@@ -345,7 +345,7 @@ MEASURES: dict[str, list[Measure]] = {
     ],
     "noise": [partial(noisy, name, 5, 4, 8) for name in ("tanh", "sigmoid")],
     "auto": [partial(unknown, 2, noise) for noise in (0.0, 0.05)],
-    "labels": [partial(labels, "relu", d, k, count) for d, k, count in ((5, 3, 12), (10, 5, 4))],
+    "labels": [partial(labels, "relu", d, k, count) for d, k, count in ((5, 3, 24), (10, 5, 6))],
     "tables": [partial(table, load) for load in (load_wine, load_breast_cancer)],
     "questions": [
         partial(asked, name, d, k, count)

@@ -8,13 +8,15 @@ error of at most 1e-12 on matched parameters.
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ProcessPoolExecutor
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import RESULTS, Line, parse_options, report
 
 import planted
 from planted import TwoLayerNetwork, simulate
@@ -23,6 +25,7 @@ from planted._streams import data_streams
 SHAPES = ((10, 5, 5), (20, 10, 15), (30, 20, 25))
 LAWS = {True: ("gaussian", "exponential", "uniform"), False: ("gaussian", "uniform")}
 MULTIPLES, CLOSER = {True: 3.0, False: 2.5}, {True: 2.5, False: 2.0}
+PICTURE = Path(__file__).parents[1] / "docs" / "theory" / "few-samples.svg"
 SHARES = 10_000  # seeds of the biases start here
 SOLVER = 10_000  # solver seeds start here: never those of the data
 
@@ -62,29 +65,79 @@ def try_once(case: tuple[int, tuple[int, int, int], str, bool, int]) -> tuple[fl
     return float(error), answer.outcome.name
 
 
+def line_of(row: dict[str, Any]) -> Line:
+    """Return the line of a case."""
+    text = f"{row['hits']}/{row['seeds']} exact, {row['recovered']} certified, {row['false']} falsely"
+    return Line(f"{row['case']}: >= 99 %", text, row["hits"] >= 0.99 * row["seeds"] and not row["false"])
+
+
+def stored_rows(name: str, folder: Path | None) -> dict[str, dict[str, Any]]:
+    """Return the cases that are stored already."""
+    path = (folder or RESULTS) / f"{name}.json"
+    return {row["case"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+
+
+def draw() -> None:
+    """Draw the stored shares of exact answers over the number of samples in units of the limit."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "limits"
+    from matplotlib import pyplot as plt
+
+    rows = [row for name in ("limits", "limits_closer") for row in stored_rows(name, None).values()]
+    figure, axes = plt.subplots(figsize=(6.4, 3.0), layout="constrained")
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.text(1.02, 50, "information limit L", rotation=90, va="center")
+    axes.axhline(99, color="grey", linewidth=0.5, linestyle=":")
+    for bias, marker in (("biases", "o"), ("no biases", "s")):
+        for place, shape in enumerate(SHAPES):
+            own = [row for row in rows if row["case"].startswith(f"{bias} {shape} ")]
+            multiples = [
+                float(row["case"].partition("(")[2].partition(" L)")[0].rpartition("(")[2]) for row in own
+            ]
+            shares = [100 * row["hits"] / row["seeds"] for row in own]
+            axes.plot(
+                multiples, shares, marker, color=f"C{place}", fillstyle="none", label=f"{shape}, {bias}"
+            )
+    axes.set(xlabel="samples, in units of L", ylabel="exact, per cent", xlim=(0.9, 3.2), ylim=(0, 103))
+    axes.legend(fontsize="x-small", loc="lower right")
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
 def main() -> None:
     closer = {"action": "store_true", "help": "2.5 L with biases and 2 L without"}
-    options = parse_options(__doc__ or "", closer=closer)
+    count = {"type": int, "default": 100, "help": "seeds of every case"}
+    missing = {"action": "store_true", "help": "measure only cases that are not stored; keep the others"}
+    plot = {"action": "store_true", "help": "only draw what is stored, for the documentation"}
+    options = parse_options(__doc__ or "", closer=closer, count=count, missing=missing, plot=plot)
+    if options.plot:
+        draw()
+        return
     multiples = CLOSER if options.closer else MULTIPLES
-    seeds = range(options.seed, options.seed + (5 if options.quick else 100))
-    lines: list[Line] = []
+    name = "limits_closer" if options.closer else "limits"
+    seeds = range(options.seed, options.seed + (5 if options.quick else options.count))
+    kept = stored_rows(name, options.out) if options.missing else {}
     rows: list[dict[str, Any]] = []
     cases = [(shape, law, bias) for bias in (True, False) for shape in SHAPES for law in LAWS[bias]]
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         for shape, law, bias in cases:
             n = ceil(multiples[bias] * limit(shape, bias))
+            case = f"{'biases' if bias else 'no biases'} {shape} n={n} ({multiples[bias]:g} L) {law}"
+            if case in kept:
+                rows.append(kept[case])
+                continue
             answers = list(pool.map(try_once, [(n, shape, law, bias, seed) for seed in seeds]))
-            hits = sum(error <= 1e-12 for error, _ in answers)
-            claimed = sum(outcome == "RECOVERED" for _, outcome in answers)
-            false = sum(outcome == "RECOVERED" and error > 1e-9 for error, outcome in answers)
-            name = f"{'biases' if bias else 'no biases'} {shape} n={n} ({multiples[bias]:g} L) {law}"
             rows.append(
-                {"case": name, "hits": hits, "seeds": len(seeds), "recovered": claimed, "false": false}
+                {
+                    "case": case,
+                    "hits": sum(error <= 1e-12 for error, _ in answers),
+                    "seeds": len(seeds),
+                    "recovered": sum(outcome == "RECOVERED" for _, outcome in answers),
+                    "false": sum(outcome == "RECOVERED" and error > 1e-9 for error, outcome in answers),
+                }
             )
-            text = f"{hits}/{len(seeds)} exact, {claimed} certified, {false} falsely"
-            lines.append(Line(f"{name}: >= 99 %", text, hits >= 0.99 * len(seeds) and not false))
-            print(lines[-1].target, text, flush=True)
-    report("limits_closer" if options.closer else "limits", lines, rows, options)
+            report(name, [line_of(row) for row in rows], rows, options)  # what is measured is kept
 
 
 if __name__ == "__main__":

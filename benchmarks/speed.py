@@ -8,6 +8,8 @@ no           Tables that no network made: processor time until the final answer 
              one thread for both, and the error on the same held-out rows.
 certificate  Instance ii (ten orthonormal units, ten outputs, noise 0.1, n = 10,000): processor time of finding, and of
              the certificate, per hit, over that of MLPRegressor with L-BFGS told the width.
+cost         What `planted.diagnose` predicts for the method complementarity over the processor time that it takes, for
+             rows in memory.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from planted.certificates import _noisy
 WALL_RATIO = 1.15
 NO_RATIO, QUICK_RATIO = 0.5, 0.1
 REPEATS = 3
+SOLVER = 10_000  # solver seeds start here: never those of the data
 WIDTHS = (4, 8, 16, 32, 64)
 
 CALL = """
@@ -185,6 +188,11 @@ def measure_certificate(seeds: Callable[[int], range]) -> tuple[list[Line], Rows
         return verdict
 
     hits, peer_hits, ours, peers = 0, 0, 0.0, 0.0
+    warm = planted.simulate.dataset(
+        400, n_features=3, n_hidden=2, n_outputs=2, activity=(0.4, 0.6), noise=0.1, random_state=0
+    )
+    planted.recover(warm.X, warm.Y, 2, random_state=0)  # imports, of both
+    MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=5, random_state=0).fit(warm.X, warm.Y)
     for seed in seeds(10):
         rng = np.random.default_rng(seed)
         truth = planted.TwoLayerNetwork(
@@ -220,6 +228,41 @@ def measure_certificate(seeds: Callable[[int], range]) -> tuple[list[Line], Rows
     ]
 
 
+COSTS = (
+    (4, 2, 3, 500, 0.1), (10, 5, 5, 1000, 0.1), (10, 6, 7, 8000, 0.1), (6, 3, 4, 20_000, 0.1), (16, 8, 8, 20_000, 0.1),
+    (10, 5, 5, 100_000, 0.1), (8, 4, 4, 60_000, 0.3), (4, 2, 3, 500, 0.0), (10, 5, 5, 1000, 0.0),
+    (20, 10, 15, 5000, 0.0), (10, 5, 5, 100_000, 0.0), (16, 8, 8, 60_000, 0.0),
+)  # fmt: skip
+
+
+def measure_cost(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
+    """Processor time that `diagnose` predicts over that of the recovery, rows in memory."""
+    from planted.recovery import predict_cost
+
+    lines: list[Line] = []
+    rows: Rows = []
+    seed = seeds(1)[0]
+    for *shape, noise in (
+        (4, 2, 3, 500, 0.1),
+        (4, 2, 3, 500, 0.0),
+        *COSTS,
+    ):  # the first two are for the imports
+        d, k, m, n = shape
+        data = planted.simulate.dataset(
+            n, n_features=d, n_hidden=k, n_outputs=m, activity=(0.3, 0.7), noise=noise, random_state=seed
+        )
+        seconds, found = cpu(
+            planted.recover, data.X, data.Y, method="complementarity", random_state=SOLVER + seed
+        )
+        predicted = predict_cost(n, d, k, n_outputs=m, is_noisy=noise > 0, in_process=True).seconds
+        row = {"shape": shape, "noise": noise, "predicted": predicted, "seconds": seconds}
+        rows.append(row | {"outcome": found.outcome.name})
+        text = f"{predicted / seconds:.2f} ({predicted:.2f} s, took {seconds:.2f} s)"
+        name = f"cost, ({d},{k},{m}), n = {n:,}, noise {noise:g}: predicted over measured, 0.5 to 2"
+        lines.append(Line(name, text, 0.5 < predicted / seconds < 2))
+    return lines[2:], rows[2:]
+
+
 def replace_everywhere(old: Any, new: Any) -> None:
     """Put one certificate in the place of another in every module that holds it."""
     for module in list(sys.modules.values()):
@@ -242,5 +285,6 @@ if __name__ == "__main__":
             "threads": gather(measure_threads),
             "no": gather(measure_no),
             "certificate": gather(measure_certificate),
+            "cost": gather(measure_cost),
         },
     )

@@ -83,3 +83,23 @@ def test_how_exact_deep_networks_are_read() -> None:
     }
     assert shown == expected and len(shown) >= 12
     assert not any(row.get("is_false", False) for row in record["rows"])  # "No network was claimed wrongly."
+
+
+def test_few_samples() -> None:
+    """The table has every stored case closer to the limit, with its number of seeds."""
+    page = (ROOT / "docs" / "theory" / "complementarity.md").read_text(encoding="utf-8")
+    section = page.partition("## Few samples\n")[2].partition("\n## ")[0]
+    shown = {line for line in section.splitlines() if line.startswith(("| biases", "| no biases"))}
+    rows = stored("limits_closer")
+    assert shown == {f"| {row['case']} | {row['hits']} of {row['seeds']} |" for row in rows}
+    assert not any(row["false"] for row in rows)
+
+
+def test_what_effort_costs() -> None:
+    (part,) = (part for part in stored("speed") if part["section"] == "no")
+    page = " ".join(FRONT_DOOR.split())
+    for effort in ("quick", "normal"):
+        shares = [row[effort] / row["peer"] for row in part["rows"]]
+        assert f'`"{effort}"` ' in page and f"between {min(shares):.2f} and {max(shares):.2f}" in page
+    peers = [row["peer"] for row in part["rows"]]
+    assert len(peers) == 8 and f"the search took {min(peers):.0f} to {max(peers):.0f} s" in page

@@ -1,7 +1,11 @@
 """Mutated files of every kind that planted reads give right answers or typed errors; ``make fuzz`` reads many more."""
 
+import argparse
+import dataclasses
+import importlib.util
 import json
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from planted.io import memory_budget
 from planted.outcomes import FileFormatError, PlantedError
 
 TRIES = {"arguments": 100}  # of each kind; 300 of the others
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 STORED = json.loads(SEEDS.read_text(encoding="utf-8"))
 
 
@@ -60,6 +65,30 @@ def test_a_broken_promise_is_seen(tmp_path):
     file.write_bytes(b"")
     for reason, judge in judges.items():
         assert reason in _broken_promise(type(READERS["json"])("net.json", list, judge), file, 0)
+
+
+def test_the_study_counts_what_is_read_refused_and_broken(monkeypatch, capsys, tmp_path):
+    """Of 60 files of a reader that breaks its promise for every tenth, six are in the row, and the line is red."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    spec = importlib.util.spec_from_file_location("planted_fuzz", BENCHMARKS / "fuzz.py")
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    options = argparse.Namespace(files=60, quick=False, seed=5)
+    lines, (row,) = study.read_all("json")(options)
+    assert (
+        lines[0].passed
+        and row["read"] + row["refused"] == row["files"] == 60
+        and min(row["read"], row["refused"]) > 0
+    )
+    right = READERS["json"]
+
+    def judge(file, number):
+        return "wrong" if number % 10 == 0 else right.judge(file, number)
+
+    monkeypatch.setitem(READERS, "json", dataclasses.replace(right, judge=judge))
+    lines, (row,) = study.read_all("json")(options)
+    assert not lines[0].passed and [number for number, _ in row["failures"]] == list(range(0, 60, 10))
+    assert row["read"] + row["refused"] == 54
 
 
 def test_the_corpus_gives_typed_errors_as_it_is_and_changed(tmp_path):

@@ -45,6 +45,18 @@ def test_the_prediction_is_within_a_factor_two_of_what_was_measured():
     assert pytest.approx(constants[1]["read_rate"], rel=0.25) == READ_RATE
 
 
+def test_predictions_for_rows_in_memory_are_within_a_factor_two_of_what_was_measured():
+    """Stored by `benchmarks/speed.py`, section cost, whose predictions are those of today's model."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "speed.json").read_text(encoding="utf-8"))
+    (part,) = (part for part in stored["rows"] if part["section"] == "cost")
+    assert len(part["rows"]) >= 10
+    for row in part["rows"]:
+        d, k, m, n = row["shape"]
+        predicted = predict_cost(n, d, k, n_outputs=m, is_noisy=row["noise"] > 0, in_process=True).seconds
+        assert predicted == pytest.approx(row["predicted"])
+        assert 0.5 < predicted / row["seconds"] < 2
+
+
 def test_bytes_grow_with_the_height_of_the_tree_only():
     small, large = (predict_cost(n, 32, 16, n_outputs=16).n_bytes for n in (1e6, 1e12))
     assert small < large < 1.3 * small
@@ -84,10 +96,10 @@ def test_diagnose_predicts():
         200, n_features=3, n_hidden=2, n_outputs=3, law="exponential", activity=(0.3, 0.7), random_state=0
     )
     diagnosis = planted.diagnose(data.X, data.Y, n_hidden=2, random_state=0)
-    assert diagnosis.cost == predict_cost(200, 3, 2, n_outputs=3, is_noisy=False)
+    assert diagnosis.cost == predict_cost(200, 3, 2, n_outputs=3, is_noisy=False, in_process=True)
     noise = np.random.default_rng(1).standard_normal(data.Y.shape)
     noisy = planted.diagnose(data.X, data.Y + 0.1 * noise, n_hidden=2, random_state=0)
-    assert noisy.cost == predict_cost(200, 3, 2, n_outputs=3)
+    assert noisy.cost == predict_cost(200, 3, 2, n_outputs=3, in_process=True)
     assert f"predicted: {diagnosis.cost}" in str(diagnosis)
     assert diagnosis.to_dict()["cost"]["bytes"] == diagnosis.cost.n_bytes
 

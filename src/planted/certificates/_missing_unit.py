@@ -12,10 +12,11 @@ Idea        At a minimum the residual R is orthogonal to the Jacobian J of the n
             the score statistic, which has m degrees of freedom where no unit is missing. J'J and C have the structure of
             the normal equations: the output layer is eliminated first, and what is left of C for output l is that of
             Z'h, weighted by :math:`a_l`. One pass gives (1) for hundreds of half-spaces at once. `HALF_SPACES` random
-            ones are tried; then the best are varied, less and less, so that the largest value is close to what a
-            refinement finds: at (d, k, m, n) = (10, 6, 7, 8000), (10, 5, 5, 600), (4, 5, 1, 800) and (2, 3, 1, 300) it was
-            35, 30, 11 and 6.6 in the mean without a missing unit, and a refinement from the best three random ones
-            found 36, 32, 10 and 4.9; for d = 20 the refinement finds up to twice as much.
+            ones are tried, in single precision; then the best are varied, less and less, and the last ones computed
+            exactly, so that the largest value is close to what a refinement finds: at (d, k, m, n) = (10, 6, 7, 8000),
+            (10, 5, 5, 600), (4, 5, 1, 800) and (2, 3, 1, 300) it was 35, 30, 11 and 6.6 in the mean without a missing
+            unit, and a refinement from the best three random ones found 36, 32, 10 and 4.9; for d = 20 the refinement
+            finds up to twice as much.
 
             If no unit is missing, the fall is due to d + m parameters and to a search over half-spaces: about a χ² with
             2 (d + m) degrees of freedom, whose 99 % quantile is the limit. Only when (1) comes within `ALARM` of the
@@ -31,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -64,7 +66,8 @@ STARTS = 2
 STEPS = 12
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
 QUANTILE_ROWS = 500
-INSIDE = 1e-6  # part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own
+# Part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own.
+INSIDE, INSIDE_SINGLE = 1e-6, 1e-4
 RANK_TOL = 1e-10
 _SLICE_ROWS = 1024
 
@@ -141,8 +144,10 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
         beside = levels + 0.5 * reach * rng.standard_normal(len(levels)) * biases
         W, b = np.vstack([W[best], near]), np.append(b[best], beside)
         falls = np.append(falls[best], score.falls(near, beside))
-    best = np.argsort(falls)[::-1]
-    return W[best], b[best], falls[best]
+    best = np.argsort(falls)[::-1][: 2 * VARIED]
+    falls = score.falls(W[best], b[best], exactly=True)
+    order = np.argsort(falls)[::-1]
+    return W[best][order], b[best][order], falls[order]
 
 
 @dataclass(frozen=True)
@@ -185,17 +190,22 @@ class _Score:
         spectrum = column_spectrum(np.where(np.outer(free, free), N, 0.0)).regular(RANK_TOL)
         return as_array((spectrum.vectors / np.sqrt(spectrum.values)).T / spectrum.lengths)
 
-    def falls(self, W: Array, b: Array) -> Array:
-        """Return (1) for every half-space. Shapes: W (s, d), b (s,), result (s,)."""
+    def falls(self, W: Array, b: Array, *, exactly: bool = False) -> Array:
+        """Return (1) for every half-space, of products in single precision unless `exactly`.
+
+        Shapes: W (s, d), b (s,), result (s,).
+        """
+        dtype, inside = (np.float64, INSIDE) if exactly else (np.float32, INSIDE_SINGLE)
         parts = [
             accumulate(
-                self.problem.sampled_rows, _ProductSummand(self.network, W[some], b[some], self.weights)
+                self.problem.sampled_rows,
+                _ProductSummand(self.network, W[some], b[some], self.weights, dtype),
             )
             for some in _batches(len(b))
         ]
-        return np.concatenate([self._falls_of(part) for part in parts])
+        return np.concatenate([self._falls_of(part, inside) for part in parts])
 
-    def _falls_of(self, products: _Products) -> Array:
+    def _falls_of(self, products: _Products, inside: float) -> Array:
         GZ, GH, m = self.sums.GZ[: self.size], products.GH[: self.size], self.network.n_outputs
         lifted, shift = self.outer.solve(GH), self.outer.solve(self.sums.GR[: self.size])
         ZH = products.ZH - GZ.T @ lifted
@@ -205,7 +215,7 @@ class _Score:
         S = -np.einsum("lrh,qrh->hlq", cross, cross, optimize=True)
         S[:, range(m), range(m)] += (products.HH - (GH * lifted).sum(axis=0))[:, None]
         values, vectors = np.linalg.eigh(S)
-        outside = values > INSIDE * products.HH[:, None]
+        outside = values > inside * products.HH[:, None]
         along = np.einsum("hlq,hl->hq", vectors, u)
         return as_array(np.where(outside, along**2 / np.where(outside, values, 1.0), 0.0).sum(axis=1))
 
@@ -234,21 +244,32 @@ class _ProductSummand:
     W: Array
     b: Array
     weights: RowWeights | None
+    dtype: type[np.floating[Any]]
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Products:
         net, (k, p) = self.network, (self.network.n_hidden, self.network.n_features + 1)
+        normals, cuts = self.W.T.astype(self.dtype), self.b.astype(self.dtype)
         total: _Products | None = None
         for start in range(0, len(X), _SLICE_ROWS):
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
             t = net.preactivations(x)
             G = output_columns(net, net.activation(t), x)
-            slopes = np.ascontiguousarray(net.activation.derivative(t).T)
-            Z = (slopes[:, None, :] * np.ascontiguousarray(augment(x).T)).reshape(k * p, len(x))
-            H = net.activation(x @ self.W.T + self.b)
-            R = y - G @ output_weights(net).T
-            weighted = H if self.weights is None else self.weights(first_row + start, x, y)[:, None] * H
-            HH = np.einsum("nh,nh->h", H, weighted)
-            part = _Products(Z @ weighted, G.T @ weighted, HH, weighted.T @ R)
+            R = (y - G @ output_weights(net).T).astype(self.dtype)
+            slopes = np.ascontiguousarray(net.activation.derivative(t).T, dtype=self.dtype)
+            rows = np.ascontiguousarray(augment(x).T, dtype=self.dtype)
+            Z = (slopes[:, None, :] * rows).reshape(k * p, len(x))
+            t_further: Any = x.astype(self.dtype) @ normals + cuts
+            H: Any = net.activation(t_further).astype(self.dtype, copy=False)
+            weighted = H
+            if self.weights is not None:
+                weighted = self.weights(first_row + start, x, y)[:, None].astype(self.dtype) * H
+            sums = (
+                Z @ weighted,
+                G.T.astype(self.dtype) @ weighted,
+                np.einsum("nh,nh->h", H, weighted),
+                weighted.T @ R,
+            )
+            part = _Products(*(as_array(item.astype(np.float64)) for item in sums))
             total = part if total is None else total.merge(part)
         assert total is not None, "a block has at least one row"
         return total

@@ -24,7 +24,8 @@ Idea        Replace the kink of every unit by a smooth bend of the same freedom 
             the data better than the kinks, by more than `ROUNDER`.
 Guarantee   The refined rival may be a local minimum, in which case the rise is too large. Bends that are narrower than
             the rivals are not excluded: the claim is about bends of at least those widths.
-Cost        Three to six refinements on at most `SOME_ROWS` rows; those that come close are repeated on the rows in memory.
+Cost        Three to six refinements on `SOME_ROWS` rows; those that come close are repeated on more,
+            and on the rows in memory.
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ CLEARLY = 3.0  # times the limit: a difference on some rows that needs no others
 CLOSEST = (("GELU", 0.5), ("softplus", 0.25))
 WIDER = (("GELU", 1.0), ("softplus", 0.5), ("softplus", 1.0))
 NARROW = (("softplus", 0.1),)
-SOME_ROWS = 1000
-ROWS_PER_UNKNOWN = 5
+SOME_ROWS, ROWS_PER_UNKNOWN = (300, 1000), (8, 8)  # so many rows, or so many equations for each unknown
 STEPS = 8
 STEP_GAIN = 0.5  # noise variances: a step that gains less does not matter here
 
@@ -143,8 +143,8 @@ class _Fits:
 
     def rise(self, rival: tuple[str, float], limit: float) -> float:
         """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear."""
-        if self.some_rows is not None:
-            rise = (self._cost(self.some_rows, self._soft(rival)) - self.cost_on_some) / self.noise**2
+        for rows, cost in self.some_rows:
+            rise = (self._cost(rows, self._soft(rival)) - cost) / self.noise**2
             if rise >= limit + CLEARLY * abs(limit):
                 return rise
         return (
@@ -152,20 +152,12 @@ class _Fits:
         ) / self.noise**2
 
     @cached_property
-    def some_rows(self) -> RowBlocks | None:
-        """Evenly spaced rows, so that the verdict on given rows does not depend on a seed; None if there are few."""
-        problem, network = self.problem, self.network
-        some = max(SOME_ROWS, ROWS_PER_UNKNOWN * network.n_parameters // network.n_outputs)
-        if some >= len(problem.X):
-            return None
-        places = np.linspace(0, len(problem.X) - 1, some).astype(np.int64)
-        w = None if problem.w is None else problem.w[places]
-        return RowBlocks.from_arrays(problem.X[places], problem.Y[places], weights=w)
-
-    @cached_property
-    def cost_on_some(self) -> float:
-        assert self.some_rows is not None
-        return self._cost(self.some_rows, self.network.activation)
+    def some_rows(self) -> tuple[tuple[RowBlocks, float], ...]:
+        """Few and more rows, evenly spaced so that the verdict does not depend on a seed, each with the network's cost."""
+        least = self.network.n_parameters // self.network.n_outputs
+        counts = (max(rows, share * least) for rows, share in zip(SOME_ROWS, ROWS_PER_UNKNOWN, strict=True))
+        some = [rows for rows in map(self.problem.evenly_spaced_rows, counts) if rows is not None]
+        return tuple((rows, self._cost(rows, self.network.activation)) for rows in some)
 
     @cached_property
     def cost_in_memory(self) -> float:

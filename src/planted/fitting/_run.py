@@ -147,6 +147,14 @@ class Problem:
         """The sampled rows as blocks, with their weights if they have any."""
         return RowBlocks.from_arrays(self.X, self.Y, weights=self.w)
 
+    def evenly_spaced_rows(self, count: int) -> RowBlocks | None:
+        """So many of the rows in memory, whatever the seed, or None if there are no more."""
+        if count >= len(self.X):
+            return None
+        places = np.linspace(0, len(self.X) - 1, count).astype(np.int64)
+        w = None if self.w is None else self.w[places]
+        return RowBlocks.from_arrays(self.X[places], self.Y[places], weights=w)
+
     @property
     def holds_all_rows(self) -> bool:
         """Whether the sample in memory is the whole data set."""

@@ -318,7 +318,13 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
     is_exact = facts.noise.relative_std <= EXACT_NOISE
     cost = None
     if any(check.method == PREDICTED and check.applies for check in checks):
-        cost = predict_cost(*shape[:2], facts.widths[0], n_outputs=shape[2], is_noisy=not is_exact)
+        cost = predict_cost(
+            *shape[:2],
+            facts.widths[0],
+            n_outputs=shape[2],
+            is_noisy=not is_exact,
+            in_process=True,
+        )
     return Diagnosis(shape, findings, facts.noise, facts.widths, checks, cost)
 
 

@@ -227,10 +227,15 @@ class Work:
     passes: int  # passes over all rows
     steps: int  # those that sum normal equations
     searches: int  # sums of normal equations over the rows of the search, with the algebra between them
+    start: float = START_SECONDS  # imports, and small algebra whatever the rows
+    tests: float = 0.0  # seconds of tests for each row of the search
 
 
 EXACT_WORK = Work(5, 2, 10)
 NOISY_WORK = Work(20, 16, 200)  # counted: 19 to 22 passes; a test of the residual costs one and a half steps
+# In a process that is running: twelve recoveries of 500 to 100,000 rows were within a factor of two (`benchmarks/speed.py`).
+EXACT_IN_PROCESS = Work(5, 2, 10, start=0.05)
+NOISY_IN_PROCESS = Work(12, 9, 80, start=0.15, tests=1.5e-5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +263,12 @@ def predict_cost(
     n_outputs: int,
     workers: int = 1,
     is_noisy: bool = True,
+    in_process: bool = False,
 ) -> Cost:
     """Predict seconds and bytes of a recovery from Parquet files by the method "complementarity".
 
-    `is_noisy`: whether the outputs have noise; without it far fewer steps are enough.
+    `is_noisy`: whether the outputs have noise; without it far fewer steps are enough. `in_process`: whether the rows
+    come from this process, which has started.
 
     Examples
     --------
@@ -271,11 +278,12 @@ def predict_cost(
     """
     d, k, m = n_features, n_hidden, n_outputs
     unknowns = k * (d + 1)
-    work = NOISY_WORK if is_noisy else EXACT_WORK
+    works = (EXACT_IN_PROCESS, NOISY_IN_PROCESS) if in_process else (EXACT_WORK, NOISY_WORK)
+    work = works[is_noisy]
     step = (unknowns**2 + 2 * unknowns * (k + 1 + m)) / FLOP_RATE + unknowns * FEATURE_SECONDS
     read = 8 * (d + m) / READ_RATE
     seconds = n_samples / workers * (work.passes * read + work.steps * step)
-    seconds += work.searches * min(n_samples, SEARCH_ROWS) * step + START_SECONDS
+    seconds += min(n_samples, SEARCH_ROWS) * (work.searches * step + work.tests) + work.start
     sums = 8 * (unknowns * (unknowns + k + 1 + m) + (k + 1 + m) ** 2)
     parts = max(n_samples / (PART_BLOCKS * DEFAULT_BLOCK_ROWS), 1.0)
     nodes = 4 + ceil(log(parts, FAN_IN)) if parts > 1 else 4

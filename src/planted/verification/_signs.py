@@ -26,7 +26,7 @@ import numpy as np
 from scipy import optimize
 
 from planted._clock import check_time
-from planted._typing import Array
+from planted._typing import Array, BoolArray
 from planted.verification._backward import UNIT, Domain, Signs
 from planted.verification._limits import find_limits, open_signs
 from planted.verification._lines import Limits, Lines
@@ -70,7 +70,7 @@ class _Program:
     high: Array
     A: Array
     b: Array
-    is_equation: Array
+    is_equation: BoolArray
 
 
 class SignSearch:

@@ -129,8 +129,8 @@ def test_products_of_residuals_see_noise_on_one_input_that_their_squares_miss() 
 
 def test_the_sum_over_pairs_of_outputs_is_that_over_the_pairs_one_by_one() -> None:
     rng = np.random.default_rng(0)
-    V, U = rng.standard_normal((7, 4, 3)), rng.standard_normal((7, 4, 2))
-    products = [np.einsum("nor,npr->nop", M, M) for M in (V, U)]
+    V, U = rng.standard_normal((7, 4)), rng.standard_normal((7, 4))
+    products = [np.einsum("no,np->nop", M, M) for M in (V, U)]
     first, second = (values - values.mean(axis=0) for values in products)
     upper = np.triu_indices(4, 1)
     expected = (first * second)[:, upper[0], upper[1]].sum(axis=1)

@@ -7,7 +7,12 @@ import pytest
 
 import planted
 from planted import DeepNetwork, Outcome
-from planted.identification.deep._residual import _common_row
+from planted.identification._grid import DOUBLES
+from planted.identification._search import BlackBox
+from planted.identification.deep._expansive import _common_solution, _share_solution
+from planted.identification.deep._layers import pass_layers
+from planted.identification.deep._patterns import Sought, barely_on, corner_places
+from planted.identification.deep._residual import _common_row, _solve_gaps
 
 
 def draw(rng, widths, *, size=1.0, bias=0.5):
@@ -106,3 +111,80 @@ def test_a_common_row_is_found_beside_answers_of_another_unit():
     expected = row / np.linalg.norm(row[:-1])
     np.testing.assert_allclose(found * np.sign(found @ expected), expected, atol=1e-10)
     assert _common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
+
+
+def test_rare_units_above_a_wide_first_layer_are_read_back():
+    rng = np.random.default_rng([3, 27, 8, 14, 10, 1])
+    net = draw(rng, (8, 14, 10, 1))
+    on = net.patterns(np.random.default_rng(0).normal(size=(20_000, 8)))[1].mean(axis=0)
+    assert on.min() < 0.004 and on.max() > 0.99  # units that hardly ever switch, one of either kind
+    found = planted.identify(net, random_state=10_003)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-10
+    assert found.stats["queries"] < 40 * net.n_parameters
+    assert "For the region asked about" in found.detail
+
+
+def breaks_of(rng, rows, layer, count):
+    """Equations of breaks of a unit above one layer: the gradient jumps by its row through what is on below."""
+    W, b = layer
+    systems, ends = [], []
+    while len(systems) < count:
+        X = rng.normal(size=(2, W.shape[1]))
+        t = (np.maximum(X @ W.T + b, 0) @ rows[:-1]) + rows[-1]
+        if t[0] * t[1] > 0:
+            continue
+        for _ in range(60):  # a place of its surface
+            middle = X.mean(axis=0)
+            X[int(np.sign(np.maximum(middle @ W.T + b, 0) @ rows[:-1] + rows[-1]) == np.sign(t[1]))] = middle
+        on = X[0] @ W.T + b > 0
+        slopes = np.column_stack([(W * on[:, None]).T, np.zeros(W.shape[1])])
+        systems.append(np.vstack([slopes, np.append(np.maximum(X[0] @ W.T + b, 0), 1.0)]))
+        ends.append(rng.choice([-1.0, 1.0]) * np.append(slopes @ rows, 0.0))
+    return np.array(systems), np.array(ends)
+
+
+def test_breaks_of_one_unit_are_recognised_by_their_common_solution():
+    rng = np.random.default_rng(1)
+    layer = rng.normal(size=(14, 8)), rng.normal(size=14)
+    row, other = rng.normal(size=(2, 15))
+    A, g = breaks_of(rng, row, layer, 9)
+    B, h = breaks_of(rng, other, layer, 9)
+    assert _share_solution(A[0], g[0], A[1:], g[1:]).all()
+    assert not _share_solution(A[0], g[0], B, h).any()
+    found, settled = _common_solution(A, g)
+    np.testing.assert_allclose((found * np.sign(found @ row))[:-1][settled], row[:-1][settled], atol=1e-8)
+    assert settled.sum() >= 12
+    assert _common_solution(np.concatenate([A, B]), np.concatenate([g, h])) is None
+
+
+def test_a_place_shows_the_weight_to_a_unit_that_is_barely_on():
+    rng = np.random.default_rng(2)
+    layers = [(rng.normal(size=(6, 4)), rng.normal(size=6)), (rng.normal(size=(5, 6)), rng.normal(size=5))]
+    weights = np.where(np.arange(5) == 2, 0.0, rng.normal(size=5))
+    sought = Sought(weights, -0.1, np.array([2]))
+    place = barely_on(layers, sought, 2, size=0.5, height=0.05, rooms=[20.0])
+    h = pass_layers(layers, place[None])[0]
+    assert 0 < h[2] < 0.2 and h @ weights - 0.1 > 0.1
+    layers[1][0][2], layers[1][1][2] = -1.0, -1.0  # that unit is never on
+    assert barely_on(layers, sought, 2, size=0.5, height=0.05, rooms=[20.0]) is None
+
+
+def test_gaps_are_written_only_where_the_answers_settle_them_and_agree():
+    whole, known = np.array([1.0, 0.0, 0.0, 0.5]), np.array([True, False, False])
+    gaps = np.array([1, 2])
+    A = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
+    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
+    assert whole[1] == pytest.approx(0.7, rel=1e-12) and whole[2] == 0.0
+    assert _solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
+
+
+def test_corners_show_units_that_are_hardly_ever_on():
+    net = draw(np.random.default_rng([4, 27, 8, 14, 10, 1]), (8, 14, 10, 1))
+    box = BlackBox(net, 8, False, lambda Z: Z, DOUBLES)
+    rng = np.random.default_rng(0)
+    rare = ~net.patterns(box.draw(20_000, rng))[1]
+    unit = int(rare.mean(axis=0).argmin())
+    assert rare[:, unit].mean() < 1e-3  # almost never off
+    at_corners = ~net.patterns(corner_places(list(net.layers[:1]), box, 240, rng))[1][:, unit]
+    assert at_corners.mean() > 0.01

@@ -52,6 +52,7 @@ FAR = 3.0  # scales of the residual at which it is clipped
 # 2.0 to 2.9, where the limit is 2.33. Several outputs have d + 2 tests, at this level together.
 NOISY_INPUTS_OF_ONE, NOISY_INPUTS = 0.01, 0.002
 PAIR_PRODUCTS = 2e8  # of two outputs, with gradients for one input: rows are left out beyond
+DEPENDENT = 1e-8  # part of a column outside the others below which it is one of their combinations
 LAGS = 10
 MIN_ROWS = 60
 
@@ -173,25 +174,28 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     if n < max(MIN_ROWS, 5 * width):
         return 1.0, 0.0
     slopes = network.activation.derivative(network.preactivations(X))
-    common = np.hstack([np.ones((n, 1)), X, X**2])
+    squares = residual**2 - (residual**2).mean(axis=0)
+    base, R = linalg.qr(np.hstack([np.ones((n, 1)), X, X**2]), mode="economic", check_finite=False)
+    base = base[:, np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)]
+    in_base = base.T @ squares
     p_values, scores = [], []
     for output in range(network.n_outputs):
+        total = float((squares[:, output] ** 2).sum())
+        if total <= 0:
+            continue
         gradient = (slopes * network.A[output]) @ network.W
         if network.B is not None:
             gradient = gradient + network.B[output]
-        columns = [common, F[:, [output]], F[:, [output]] ** 2, (gradient**2).sum(axis=1, keepdims=True)]
-        Q, R = linalg.qr(np.hstack(columns), mode="economic", check_finite=False)
-        squares = residual[:, output] ** 2
-        squares = squares - squares.mean()
-        total = float((squares**2).sum())
-        if total <= 0:
-            continue
-        kept = np.abs(np.diag(R)) > 1e-8 * np.linalg.norm(np.hstack(columns), axis=0)
-        parts = Q.T @ squares
-        explained = float((parts[1:][kept[1:]] ** 2).sum())
-        p_values.append(float(stats.chi2.sf(n * explained / total, int(kept[1:].sum()))))
+        own = np.column_stack([F[:, output], F[:, output] ** 2, np.einsum("nd,nd->n", gradient, gradient)])
+        outside = own - base @ (base.T @ own)
+        Q, R = linalg.qr(outside - base @ (base.T @ outside), mode="economic", check_finite=False)
+        kept = np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(own, axis=0)
+        parts = np.where(kept, Q.T @ squares[:, output], 0.0)
+        explained = float((in_base[1:, output] ** 2).sum() + (parts**2).sum())
+        freedom = base.shape[1] - 1 + int(kept.sum())
+        p_values.append(float(stats.chi2.sf(n * explained / total, freedom)))
         if kept[-1]:
-            left = (squares - Q[:, kept] @ parts[kept]) ** 2
+            left = (squares[:, output] - base @ in_base[:, output] - Q @ parts) ** 2
             # White's standard error: squared residuals are themselves of unequal variance.
             error = np.sqrt((Q[:, -1] ** 2 * left).sum())
             scores.append(float(np.sign(R[-1, -1]) * parts[-1] / max(error, np.finfo(float).tiny)))
@@ -213,33 +217,36 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
         return 0.0
     rows = int(np.clip(PAIR_PRODUCTS / (m**2 * (d + 1)), MIN_ROWS, len(X)))
     some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
-    u, predictions = ((values[some] / scales)[:, noisy, None] for values in (residual, F))
+    u, predictions = ((values[some] / scales)[:, noisy] for values in (residual, F))
     slopes = network.activation.derivative(network.preactivations(X[some]))
-    gradients = np.einsum("nk,ok,kd->nod", slopes, network.A[noisy], network.W, optimize=True)
-    if network.B is not None:
-        gradients = gradients + network.B[noisy]
-    gradients = gradients / scales[noisy, None]
     explained = max(float(_pairs(predictions, predictions).sum()), np.finfo(float).tiny)
     beside = _pairs(predictions, u)
-    scores = []
-    for inputs in (slice(None), *(slice(j, j + 1) for j in range(d))):
-        moved = gradients[:, :, inputs]
-        terms = _pairs(moved, u) - beside * (float(_pairs(moved, predictions).sum()) / explained)
-        scores.append(float(terms.sum() / max(np.linalg.norm(terms), np.finfo(float).tiny)))
-    return max(scores)
+    scores, of_all = [], np.zeros(rows)
+    for j in range(d):
+        gradients = slopes @ (network.A[noisy] * network.W[:, j]).T
+        if network.B is not None:
+            gradients = gradients + network.B[noisy, j]
+        gradients = gradients / scales[noisy]
+        terms = _pairs(gradients, u) - beside * (float(_pairs(gradients, predictions).sum()) / explained)
+        of_all += terms  # the products of gradients are sums over inputs
+        scores.append(_standardised(terms))
+    return max(*scores, _standardised(of_all))
+
+
+def _standardised(terms: Array) -> float:
+    return float(terms.sum() / max(np.linalg.norm(terms), np.finfo(float).tiny))
 
 
 def _pairs(V: Array, U: Array) -> Array:
-    """Sum (VVᵀ - mean)ₒₚ (UUᵀ - mean)ₒₚ over the pairs o < p of each row, without forming them.
+    """Sum (vvᵀ - mean)ₒₚ (uuᵀ - mean)ₒₚ over the pairs o < p of each row, without forming them.
 
-    Shapes: V (n, q, r), U (n, q, s), result (n,).
+    Shapes: V (n, q), U (n, q), result (n,).
     """
-    means = [np.einsum("nor,npr->op", M, M, optimize=True) / len(M) for M in (V, U)]
-    total = (np.einsum("nor,nos->nrs", V, U) ** 2).sum(axis=(1, 2)) + (means[0] * means[1]).sum()
-    for M, mean in ((V, means[1]), (U, means[0])):
-        total = total - np.einsum("nor,op,npr->n", M, mean, M, optimize=True)
-    squares = [(M**2).sum(axis=2) - np.diag(mean) for M, mean in zip((V, U), means, strict=True)]
-    return as_array((total - (squares[0] * squares[1]).sum(axis=1)) / 2)
+    means = V.T @ V / len(V), U.T @ U / len(U)
+    total = np.einsum("no,no->n", V, U) ** 2 + (means[0] * means[1]).sum()
+    total -= np.einsum("no,no->n", V @ means[1], V) + np.einsum("no,no->n", U @ means[0], U)
+    total -= np.einsum("no,no->n", V**2 - np.diag(means[0]), U**2 - np.diag(means[1]))
+    return as_array(total / 2)
 
 
 def _order_test(

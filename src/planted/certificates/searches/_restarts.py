@@ -148,7 +148,8 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
         if found is not None and found.is_final:
             return found.recovery
         if found is not None:
-            answer, patience = found, PATIENCE
+            hopeless = search.n_hidden == "auto" and _is_approximation(search, found.recovery)
+            answer, patience = found, 1 if hopeless else PATIENCE
         elif (
             answer is not None
         ):  # it predicts as well as wider networks: not a minimum that another start would leave

@@ -24,9 +24,11 @@ from planted.rows import RowBlocks
 
 __all__ = ["RidgeChoice", "choose_ridge"]
 
-RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# The smallest is the weakly informative prior of Gelman et al. (2008, Ann. Appl. Stat. 2): weights of inputs with standard
+# deviation one half have 2.5, so that 1 / 1.25² belongs to standardised ones.
+RIDGES = (0.64, 1.6, 4.0, 10.0, 25.0)
 BRIEF_RIDGE = 1.0
-WIDTHS = (1, 4)
+WIDTHS = (0, 1, 4)  # none: the linear part alone
 FOLDS = 5
 STARTS = 3
 FOLD_ITER, FOLD_TOL = 30, 0.02
@@ -50,12 +52,12 @@ def choose_ridge(
     `like`: a network of the form that is fitted. `can_narrow`: whether other widths may be chosen. `is_brief`: no
     cross-validation, the ridge is `BRIEF_RIDGE`.
     """
-    widths = WIDTHS if can_narrow else (like.n_hidden,)
+    widths = tuple(k for k in WIDTHS if k or like.B is not None) if can_narrow else (like.n_hidden,)
     ridge, width, held_out = BRIEF_RIDGE, widths[-1], float("nan")
     if not is_brief:
         X, Y, w = _in_memory(rows)
         folds = _folds(Y, rng)
-        losses = {}
+        losses: dict[tuple[float, int], Array] = {}
         for k in widths:
             start = _fresh(like, k, rng)
             parts = [_fold_losses(rows, (X, Y, w), folds == fold, start) for fold in range(FOLDS)]
@@ -76,7 +78,7 @@ def _most_careful(losses: dict[tuple[float, int], Array]) -> tuple[float, int]:
 
     def is_near(each: Array) -> bool:
         excess = each - least
-        return float(excess.sum()) <= np.sqrt(len(excess)) * float(excess.std(ddof=1))
+        return bool(excess.sum() <= np.sqrt(len(excess)) * excess.std(ddof=1))
 
     return max(choice for choice, each in losses.items() if is_near(each))
 

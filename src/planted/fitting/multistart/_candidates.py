@@ -6,8 +6,8 @@ Idea        1. Candidates are the instrumental start and random ones. Each is re
             2. The search stops as soon as two starts end at the same best score, because a global minimum is reached
                from many starts while local ones differ. With many equations for each unknown it stops at the first
                candidate whose residual shows no trace of the instruments: local minima leave one.
-            3. The best candidate is refined on all rows, without the offset c if an F-test finds that it is not
-               needed.
+            3. The best candidate is refined on all rows, without the offset c at first. An F-test of the fall that c
+               would bring there, to first order, decides whether it is refined with it instead.
 Guarantee   The global minimum may be missed. In the right basin the answer is the maximum-likelihood estimate for
             Gaussian noise, efficient up to O(1/n).
 Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
@@ -16,6 +16,7 @@ Cost        n_restarts refinements on `CANDIDATE_ROWS` rows and one on all rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -23,10 +24,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, IntArray
-from planted.fitting._refine import Refinement, refine
+from planted.fitting._refine import Refinement, refine, weigh_blocks
 from planted.fitting._run import Problem
 from planted.fitting.units._instruments import FirstStage, instrumental_start
-from planted.linalg.symmetric import solve_symmetric, unit_rows
+from planted.linalg.symmetric import column_spectrum, solve_symmetric, spectrum_of, unit_rows
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
@@ -40,6 +41,7 @@ SAME_SCORE = 1e-3  # relative difference of held-out scores at which two candida
 OFFSET_SIGNIFICANCE = 0.01
 MANY_EQUATIONS = 50  # for each unknown: so many show what a local minimum leaves
 TRACE_LEVEL = 0.05  # of the test for traces: one right candidate in twenty waits for a second one
+RANK_TOL = 1e-10
 ROUGHLY = 0.1  # residual variances: steps that gain less change neither a score nor a test
 
 
@@ -100,7 +102,7 @@ def _leaves_no_trace(problem: Problem, network: TwoLayerNetwork, chosen: IntArra
 
     Pillai's trace of the regression, times the rows, is about a χ² with one degree of freedom for each coefficient.
     """
-    Q = stage.instruments[chosen]
+    Q = stage.instruments(chosen)
     freedom = Q.shape[1] * network.n_outputs
     if len(chosen) * network.n_outputs < MANY_EQUATIONS * max(network.n_parameters, freedom / 4):
         return False
@@ -141,16 +143,34 @@ def refine_on_all_rows(
     start = problem.scaling.in_order(network)
     if offset != "auto" or problem.scaling.y_shift.any() or network.B is not None:
         return refine(problem.blocks, start, offset=offset is not False, weights=weights), offset is not False
-    full = refine(problem.blocks, start, weights=weights, decrease_tol=ROUGHLY)
-    plain = TwoLayerNetwork(full.network.W, full.network.b, full.network.A, None, full.network.activation)
-    without = refine(problem.blocks, plain, offset=False, weights=weights)
-    m = problem.n_outputs
-    freedom = problem.n_samples * m - full.network.n_parameters
-    if freedom > 0 and full.cost > 0:
-        ratio = max(without.cost - full.cost, 0.0) / m / (full.cost / freedom)
-        if stats.f.sf(ratio, m, freedom) >= OFFSET_SIGNIFICANCE:
+    without = refine(problem.blocks, replace(start, c=np.zeros_like(start.c)), offset=False, weights=weights)
+    freedom = problem.n_samples * problem.n_outputs - start.n_parameters
+    rest = without.cost - _fall_with_offset(without)
+    if freedom > 0 and rest > 0:
+        ratio = (without.cost - rest) / problem.n_outputs / (rest / freedom)
+        if stats.f.sf(ratio, problem.n_outputs, freedom) >= OFFSET_SIGNIFICANCE:
             return without, False
-    return refine(problem.blocks, full.network, weights=weights), True
+    return refine(problem.blocks, start, weights=weights), True
+
+
+def _fall_with_offset(fit: Refinement) -> float:
+    """Return how much a free c lowers the sum of squares at a minimum without one, to first order in all parameters.
+
+    The output layer is eliminated, then the hidden one, as in `planted.fitting._refine`; what is left of the constant
+    is that of G'1 and Z'1, weighted by the output weights.
+    """
+    sums, A, k = fit.sums, fit.network.A, fit.network.n_hidden
+    outer = column_spectrum(sums.GG[:k, :k]).regular()
+    lifted = outer.solve(sums.GG[:k, -1:])[:, 0]
+    GZ = sums.GZ[:k]
+    N = column_spectrum(weigh_blocks(sums.ZZ - GZ.T @ outer.solve(GZ), A)).regular(RANK_TOL)
+    weighted = np.repeat(A.T, fit.network.n_features + 1, axis=0)
+    cross = (sums.GZ[-1] - GZ.T @ lifted)[:, None] * weighted
+    slope = ((sums.ZR - GZ.T @ outer.solve(sums.GR[:k])) * weighted).sum(axis=1)
+    u = sums.GR[-1] - sums.GR[:k].T @ lifted - cross.T @ N.solve(slope[:, None])[:, 0]
+    S = (sums.GG[-1, -1] - sums.GG[:k, -1] @ lifted) * np.eye(len(u)) - cross.T @ N.solve(cross)
+    left = spectrum_of(S, np.full(len(u), np.sqrt(sums.GG[-1, -1]))).above(RANK_TOL).whitening()
+    return float(((left.T @ u) ** 2).sum())
 
 
 def _mean_square(rows: RowBlocks, network: TwoLayerNetwork) -> float:

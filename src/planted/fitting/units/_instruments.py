@@ -34,7 +34,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._clock import check_time
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
 from planted.fitting.units._null_units import complementarity_features
 from planted.linalg import diagonalise_by_congruence, smat, svec_outer, unit_rows
 from planted.linalg.symmetric import solve_symmetric, spectrum_of
@@ -55,11 +55,20 @@ CLEARLY_INDEPENDENT = 1e-3
 class FirstStage:
     """Outputs regressed on functions of x."""
 
-    instruments: Array  # (n, r): orthonormal columns: a constant and functions of x
+    columns: Array  # (n, r): independent functions of x, the first a constant
+    root: (
+        Array  # (r, r): upper triangular; columns times its inverse are orthonormal, and are the instruments
+    )
     fitted: Array  # (n, m): the part of Y they explain
     # (min(m, r - 1),): singular values of the explained part in units of noise, descending; pure noise gives about
     # √r + √m.
     signal: Array
+
+    def instruments(self, rows: IntArray) -> Array:
+        """Return some rows of the orthonormal columns: a constant and functions of x."""
+        return as_array(
+            linalg.solve_triangular(self.root, self.columns[rows].T, trans="T", check_finite=False).T
+        )
 
 
 def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
@@ -72,18 +81,18 @@ def first_stage(X: Array, Y: Array, rng: np.random.Generator) -> FirstStage:
     random = np.maximum(X @ angles.T + rng.standard_normal(N_RANDOM_FEATURES), 0.0)
     products = svec_outer(X) if d * (d + 1) // 2 <= MAX_PRODUCTS else X**2
     budget = max(n // 4, d + 1)
-    candidates = np.hstack([X, products, random])[:, : budget - 1]
-    Q = _orthonormal(np.hstack([np.ones((n, 1)), candidates]))
-    fitted = Q @ (Q.T @ Y)
+    columns, R = _independent(np.hstack([np.ones((n, 1)), X, products, random])[:, :budget])
+    coordinates = linalg.solve_triangular(R, columns.T @ Y, trans="T", check_finite=False)
+    fitted = columns @ linalg.solve_triangular(R, coordinates, check_finite=False)
     residual = Y - fitted
-    noise = residual.T @ residual / max(n - Q.shape[1], 1)
-    signal = linalg.svdvals(Q[:, 1:].T @ Y @ _inverse_root(noise), check_finite=False)
-    return FirstStage(Q, fitted, signal)
+    noise = residual.T @ residual / max(n - len(R), 1)
+    signal = linalg.svdvals(coordinates[1:] @ _inverse_root(noise), check_finite=False)
+    return FirstStage(columns, R, fitted, signal)
 
 
 def rank_of_signal(stage: FirstStage, *, slack: float = 1.15) -> int:
     """Count output directions in which x explains more than noise would: the number of units when m ≥ k."""
-    edge = np.sqrt(stage.instruments.shape[1]) + np.sqrt(len(stage.signal))
+    edge = np.sqrt(len(stage.root)) + np.sqrt(len(stage.signal))
     return int((stage.signal > slack * edge).sum())
 
 
@@ -97,7 +106,7 @@ def instrumental_start(
     project = _signal_projection(stage, n_hidden)
     q = n_hidden * (n_hidden + 1) // 2 + n_hidden * (X.shape[1] + 1)
     rows = rng.permutation(len(X))[: max(START_ROWS, ROWS_PER_FEATURE * q)]
-    X, y, fitted, instruments = X[rows], Y[rows] @ project, stage.fitted[rows], stage.instruments[rows]
+    X, y, fitted, instruments = X[rows], Y[rows] @ project, stage.fitted[rows], stage.instruments(rows)
     explained, total = _covariances(X, y, instruments, fitted @ project)
     _, vectors = linalg.eigh(explained, _lifted(total), subset_by_index=[0, n_hidden - 1], check_finite=False)
     quadratic = smat(vectors[: n_hidden * (n_hidden + 1) // 2].T)
@@ -142,8 +151,8 @@ def _covariances(X: Array, y: Array, instruments: Array, fitted: Array) -> tuple
     return explained, centred[-n_features:, -n_features:]
 
 
-def _orthonormal(columns: Array) -> Array:
-    """Return an orthonormal basis that starts with the first column's direction; dependent columns are dropped."""
+def _independent(columns: Array) -> tuple[Array, Array]:
+    """Return the columns that do not depend on those before, of unit length, and the root R of their products R'R."""
     check_time()
     lengths = np.linalg.norm(columns, axis=0)
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
@@ -152,9 +161,10 @@ def _orthonormal(columns: Array) -> Array:
     except linalg.LinAlgError:
         R = np.zeros((1, 1))
     if np.diag(R).min() > CLEARLY_INDEPENDENT:
-        return as_array(linalg.solve_triangular(R, columns.T, trans="T", check_finite=False).T)
+        return columns, R
     Q, R = linalg.qr(columns, mode="economic", check_finite=False)
-    return as_array(Q[:, np.abs(np.diag(R)) > 1e-8])
+    Q = Q[:, np.abs(np.diag(R)) > 1e-8]
+    return Q, np.eye(Q.shape[1])
 
 
 def _inverse_root(M: Array) -> Array:

@@ -3,7 +3,7 @@
 from planted.identification.deep._depth import looks_deep, miss_on_lines
 from planted.identification.deep._finish import DeepFinding, finish_reading
 from planted.identification.deep._reading import Reading, breaks_bend, read_layers
-from planted.identification.deep._records import Records
+from planted.identification.deep._space import Records
 from planted.identification.deep._verdict import judge_deep, judge_deep_stop
 
 __all__ = [

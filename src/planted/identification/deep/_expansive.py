@@ -12,7 +12,9 @@ sides of the first layer follow from all surfaces j together, by least squares:
 
 .. math:: L_j = \sum_i o_i \alpha_{ji} n_i, \qquad o_i = \pm 1.                                           \quad (2)
 
-Once they are known, L and c are no longer free, and the traces of further units end earlier.
+Once they are known, L and c are no longer free. If the second layer is the last, the gradient jumps by a constant multiple
+of what (1) gives wherever the unit breaks, so that every break that was measured is d + 1 equations for one unit, not only
+up to scale. Breaks of one unit are then recognised by their common solution, and few further units need to be traced.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, BoolArray
 from planted.identification._jumps import Line
@@ -48,6 +51,9 @@ QUIET = 2
 SPREAD = np.array([-1.0, -0.3, -0.06, 0.06, 0.3, 1.0])
 SAME = 1e-4  # relative distance from a known surface of a trace that is on it
 TWICE = 1e-8  # one minus the cosine of two solutions that are the same
+COMMON = 1e-6  # relative residual of equations with a common solution
+TELLS = 1e-3  # part of the right-hand side of a break that another break's equations test
+PROPORTIONAL = 1e-11  # one minus the cosine of changes of several outputs in the same proportion
 LOOKS = 3  # in vain, for one crossing
 
 
@@ -67,6 +73,7 @@ class _Tracer:
     rng: np.random.Generator
     sides: Array | None = None  # orientation of the first layer, once it is known
     surfaces: list[_Surface] = field(default_factory=list)
+    met: list[Breaks] = field(default_factory=list)  # all breaks that were measured on lines
 
     def values(self, X: Array) -> Array:
         """Pre-activations up to sign, shape (n, k)."""
@@ -312,10 +319,90 @@ def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tu
     return first, (weights / norms[:, None], biases / norms)
 
 
+def _gather(tracer: _Tracer, breaks: Breaks) -> None:
+    """Put breaks down to common units, without questions, and add the surfaces of units that they determine.
+
+    Two breaks belong together if the equations of both have a solution for one choice of sign, and none without the other
+    break's scale; with several outputs also if the outputs change in the same proportion.
+    """
+    breaks = breaks.select(~tracer.explains(breaks.places, 1e-6))
+    count = breaks.errors.size
+    if tracer.sides is None or count < 2:
+        return
+    T = tracer.values(breaks.places) * tracer.sides
+    oriented = tracer.planes.normals * tracer.sides[:, None]
+    slopes = oriented.T[None] * (T > 0)[:, None, :]  # (n, d, k)
+    slopes = np.concatenate([slopes, np.zeros((count, slopes.shape[1], 1))], axis=2)
+    holds = np.column_stack([np.maximum(T, 0.0), np.ones(count)])[:, None, :]
+    A = np.concatenate([slopes, holds], axis=1)  # (n, d + 1, k + 1)
+    sizes = np.linalg.norm(breaks.strengths, axis=0)
+    g = np.column_stack([breaks.normals * sizes[:, None], np.zeros(count)])
+    links = np.abs((breaks.strengths / sizes).T @ (breaks.strengths / sizes))
+    together = links > 1 - PROPORTIONAL if len(breaks.strengths) > 1 else np.eye(count, dtype=np.bool_)
+    if len(breaks.strengths) == 1:
+        for i in range(count - 1):
+            together[i, i + 1 :] = _share_solution(A[i], g[i], A[i + 1 :], g[i + 1 :])
+    for label in range((labels := connected_components(together, directed=False)[1]).max() + 1):
+        members = np.flatnonzero(labels == label)
+        found = _common_solution(A[members], g[members])
+        if found is None:
+            continue
+        solution, settled = found
+        if settled.all():
+            surface = _Surface(list(breaks.places[members]), list(breaks.normals[members]), solution)
+            if not tracer.holds_already(surface):
+                tracer.surfaces.append(surface)
+
+
+def _share_solution(A: Array, g: Array, others: Array, theirs: Array) -> BoolArray:
+    """Which of some further equations have a common solution with given ones, up to the sign of their right-hand sides."""
+    rows = len(A)
+    stacked = np.concatenate([np.broadcast_to(A, others.shape), others], axis=1)
+    left, values, _ = np.linalg.svd(stacked)
+    full = np.zeros(left.shape[:2])
+    full[:, : values.shape[1]] = values
+    free = full <= 1e-9 * values[:, :1]  # what no solution reaches
+    own = np.einsum("nrc,r->nc", left[:, :rows], g) * free
+    other = np.einsum("nrc,nr->nc", left[:, rows:], theirs) * free
+    size = np.linalg.norm(own, axis=1)
+    off = np.minimum(np.linalg.norm(own - other, axis=1), np.linalg.norm(own + other, axis=1))
+    return np.asarray((off <= COMMON * size) & (size > TELLS * np.linalg.norm(g)))
+
+
+def _common_solution(A: Array, g: Array) -> tuple[Array, BoolArray] | None:
+    """The solution (w, b) of the equations of all breaks of one unit, whose signs are free, and which weights are settled.
+
+    None if there is no solution, or the bias is not settled.
+    """
+    signs = np.ones(len(A))
+    for number in range(1, len(A)):
+        system, ends = np.concatenate(A[: number + 1]), signs[: number + 1, None] * g[: number + 1]
+        turned = ends * np.where(np.arange(number + 1) == number, -1.0, 1.0)[:, None]
+        if _least(system, turned)[1] < _least(system, ends)[1]:
+            signs[number] = -1.0
+    system = np.concatenate(A)
+    found, off = _least(system, signs[:, None] * g)
+    lengths = np.linalg.norm(system, axis=0)
+    values, rows = np.linalg.svd(system / np.where(lengths > 0, lengths, 1.0), full_matrices=False)[1:]
+    settled = np.linalg.norm(rows[values > DETERMINED * values[0]], axis=0) > 1 - 1e-9
+    return (found, settled[:-1]) if settled[-1] and off <= COMMON * float(np.linalg.norm(g)) else None
+
+
+def _least(system: Array, ends: Array) -> tuple[Array, float]:
+    """The shortest least-squares solution with columns scaled to one, and what it leaves over."""
+    lengths = np.linalg.norm(system, axis=0)
+    lengths[lengths == 0] = 1.0
+    found = np.linalg.lstsq(system / lengths, ends.ravel(), rcond=DETERMINED)[0]
+    return found / lengths, float(np.linalg.norm(system / lengths @ found - ends.ravel()))
+
+
 def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> None:
     """Trace the surfaces of breaks that no known surface explains."""
+    tracer.met += parts
     for breaks in parts:
         for place, normal in zip(breaks.places, breaks.normals, strict=True):
+            if tracer.sides is not None:
+                return _gather(tracer, Breaks.join(tracer.met))
             if tracer.explains(place[None], 1e-6)[0]:
                 continue
             surface = tracer.trace(place, normal)

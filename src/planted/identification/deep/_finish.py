@@ -15,10 +15,11 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification._search import BlackBox, Checks, check_network
+from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._polish import jacobian, polish
 from planted.identification.deep._reading import Reading
-from planted.identification.deep._records import Records
 from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.networks import DeepNetwork
 
@@ -34,6 +35,7 @@ DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts 
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
+CORNERS = 240  # places at which rare units show
 ON_LINE = 400  # questions on a fresh line, at most
 
 
@@ -66,8 +68,8 @@ def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -
     """Add units of the last hidden layer that explain what was asked since; whether there are such."""
     assert reading.top is not None
     layers, (rows, biases) = reading.layers[:-1], reading.layers[-1]
-    if reading.passing:
-        return False
+    switching = len(biases) - reading.passing
+    rows, biases = rows[:switching], biases[:switching]
     completed = MissingUnits(records, rng).complete(layers, (rows, biases))
     if completed is None or len(completed[1]) == len(biases):
         return False
@@ -92,6 +94,8 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
     rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
+    if _may_hide(net, box):
+        rows = np.concatenate([rows, corner_places(reading.layers[:-1], box, CORNERS, rng)])
     fresh = rows, records.ask(rows)
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
         reading, records, rng
@@ -103,6 +107,14 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
+
+
+def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
+    """Whether units of the last hidden layer may switch only where no line went.
+
+    With two hidden layers, the first no wider than the inputs, rays along all axes of the first have met every unit.
+    """
+    return box.has_box or net.n_hidden_layers > 2 or net.widths[1] > net.widths[0]
 
 
 def _places_of_rare_units(

@@ -42,10 +42,9 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
-from planted.identification.deep._records import Records
 from planted.identification.deep._regions import read_regions
 from planted.identification.deep._residual import MissingUnits
-from planted.identification.deep._space import Space, measure_breaks, scan_line
+from planted.identification.deep._space import Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import Top, fit_top
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
@@ -55,7 +54,7 @@ __all__ = ["Reading", "breaks_bend", "read_layers"]
 REACH = 1024.0  # radii: how far lines in the inputs go
 MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
 CORNER = 1e-4  # typical pre-activations: where rays along an axis begin
-NEAR, FAR = 0.02, 400.0  # where chords begin and rays end
+NEAR, FAR = 0.02, 40_000.0  # where chords begin and rays end
 CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end early
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
@@ -69,7 +68,7 @@ SKIPS = 1e-3  # relative scatter of the part of gradients that is the same every
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
-ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
+ALONG = np.array([0.0, 5e-6, 2e-5, 1e-4, 4e-4, 1.5e-3, 4.5e-3, 0.01, 0.1, 1.0])
 
 
 def breaks_bend(box: BlackBox, rng: np.random.Generator) -> bool:
@@ -152,7 +151,7 @@ def read_layers(
             base = _hidden_base(base, reading.layers[0], box, rng)
             space, survey = _survey_second(records, base, rng)
             reading.surveys.append(survey)
-            layer = _orient_survey(survey, _all_on(base, reading.layers))
+            layer = _orient_second(survey, _all_on(base, reading.layers))
         else:
             layer = _read_later(records, base, reading, space.rounding, rng)
 
@@ -303,6 +302,17 @@ def _orient_survey(survey: Survey, region: Region) -> _LayerFound:
     noise = 1e-9 * float(np.abs(gradients).max())
     votes, cast = orientation_votes(planes.normals, values, gradients, noise=noise)
     return _LayerFound(rows, np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1), has_higher)
+
+
+def _orient_second(survey: Survey, region: Region) -> _LayerFound:
+    """The units of the second layer; where they contradict each other, without flat parts of higher units."""
+    layer = _orient_survey(survey, region)
+    if layer.has_higher and not (layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN):
+        chosen = _consistent_planes(survey)
+        if chosen is not None:
+            survey.planes.keep(chosen)
+            return _orient_survey(survey, region)
+    return layer
 
 
 def _has_higher(survey: Survey) -> bool:

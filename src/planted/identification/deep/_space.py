@@ -19,8 +19,9 @@ from planted._typing import Array, BoolArray, IntArray
 from planted.identification._breakpoints import LineScan, Piece, find_breakpoints
 from planted.identification._jumps import Line
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
+from planted.identification._search import BlackBox
 
-__all__ = ["Breaks", "Space", "look_for_breaks", "measure_breaks", "scan_line", "slopes_across"]
+__all__ = ["Breaks", "Records", "Space", "look_for_breaks", "measure_breaks", "scan_line", "slopes_across"]
 
 MAX_POINTS = 40_000  # on one line
 LONGEST_STEP = 0.01  # of a gradient, in radii; the longest part of a piece is the other limit
@@ -31,6 +32,24 @@ CHECKED = 40.0  # rounding errors by which a gradient may miss the derivative al
 PROBE = 1e-4  # radii: half the length of a segment on which a break is looked for
 STEEP = 20.0  # times that change: a slope beside which a break would be seen
 SEEN = 60.0  # rounding errors above which a change of slope is a break
+
+
+class Records:
+    """All questions, in the units of the search, and their answers."""
+
+    def __init__(self, box: BlackBox) -> None:
+        self.box = box
+        self.parts: list[tuple[Array, Array]] = []
+
+    def ask(self, Z: Array) -> Array:
+        """Ask and remember."""
+        Y = self.box.ask(Z)
+        self.parts.append((Z, Y))
+        return Y
+
+    def all(self) -> tuple[Array, Array]:
+        """Return everything asked so far."""
+        return np.concatenate([Z for Z, _ in self.parts]), np.concatenate([Y for _, Y in self.parts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,10 +110,11 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
     law = "uniform in the box" if has_box else "normal, a quarter to four times as large as typical ones"
     uncovered = _uncovered(finding)
     detail = (
-        f"{N_CHECKS} fresh random questions ({law}) were answered as predicted, to {finding.checks.largest:.1e} of the "
-        f"outputs' spread, and so were {finding.on_line} on a fresh line: with {CONFIDENCE:.0%} confidence the "
-        f"network agrees with the black box on all but {uncovered:.1%} of such inputs. Hidden layers: {_shape(net)}. Units "
-        "that switch nowhere near the lines that were searched leave no trace."
+        f"For the region asked about: {N_CHECKS} fresh random questions ({law}) were answered as predicted, to "
+        f"{finding.checks.largest:.1e} of the outputs' spread, and so were {finding.on_line} on a fresh line: with "
+        f"{CONFIDENCE:.0%} confidence the network agrees with the black box on all but {uncovered:.1%} of such inputs. "
+        f"Hidden layers: {_shape(net)}. Units "
+        "that switch nowhere in that region leave no trace."
     )
     return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
 

@@ -42,7 +42,7 @@ __all__ = ["recover"]
 LINEAR_RIDGE = 1e-3
 MAX_ROWS = 3000
 HALF_SPACES = 200
-STEPS = 15
+LAST_STEPS = 15
 MEANINGFUL = (
     1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
 )
@@ -57,13 +57,14 @@ class _Effort:
     ridges: tuple[float, float]  # per row of standardised data
     outer: tuple[float, ...]  # stronger and weaker; that on the side of the better one of the others is tried
     folds: int
+    steps: int  # of a refinement
     affine: bool = False  # whether the linear part is one, instead of pairs of units
 
 
 EFFORTS = {
-    "quick": _Effort((0, 1, 2, 3, 5, 8), (1e-1, 1e-2), (), 3),
-    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5),
-    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10),
+    "quick": _Effort((0, 1, 3, 8), (1e-1, 1e-2), (), 3, 8),
+    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5, 15),
+    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10, 15),
 }
 MAX_LINEAR_RANK = 3
 PRESENT = 1e-8  # length of what is left of an activation that the units already present explain
@@ -144,9 +145,11 @@ def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNe
     rng = np.random.default_rng(0)  # of its own: the same at every seed
     widths = _path(effort.widths, choice.width)
     first = _linear_network(problem.X, problem.Y, affine=effort.affine)
-    network = deque(_fit_path(problem.X, problem.Y, first, widths, choice.ridge, rng), maxlen=1)[0]
+    network = deque(
+        _fit_path(problem.X, problem.Y, first, widths, choice.ridge, effort.steps, rng), maxlen=1
+    )[0]
     ridge = choice.ridge * problem.n_samples
-    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=STEPS)
+    fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=LAST_STEPS)
     return fit.network, fit.iterations
 
 
@@ -165,11 +168,11 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
     tried = list(_along_widths(problem, n_hidden, first, folds, effort))
     for number, ridge in enumerate(others):
         problem.progress("cross-validating small networks", (number + 1) / (len(others) + 2))
-        tried += _at_another_ridge(problem, tried, ridge, folds)
+        tried += _at_another_ridge(problem, tried, ridge, folds, effort.steps)
     if effort.outer:
         best = min(tried, key=_held_out).choice.ridge
         side = max if best == max(effort.ridges) else min
-        tried += _at_another_ridge(problem, tried, side(effort.outer), folds)
+        tried += _at_another_ridge(problem, tried, side(effort.outer), folds, effort.steps)
     choices = [item.choice for item in tried if n_hidden in ("auto", item.choice.width)]
     return choices if effort.affine or n_hidden != "auto" else [*choices, _constant(problem, folds)]
 
@@ -213,7 +216,7 @@ def _along_widths(
     for fold in range(effort.folds):
         rows = X[folds != fold], Y[folds != fold]
         first = _linear_network(*rows, affine=effort.affine)
-        fits.append(_fit_path(*rows, first, widths, ridge, np.random.default_rng(fold)))
+        fits.append(_fit_path(*rows, first, widths, ridge, effort.steps, np.random.default_rng(fold)))
     lowest, patience = np.inf, PATIENCE
     for width, networks in zip(widths, zip(*fits, strict=True), strict=True):
         tried = _tried(problem, width, ridge, folds, networks)
@@ -224,7 +227,9 @@ def _along_widths(
             return
 
 
-def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray) -> list[_Tried]:
+def _at_another_ridge(
+    problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray, steps: int
+) -> list[_Tried]:
     """Refine networks with another ridge: those of the best ridge so far, at the width of the best and beside it."""
     best = min(tried, key=_held_out)
     known = [item for item in tried if item.choice.ridge == best.choice.ridge]
@@ -232,16 +237,16 @@ def _at_another_ridge(problem: Problem, tried: list[_Tried], ridge: float, folds
     again = []
     for start in known[max(place - 1, 0) : place + 2]:
         networks = tuple(
-            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge)
+            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge, steps)
             for fold, network in enumerate(start.networks)
         )
         again.append(_tried(problem, start.choice.width, ridge, folds, networks))
     return again
 
 
-def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float) -> TwoLayerNetwork:
+def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float, steps: int) -> TwoLayerNetwork:
     rows = RowBlocks.from_arrays(X, Y)
-    return refine(rows, network, ridge=ridge * len(X), max_iter=STEPS, decrease_tol=MEANINGFUL).network
+    return refine(rows, network, ridge=ridge * len(X), max_iter=steps, decrease_tol=MEANINGFUL).network
 
 
 def _path(widths: tuple[int, ...], widest: int) -> list[int]:
@@ -255,6 +260,7 @@ def _fit_path(
     network: TwoLayerNetwork,
     widths: list[int],
     ridge: float,
+    steps: int,
     rng: np.random.Generator,
 ) -> Iterator[TwoLayerNetwork]:
     """Add units greedily to a linear network, and refine all at each width of the path."""
@@ -262,7 +268,7 @@ def _fit_path(
     for width in widths:
         if width > present:
             network, present = _add_units(network, X, Y, width - present, rng), width
-        network = _refined(X, Y, network, ridge)
+        network = _refined(X, Y, network, ridge, steps)
         yield network
 
 

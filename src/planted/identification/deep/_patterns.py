@@ -1,0 +1,148 @@
+r"""Places of known layers at which units of the next one show, found without questions.
+
+With one binary variable for each unit, and bounds on every pre-activation, a known network is a set of linear constraints:
+
+.. math:: h \ge 0, \quad h \ge t, \quad h \le t - t_{low} (1 - z), \quad h \le t_{high} z, \qquad t = W h' + b.   \quad (1)
+
+A place at which a unit of the next layer is on by its known weights, and one unit below whose weight is not known is barely
+on, shows that weight. If there is no such place, the weight has no effect on that side of the unit.
+
+A unit of the next layer that hardly ever switches at typical inputs does so at corners of what the layer below reaches,
+where few of its units are large and the others small. For random directions, most of whose parts are negative, a
+hill-climbing walk on the inputs goes to such corners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from planted._typing import Array, IntArray
+from planted.identification._search import BlackBox
+from planted.identification.deep._layers import pass_layers
+from planted.networks._deep import Layer
+
+__all__ = ["Sought", "barely_on", "corner_places"]
+
+NODES = 300  # of branch and bound
+ON = 0.3  # of its typical size: how far the unit above is on at least
+STEPS = 150  # of a walk
+UPWARD = 0.3  # share of the units of a direction that should be large
+STRONGER = 3.0  # times as much as the others should be small
+ROOMS = (3.0, 10.0, 40.0)  # typical inputs: how far walks go
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A unit of the next layer: the weights that are known, with zeros for gaps, its bias, and the gaps."""
+
+    weights: Array
+    bias: float
+    gaps: IntArray
+
+
+def barely_on(
+    layers: list[Layer], sought: Sought, gap: int, *, size: float, height: float, rooms: Sequence[float]
+) -> Array | None:
+    """An input at which a unit is on by its known weights and the unit ``gap`` below is barely on; None if there is none.
+
+    `size`: of what is known of the unit, at typical places where it is on. `height`: of the unit below, as a share of that.
+    `rooms`: bounds on the inputs, tried in turn. Other units below with unknown weights are off if possible.
+    """
+    barely = height * size / (float(np.abs(sought.weights).max()) or 1.0)
+    at_least = ON * size - sought.bias
+    found = (_solve(layers, sought, gap, barely, (at_least, np.inf), room) for room in rooms)
+    return next((place for place in found if place is not None), None)
+
+
+def _solve(
+    layers: list[Layer],
+    sought: Sought,
+    gap: int,
+    height: float,
+    level: tuple[float, float],
+    room: float,
+) -> Array | None:
+    """Solve the program: unit ``gap`` at its height, the known part of the unit at its level."""
+    d = layers[0][0].shape[1]
+    matrix, low, high, n_binary = _constraints(layers, room)
+    total = matrix.shape[1]
+    width = len(layers[-1][1])
+    start = total - n_binary - width  # of the outputs of the last layer
+    row = np.zeros(total)
+    row[start : start + width] = sought.weights
+    at_least = np.concatenate([np.full(d, -room), np.zeros(total - d)])
+    at_most = np.concatenate([np.full(d, room), np.full(total - d, np.inf)])
+    at_most[-n_binary:] = 1.0
+    at_least[start + gap], at_most[start + gap] = height, 2 * height
+    cost = np.zeros(total)
+    cost[start + sought.gaps] = 1.0
+    answer = milp(
+        cost,
+        constraints=[LinearConstraint(matrix, low, high), LinearConstraint(row[None], *level)],
+        bounds=Bounds(at_least, at_most),
+        integrality=np.concatenate([np.zeros(total - n_binary), np.ones(n_binary)]),
+        options={"node_limit": NODES},
+    )
+    return None if answer.x is None else np.asarray(answer.x[:d])
+
+
+def _constraints(layers: list[Layer], room: float) -> tuple[csr_array, Array, Array, int]:
+    """The constraints (1) of all layers on inputs, outputs of every layer and binaries; bounds; how many binaries."""
+    n_features = layers[0][0].shape[1]
+    widths = [len(b) for _, b in layers]
+    n_binary = sum(widths)
+    total = n_features + 2 * n_binary
+    rows, lows, highs = [], [], []
+    before, binary = 0, n_features + n_binary
+    at_least, at_most = np.full(n_features, -room), np.full(n_features, room)
+    here = n_features
+    for (W, b), width in zip(layers, widths, strict=True):
+        top = np.maximum(W, 0) @ at_most + np.minimum(W, 0) @ at_least + b
+        bottom = np.maximum(W, 0) @ at_least + np.minimum(W, 0) @ at_most + b
+        top, bottom = np.maximum(top, 0.0), np.minimum(bottom, 0.0)
+        block = np.zeros((3 * width, total))
+        eye = np.eye(width)
+        inputs, own, marks = (
+            slice(before, before + W.shape[1]),
+            slice(here, here + width),
+            slice(binary, binary + width),
+        )
+        block[:width, own], block[:width, inputs] = eye, -W  # h >= t
+        block[width : 2 * width, own], block[width : 2 * width, inputs] = eye, -W
+        block[width : 2 * width, marks] = -np.diag(bottom)  # h <= t - low (1 - z)
+        third = slice(2 * width, 3 * width)
+        block[third, own], block[third, marks] = eye, -np.diag(top)  # h <= high z
+        rows.append(block)
+        lows.append(np.concatenate([b, np.full(2 * width, -np.inf)]))
+        highs.append(np.concatenate([np.full(width, np.inf), b - bottom, np.zeros(width)]))
+        before, here, binary = here, here + width, binary + width
+        at_least, at_most = np.zeros(width), top
+    return csr_array(np.concatenate(rows)), np.concatenate(lows), np.concatenate(highs), n_binary
+
+
+def corner_places(layers: list[Layer], box: BlackBox, count: int, rng: np.random.Generator) -> Array:
+    """Return the ends of walks towards corners of the outputs of the last of some layers, shape (count, d)."""
+    d, k = box.n_features, len(layers[-1][1])
+    sizes = pass_layers(layers, box.draw(500, rng)).std(axis=0)
+    directions = np.abs(rng.standard_normal((count, k)))
+    directions = np.where(rng.random((count, k)) < UPWARD, STRONGER * directions, -directions)
+    directions /= np.where(sizes > 0, sizes, 1.0)
+    room = np.resize(ROOMS, count)[:, None] * np.sqrt(d)
+    longest = 1.0 if box.has_box else room / (4 * np.sqrt(d))
+    X = box.draw(count, rng)
+    best = (pass_layers(layers, X) * directions).sum(axis=1)
+    for _ in range(STEPS):
+        moved = X + longest * 2.0 ** rng.uniform(-5, 0, (count, 1)) * box.draw(count, rng)
+        if box.has_box:
+            moved = np.clip(moved, -1.0, 1.0)
+        else:
+            moved *= np.minimum(1.0, room / np.linalg.norm(moved, axis=1, keepdims=True))
+        values = (pass_layers(layers, moved) * directions).sum(axis=1)
+        up = values > best
+        X[up], best[up] = moved[up], values[up]
+    return box.snap(X)

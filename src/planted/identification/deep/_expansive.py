@@ -54,6 +54,7 @@ TWICE = 1e-8  # one minus the cosine of two solutions that are the same
 COMMON = 1e-6  # relative residual of equations with a common solution
 TELLS = 1e-3  # part of the right-hand side of a break that another break's equations test
 PROPORTIONAL = 1e-11  # one minus the cosine of changes of several outputs in the same proportion
+FAILURES = 4  # of traces of what could not be put together
 LOOKS = 3  # in vain, for one crossing
 
 
@@ -307,6 +308,7 @@ def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tu
         quiet = quiet + 1 if _trace_line(tracer) else 0
     if not tracer.orient() or tracer.sides is None:
         return None
+    _trace_rest(tracer)
     solutions = np.array([s.solution for s in tracer.surfaces if s.solution is not None])
     if not len(solutions):
         return None
@@ -409,6 +411,22 @@ def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> None:
             if surface is not None and not tracer.holds_already(surface):
                 tracer.surfaces.append(surface)
                 tracer.orient()
+
+
+def _trace_rest(tracer: _Tracer) -> None:
+    """Trace the surfaces of breaks that could not be put together, until some traces have failed."""
+    failures = 0
+    met = Breaks.join(tracer.met)
+    for place, normal in zip(met.places, met.normals, strict=True):
+        if failures >= FAILURES:
+            return
+        if tracer.explains(place[None], 1e-6)[0]:
+            continue
+        surface = tracer.trace(place, normal)
+        if surface is None:
+            failures += 1
+        elif not tracer.holds_already(surface):
+            tracer.surfaces.append(surface)
 
 
 def _trace_line(tracer: _Tracer) -> bool:

@@ -85,6 +85,66 @@ def test_how_exact_deep_networks_are_read() -> None:
     assert not any(row.get("is_false", False) for row in record["rows"])  # "No network was claimed wrongly."
 
 
+KINDS = {
+    "exact": "exact, as many outputs as units",
+    "exact_scalar": "exact, one output",
+    "noisy": "noisy (0.01 to 0.5)",
+    "below_limit": "fewer than 1.5 times the information limit",
+    "always_on": "a unit always on",
+    "rarely_on": "a unit on for at most d samples",
+    "discrete": "inputs of -1 and 1",
+    "parallel": "two units on one hyperplane",
+    "repeated_rows": "repeated rows",
+    "wrong_activation": "another activation",
+    "three_layers": "three layers",
+    "interactions": "interactions and sines",
+}
+
+
+def calibration_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of the table of claims: kinds of the mixture, then the families by how they are judged."""
+    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in KINDS.values()}
+    for row in rows:
+        name = KINDS.get(row["kind"], f"families, {row['family']}")
+        groups.setdefault(name, []).append(row)
+    lines = []
+    for name, mine in groups.items():
+        outcomes = [row["outcome"] for row in mine]
+        refused = sum(name not in ("RECOVERED", "FITTED", "STOPPED_EARLY") for name in outcomes)
+        rest = len(mine) - refused - outcomes.count("RECOVERED")
+        false = sum(row["false"] for row in mine)
+        lines.append(
+            f"| {name} | {len(mine)} | {outcomes.count('RECOVERED')} | {refused} | {rest} | {false} |"
+        )
+    return [line for line in lines if not re.search(r"\| 0 \| 0 \| 0 \| 0 \| 0 \|", line)]
+
+
+def test_how_often_the_claim_is_wrong() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
+    section = FRONT_DOOR.partition("## How often is the claim wrong?\n")[2].partition("\n## ")[0]
+    shown = [line for line in section.splitlines() if line.startswith("| ")]
+    laws = json.loads((ROOT / "benchmarks" / "results" / "intervals.json").read_text(encoding="utf-8"))
+    intervals = [f"| {line['target'].partition(':')[0]} | {line['measured']} |" for line in laws["targets"]]
+    assert [line for line in shown if not line.startswith(("| kind", "| law"))] == [
+        *calibration_table(rows),
+        *intervals,
+    ]
+    mine = [row for row in rows if row["family"] == "noisy" and row["claimed"]]
+    covered, count = (sum(row[key] for row in mine) for key in ("covered", "parameters"))
+    words = " ".join(section.split())
+    assert f"{sum(row['false'] for row in rows)} claim is wrong" in words
+    assert f"{100 * covered / count:.1f} % of {count:,} parameters of noisy recoveries lie in" in words
+    assert f"the {len(rows):,} problems from seed {record['seed']}" in words
+
+
+def test_what_is_no_longer_refused() -> None:
+    lines = [line for part in stored("refusals") for line in part["targets"]]
+    assert rows_after("What was once refused") == {
+        f"| {line['target'].partition(': at least')[0]} | {line['measured']} |" for line in lines
+    }
+
+
 def test_few_samples() -> None:
     """The table has every stored case closer to the limit, with its number of seeds."""
     page = (ROOT / "docs" / "theory" / "complementarity.md").read_text(encoding="utf-8")

@@ -327,3 +327,19 @@ def test_same_seed_same_bits() -> None:
     for solver in ("lbfgs", "pgd"):
         first, second = (planted.memorize(X, y, solver=solver, random_state=5) for _ in range(2))
         assert first.network.W.tobytes() == second.network.W.tobytes()
+
+
+def test_the_fused_step_of_adam_is_asked_for_and_is_the_same_step(monkeypatch):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((20, 4)), rng.standard_normal(20)
+    plain_adam, asked = torch.optim.Adam, []
+    monkeypatch.setattr(
+        torch.optim, "Adam", lambda *a, **given: asked.append(given["fused"]) or plain_adam(*a, **given)
+    )
+    fused, plain = (
+        planted.memorize(X, y, solver="adam", width=12, max_epochs=20, fused=choice, random_state=0)
+        for choice in (True, False)
+    )
+    assert asked == [True, False]
+    np.testing.assert_allclose(fused.network(X), plain.network(X), rtol=1e-3, atol=1e-4)

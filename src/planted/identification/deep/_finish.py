@@ -100,7 +100,13 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         far = box.draw(FAR_ROWS * net.n_parameters // net.n_outputs, rng)
         if not box.has_box:
             far *= 2.0 ** rng.uniform(*FAR, (len(far), 1))
-        rows = np.concatenate([rows, box.snap(far), corner_places(reading.layers[:-1], box, CORNERS, rng)])
+        rows = np.concatenate(
+            [
+                rows,
+                box.snap(far),
+                corner_places(reading.layers[:-1], box, min(CORNERS, 4 * net.n_parameters), rng),
+            ]
+        )
     fresh = rows, records.ask(rows)
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
         reading, records, rng

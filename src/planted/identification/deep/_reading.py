@@ -54,7 +54,7 @@ __all__ = ["Reading", "breaks_bend", "read_layers"]
 REACH = 1024.0  # radii: how far lines in the inputs go
 MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
 CORNER = 1e-4  # typical pre-activations: where rays along an axis begin
-NEAR, FAR = 0.02, 40_000.0  # where chords begin and rays end
+NEAR, FAR = 0.02, 400.0  # where chords begin and rays end
 CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end early
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
@@ -68,7 +68,7 @@ SKIPS = 1e-3  # relative scatter of the part of gradients that is the same every
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
-ALONG = np.array([0.0, 5e-6, 2e-5, 1e-4, 4e-4, 1.5e-3, 4.5e-3, 0.01, 0.1, 1.0])
+ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
 
 
 def breaks_bend(box: BlackBox, rng: np.random.Generator) -> bool:

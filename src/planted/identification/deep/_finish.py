@@ -35,7 +35,7 @@ DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts 
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
-CORNERS = 240  # places at which rare units show
+CORNERS = 800  # places at which rare units show
 ON_LINE = 400  # questions on a fresh line, at most
 
 

@@ -32,7 +32,7 @@ NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
 STEPS = 150  # of a walk
 UPWARD = 0.3  # share of the units of a direction that should be large
-STRONGER = 3.0  # times as much as the others should be small
+STRONGER = (1.0, 1.0, 3.0, 1.0)  # times as much as the others should be small
 ROOMS = (3.0, 10.0, 40.0)  # typical inputs: how far walks go
 
 
@@ -130,7 +130,8 @@ def corner_places(layers: list[Layer], box: BlackBox, count: int, rng: np.random
     d, k = box.n_features, len(layers[-1][1])
     sizes = pass_layers(layers, box.draw(500, rng)).std(axis=0)
     directions = np.abs(rng.standard_normal((count, k)))
-    directions = np.where(rng.random((count, k)) < UPWARD, STRONGER * directions, -directions)
+    stronger = np.resize(STRONGER, count)[:, None]
+    directions = np.where(rng.random((count, k)) < UPWARD, stronger * directions, -directions)
     directions /= np.where(sizes > 0, sizes, 1.0)
     room = np.resize(ROOMS, count)[:, None] * np.sqrt(d)
     longest = 1.0 if box.has_box else room / (4 * np.sqrt(d))

@@ -35,6 +35,8 @@ DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts 
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
+FAR_ROWS = 3  # for each parameter: answers farther out, where rare units are less rare
+FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
 CORNERS = 800  # places at which rare units show
 ON_LINE = 400  # questions on a fresh line, at most
 
@@ -95,7 +97,10 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
     rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
     if _may_hide(net, box):
-        rows = np.concatenate([rows, corner_places(reading.layers[:-1], box, CORNERS, rng)])
+        far = box.draw(FAR_ROWS * net.n_parameters // net.n_outputs, rng)
+        if not box.has_box:
+            far *= 2.0 ** rng.uniform(*FAR, (len(far), 1))
+        rows = np.concatenate([rows, box.snap(far), corner_places(reading.layers[:-1], box, CORNERS, rng)])
     fresh = rows, records.ask(rows)
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
         reading, records, rng

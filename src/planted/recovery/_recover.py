@@ -199,8 +199,16 @@ def _is_settled(answer: Recovery) -> bool:
     """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
     keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
-    nothing_else = answer.fails_only(Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART)
+    nothing_else = answer.fails_only(Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART) or _is_one_kink(answer)
     return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
+
+
+def _is_one_kink(answer: Recovery) -> bool:
+    """Whether one unit fits no worse than any smooth bend in its place, only not by enough to be claimed."""
+    if answer.network is None or answer.network.n_hidden != 1:
+        return False
+    is_near = all(line.measured >= 0 for line in answer.find(Check.SMOOTH_BENDS))
+    return is_near and answer.fails_only(Check.SMOOTH_BENDS, Check.KNOWN_LINEAR_PART)
 
 
 def _settled(answers: list[Recovery]) -> Recovery | None:

@@ -221,7 +221,9 @@ def test_unknown_options_are_refused():
     data = world(50)
     with pytest.raises(BadInputError, match="variant='fifth-order'; expected one of"):
         recover(data.X, data.Y, variant="fifth-order")
-    with pytest.raises(BadInputError, match="needs an activation among relu, power; got 'absolute'"):
+    with pytest.raises(
+        BadInputError, match="needs an activation among relu, power, rectified; got 'absolute'"
+    ):
         recover(data.X, data.Y, activation="absolute")
 
 

@@ -46,6 +46,7 @@ SCORE_ROWS = 5000
 FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
+BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
@@ -204,10 +205,10 @@ def _is_settled(answer: Recovery) -> bool:
 
 
 def _is_one_kink(answer: Recovery) -> bool:
-    """Whether one unit fits no worse than any smooth bend in its place, only not by enough to be claimed."""
+    """Whether one unit fits as well as any smooth bend in its place, up to noise, only not by enough to be claimed."""
     if answer.network is None or answer.network.n_hidden != 1:
         return False
-    is_near = all(line.measured >= 0 for line in answer.find(Check.SMOOTH_BENDS))
+    is_near = all(line.measured > -BEND_NOISE for line in answer.find(Check.SMOOTH_BENDS))
     return is_near and answer.fails_only(Check.SMOOTH_BENDS, Check.KNOWN_LINEAR_PART)
 
 

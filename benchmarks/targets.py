@@ -190,7 +190,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "refusals",
         r"^one input, one unit, noise",
-        "A kink in noise is claimed when no smooth bend fits as well; three of forty end before that is shown.",
+        "Of the three that are not recovered two came back with another number of units, one as not identifiable.",
     ),
     (
         "kinks",

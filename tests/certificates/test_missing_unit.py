@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._missing_unit import _Score, missing_unit_evidence
+from planted.certificates._missing_unit import _Score, _Screen, missing_unit_evidence
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem
 
@@ -21,7 +21,7 @@ def test_room_for_a_unit_is_seen_where_there_is_some(missing: int) -> None:
     problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
     fit = refine(problem.blocks, problem.scaling.standardise(net), offset=False)
     noise = (fit.cost / 800) ** 0.5
-    line = missing_unit_evidence(problem, fit.network, offset=False, noise=noise)
+    line = missing_unit_evidence(problem, fit, offset=False, noise=noise)
     assert line.passed == (missing == 0)
 
 
@@ -44,10 +44,10 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=1)
     problem = replace(problem, X=X, Y=Y)
     W, cuts = rng.standard_normal((5, d)), rng.standard_normal(5) * biases
-    score = _Score(problem, net, offset, biases, weights)
-    falls = score.falls(W, cuts, exactly=True)
+    score = _Score(problem.sampled_rows, net, offset, biases, weights)
+    falls = score.falls(W, cuts)
     # Rounding of 1e-6 beside the least part of an activation that counts in single precision, 1e-4.
-    np.testing.assert_allclose(score.falls(W, cuts), falls, rtol=1e-2)
+    np.testing.assert_allclose(_Screen.of(problem, score).falls(W, cuts), falls, rtol=1e-2)
 
     root = np.sqrt(np.exp(X[:, 0])) if is_weighted else np.ones(n)
     slopes = (X @ net.W.T + net.b > 0).astype(float)

@@ -66,7 +66,8 @@ STARTS = 2
 STEPS = 12
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
 QUANTILE_ROWS = 500
-# Part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own.
+# Part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own. In single
+# precision it is added to what is left.
 INSIDE, INSIDE_SINGLE = 1e-6, 1e-4
 RANK_TOL = 1e-10
 SOME_ROWS, ROWS_PER_UNKNOWN = 1500, 10  # so many rows, or so many equations for each unknown
@@ -210,11 +211,19 @@ class _Score:
 
         Shapes: W (s, d), b (s,), result (s,).
         """
+        u, S, squares = self.terms(W, b)
+        values, vectors = np.linalg.eigh(S)
+        is_outside = values > INSIDE * squares[:, None]
+        along = (u[:, None] @ vectors)[:, 0]
+        return as_array(np.where(is_outside, along**2 / np.where(is_outside, values, 1.0), 0.0).sum(axis=1))
+
+    def terms(self, W: Array, b: Array) -> tuple[Array, Array, Array]:
+        """Return u (s, m) and S (s, m, m) of (1) for every half-space, and the squares of its activation (s,)."""
         products = self.products(W, b, np.float64)
         hidden, outer = self.step
         moved = products.ZH.T @ (hidden[:, None] * self.weighted)
         u = products.HR - moved - products.GH[: self.size].T @ outer.T
-        return _explained(u, self.outside(products), INSIDE * products.HH)
+        return u, self.outside(products), products.HH
 
     def products(self, W: Array, b: Array, dtype: type[np.floating[Any]]) -> _Products:
         """Sum the products of the activations of half-spaces in some precision."""
@@ -272,8 +281,11 @@ class _Screen:
         Shapes: W (s, d), b (s,), result (s,).
         """
         products = self.some.products(W, b, np.float32)
-        S, inside = self.some.outside(products), INSIDE_SINGLE * products.HH
-        return _explained(self._scores(W, b), S / self.share, inside / self.share)
+        S, u = self.some.outside(products), self._scores(W, b)[:, :, None]
+        # In directions inside the Jacobian S is rounding, and they must not count.
+        diagonal = range(S.shape[1])
+        S[:, diagonal, diagonal] += INSIDE_SINGLE * products.HH[:, None]
+        return as_array(self.share * (u * np.linalg.solve(S, u)).sum(axis=(1, 2)))
 
     def _scores(self, W: Array, b: Array) -> Array:
         """Return u of (1)."""
@@ -284,17 +296,6 @@ class _Screen:
             t: Any = self.inputs[here] @ normals
             u += self.some.network.activation(t).T @ self.residual[here]
         return u
-
-
-def _explained(u: Array, S: Array, inside: Array) -> Array:
-    """Return u'S⁻¹u for every half-space, without the directions in which S is no larger than what is given.
-
-    Shapes: u (s, m), S (s, m, m), inside (s,), result (s,).
-    """
-    values, vectors = np.linalg.eigh(S)
-    is_outside = values > inside[:, None]
-    along = (u[:, None] @ vectors)[:, 0]
-    return as_array(np.where(is_outside, along**2 / np.where(is_outside, values, 1.0), 0.0).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

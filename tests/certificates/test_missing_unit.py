@@ -7,8 +7,8 @@ import pytest
 
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.certificates._missing_unit import (
-    INSIDE_SINGLE,
     SOME_ROWS,
+    _least_outside,
     _Score,
     _Screen,
     missing_unit_evidence,
@@ -54,7 +54,7 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     falls = score.falls(W, cuts)
     # The search counts nearly the same, from single precision: rounding of 1e-6 beside the part that it adds.
     u, S, squares = score.terms(W, cuts)
-    added = S + INSIDE_SINGLE * squares[:, None, None] * np.eye(m)
+    added = S + _least_outside(squares)[:, None, None] * np.eye(m)
     nearly = [row @ np.linalg.solve(matrix, row) for row, matrix in zip(u, added, strict=True)]
     np.testing.assert_allclose(_Screen.of(problem, score).falls(W, cuts), nearly, rtol=1e-3)
 
@@ -95,3 +95,13 @@ def test_some_rows_are_enough_for_the_search() -> None:
     assert sum(len(X) for X, _ in screen.some.rows) == SOME_ROWS < 4000
     ratios = screen.falls(W, cuts) / exact
     assert np.median(np.abs(ratios - 1)) < 4 / np.sqrt(SOME_ROWS)
+
+
+def test_half_spaces_without_a_row_promise_nothing() -> None:
+    data = simulate.dataset(300, n_features=3, n_hidden=2, n_outputs=2, noise=0.1, random_state=5)
+    problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
+    fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
+    score = _Score(problem.sampled_rows, fit.network, False, True, None)
+    W, cuts = np.eye(3), np.array([-100.0, 0.5, -100.0])
+    for falls in (score.falls(W, cuts), _Screen.of(problem, score).falls(W, cuts)):
+        assert falls[1] > 0 and (falls[[0, 2]] == 0).all()

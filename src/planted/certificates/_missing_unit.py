@@ -69,6 +69,7 @@ QUANTILE_ROWS = 500
 # Part of a unit's activation that the Jacobian leaves: below it the unit is one of the network's own. In single
 # precision it is added to what is left.
 INSIDE, INSIDE_SINGLE = 1e-6, 1e-4
+FEW_ACTIVE = 0.01  # of the largest squares of an activation
 RANK_TOL = 1e-10
 SOME_ROWS, ROWS_PER_UNKNOWN = 1500, 10  # so many rows, or so many equations for each unknown
 _SLICE_ROWS = 1024
@@ -282,9 +283,8 @@ class _Screen:
         """
         products = self.some.products(W, b, np.float32)
         S, u = self.some.outside(products), self._scores(W, b)[:, :, None]
-        # In directions inside the Jacobian S is rounding, and they must not count.
         diagonal = range(S.shape[1])
-        S[:, diagonal, diagonal] += INSIDE_SINGLE * products.HH[:, None]
+        S[:, diagonal, diagonal] += _least_outside(products.HH)[:, None]
         return as_array(self.share * (u * np.linalg.solve(S, u)).sum(axis=(1, 2)))
 
     def _scores(self, W: Array, b: Array) -> Array:
@@ -296,6 +296,14 @@ class _Screen:
             t: Any = self.inputs[here] @ normals
             u += self.some.network.activation(t).T @ self.residual[here]
         return u
+
+
+def _least_outside(squares: Array) -> Array:
+    """Return what is added to S in single precision, from the squares of the activations, (s,).
+
+    In directions inside the Jacobian S is rounding, and it is nothing for half-spaces without a row: neither may count.
+    """
+    return INSIDE_SINGLE * (squares + FEW_ACTIVE * squares.max()) + np.finfo(float).tiny
 
 
 @dataclass(frozen=True, slots=True)

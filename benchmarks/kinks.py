@@ -250,7 +250,7 @@ def correlated(n: int, seeds: Seeds) -> tuple[Line, Rows]:
 def smooth(curve: str, seeds: Seeds) -> tuple[Line, Rows]:
     rows = []
     for n, s in ((100, 0.0), (100, 0.1), (200, 0.25), (400, 1.0)):
-        for seed in seeds(5):
+        for seed in seeds(25):
             rng = np.random.default_rng([seed, n])
             x = rng.random(n)
             y = CURVES[curve](x) + 0.1 * s * rng.standard_normal(n)
@@ -528,12 +528,12 @@ def column_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
 MEASURES: dict[str, list[Measure]] = {
     "exact": [
         *(partial(exact, 1, k, 1, 0, 100) for k in range(1, 9)),
-        *(partial(exact, 1, k, k + 1, 0, 40) for k in range(1, 9)),
+        *(partial(exact, 1, k, k + 1, 0, 100) for k in range(1, 9)),
         partial(exact, 10, 6, 7, 230, 100),
     ],
     "exact-several": [
         partial(exact, d, k, m, n, count)
-        for d, k, n, count in ((4, 2, 240, 100), (10, 5, 960, 100), (10, 15, 2400, 40))
+        for d, k, n, count in ((4, 2, 240, 100), (10, 5, 960, 100), (10, 15, 2400, 100))
         for m in (1, k + 1)
     ],
     "leaky": [partial(leaky, slope) for slope in LEAKS]

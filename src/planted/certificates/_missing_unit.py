@@ -71,7 +71,7 @@ HALF_SPACES = 400
 VARIED, VARIATIONS = 4, 40  # so many of the best half-spaces, each varied so often
 REACHES = (0.5, 0.25, 0.12)  # how far they are varied, in radians and standard deviations
 ALARM = 0.7  # part of the limit from which on the score is not trusted to be the whole fall
-HIDDEN_PART = 1e-3
+HIDDEN_PART = 2e-3
 STRENGTH, DRAWN_WEIGHTS = (
     0.5,
     200,

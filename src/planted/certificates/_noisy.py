@@ -110,7 +110,7 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
-    if all(item.passed for item in checks):  # the dearest test comes last
+    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
         )

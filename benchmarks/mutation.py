@@ -103,6 +103,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"memorization\.printed", r"value_noise >= -constants", EQUALITY),
     (r"x_appendix_9_1", r"full_matrices=False", "There are more rows than columns: the same vectors."),
     (r"hermite\.printed\.x_algorithm_2", r"unit \+ 2\]", "Only the first value is read."),
+    (r"x_solve_in_ball", r"= slice\(n_bounded\)", "The same slice."),
+    (r"hermite\.printed\.x_algorithm_6", r", 2\)\[1\]", "The order above is computed too, and not read."),
     (r"x_merge_duplicates", r"rows\[:1\]", "Without kept rows there are no rows."),
     (r"memorization\.printed", r"norm\(gradient\) < constants", EQUALITY),
     (r"hermite\.printed.x_flip_units", r"/ signs\[:, None\]", SIGNS),
@@ -152,7 +154,10 @@ def main() -> None:
         sample={"type": int, "default": 60, "help": "mutants of each package"},
         only={"nargs": "+", "choices": PACKAGES, "default": PACKAGES, "help": "these packages"},
         printed={"action": "store_true", "help": "mutate the papers' boxes, --sample of each box"},
-        boxes={"metavar": "METHOD", "help": "with --printed, of this method alone; others keep what is stored"},
+        boxes={
+            "metavar": "METHOD",
+            "help": "with --printed, of this method alone; others keep what is stored",
+        },
         explain={"action": "store_true", "help": "run nothing; give the stored survivors their reasons"},
         folder={"type": Path, "metavar": "DIR", "help": "work here and keep it: a second run is shorter"},
     )

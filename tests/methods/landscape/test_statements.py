@@ -136,7 +136,7 @@ def test_theorem_2_7_gradient_and_hessian_converge() -> None:
 
 
 def test_theorem_e_3_gradient_and_hessian_converge_over_a_ball() -> None:
-    """The largest differences over 12 points of the ball of radius two, from its centre to its rim, fall like the root of n."""
+    """The largest differences at 12 points of the ball of radius two, its centre to its rim, fall like the root of n."""
     d, sizes, worlds = 2, (1000, 16_000), 4
     a = np.ones(d)
     mu, lam = theorem_weights("G", float(hermite_coefficients("relu", 4)[4]), largest=1.0, smallest=1.0)

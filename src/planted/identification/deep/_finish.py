@@ -14,13 +14,13 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
-from planted.identification._search import BlackBox, Checks, check_network
 from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._polish import jacobian, polish
 from planted.identification.deep._reading import Reading
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
+from planted.identification.two_layer._search import BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 
 __all__ = ["DeepFinding", "finish_reading"]

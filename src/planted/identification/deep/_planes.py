@@ -19,8 +19,6 @@ from itertools import chain
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.identification._breakpoints import LineScan
-from planted.identification._jumps import Line
 from planted.identification.deep._space import (
     SEEN,
     Breaks,
@@ -30,6 +28,8 @@ from planted.identification.deep._space import (
     scan_line,
     slopes_across,
 )
+from planted.identification.two_layer._breakpoints import LineScan
+from planted.identification.two_layer._jumps import Line
 
 __all__ = [
     "Planes",

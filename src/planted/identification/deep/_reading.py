@@ -25,10 +25,7 @@ from math import comb
 import numpy as np
 
 from planted._typing import Array, BoolArray, Progress
-from planted.identification._breakpoints import LineScan
-from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
-from planted.identification._search import BlackBox
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._other_kinds import name_other_kind
@@ -46,6 +43,9 @@ from planted.identification.deep._regions import read_regions
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import Top, fit_top
+from planted.identification.two_layer._breakpoints import LineScan
+from planted.identification.two_layer._jumps import Line
+from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planted.checks import Check
-from planted.identification._search import N_CHECKS
-from planted.identification._verdict import CONFIDENCE
 from planted.identification.deep._finish import DeepFinding
 from planted.identification.deep._reading import Reading
+from planted.identification.two_layer._search import N_CHECKS
+from planted.identification.two_layer._verdict import CONFIDENCE
 from planted.networks import DeepNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Verdict

@@ -61,6 +61,7 @@ class Check(Enum):
     # Laws of inputs and of outputs
     SYMMETRIC_INPUTS = "symmetric-inputs"
     NORMAL_INPUTS = "normal-inputs"
+    FOURTH_MOMENTS = "fourth-moments"
     CENTRED_INPUTS = "centred-inputs"
     CONTINUOUS_INPUTS = "continuous-inputs"
     GAUSSIAN_COEFFICIENT = "gaussian-coefficient"

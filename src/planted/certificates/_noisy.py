@@ -93,7 +93,7 @@ def certify_noisy(
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
-    missing = missing_unit_evidence(problem, net, offset=offset, noise=noise, biases=biases, weights=weights)
+    missing = missing_unit_evidence(problem, fit, offset=offset, noise=noise, biases=biases, weights=weights)
     strengths, direction = _unit_strengths(net, info, noise)
     needed = needless_unit_evidence(
         problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights

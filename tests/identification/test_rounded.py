@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planted import Guarantee, Outcome, TwoLayerNetwork, identify, parameter_error, simulate
 from planted.checks import Check
 from planted.identification._grid import find_grid
-from planted.identification._refine_answers import largest_standard_error
+from planted.identification.two_layer._refine_answers import largest_standard_error
 
 Oracle = Callable[[np.ndarray], np.ndarray]
 

@@ -20,8 +20,9 @@ from planted.outcomes import BadInputError, PlantedError
 if TYPE_CHECKING:
     from planted.io.state._query_log import QueryLog
 
-__all__ = ["Domain", "OracleError", "QuerySession", "make_domain", "unsaturated_domain"]
+__all__ = ["N_REPEATED", "Domain", "OracleError", "QuerySession", "make_domain", "unsaturated_domain"]
 
+N_REPEATED = 8  # questions asked twice, at the start and at the end, to see whether answers change
 UNCHANGED = 1e-5  # relative difference of two answers to one question that is put down to rounding
 FINITE_LOG_ODDS = 600.0  # beyond, probabilities are zero
 LARGEST_LOG_ODDS = 30.0  # of several classes

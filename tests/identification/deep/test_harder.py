@@ -8,11 +8,11 @@ import pytest
 import planted
 from planted import DeepNetwork, Outcome
 from planted.identification._grid import DOUBLES
-from planted.identification._search import BlackBox
 from planted.identification.deep._expansive import _common_solution, _share_solution
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places
 from planted.identification.deep._residual import _common_row, _solve_gaps
+from planted.identification.two_layer._search import BlackBox
 
 
 def draw(rng, widths, *, size=1.0, bias=0.5):

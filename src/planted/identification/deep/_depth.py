@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planted.identification._breakpoints import LineScan, find_breakpoints
-from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
-from planted.identification._search import PREDICTED, BlackBox
+from planted.identification.two_layer._breakpoints import LineScan, find_breakpoints
+from planted.identification.two_layer._jumps import Line
+from planted.identification.two_layer._search import PREDICTED, BlackBox
 from planted.networks import TwoLayerNetwork
 
 __all__ = ["looks_deep", "miss_on_lines"]

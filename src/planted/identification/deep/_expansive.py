@@ -25,9 +25,9 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, BoolArray
-from planted.identification._jumps import Line
 from planted.identification.deep._planes import Planes, Survey
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
+from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 
 __all__ = ["read_expansive"]

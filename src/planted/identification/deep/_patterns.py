@@ -22,8 +22,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from planted._typing import Array, IntArray
-from planted.identification._search import BlackBox
 from planted.identification.deep._layers import pass_layers
+from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
 __all__ = ["Sought", "barely_on", "corner_places"]

@@ -17,11 +17,11 @@ import numpy as np
 from scipy.optimize import linprog
 
 from planted._typing import Array, BoolArray, as_array
-from planted.identification._jumps import Line
 from planted.identification._rounding import Rounding
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._planes import Planes, Survey, find_planes, refine_planes
 from planted.identification.deep._space import Space, scan_line
+from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 
 __all__ = ["PartialRows", "read_regions"]

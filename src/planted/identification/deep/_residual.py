@@ -21,11 +21,11 @@ from scipy import linalg
 from scipy.optimize import linprog
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.identification._search import BlackBox
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
+from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
 __all__ = ["MissingUnits"]

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.identification._breakpoints import LineScan, Piece, find_breakpoints
-from planted.identification._jumps import Line
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
-from planted.identification._search import BlackBox
+from planted.identification.two_layer._breakpoints import LineScan, Piece, find_breakpoints
+from planted.identification.two_layer._jumps import Line
+from planted.identification.two_layer._search import BlackBox
 
 __all__ = ["Breaks", "Records", "Space", "look_for_breaks", "measure_breaks", "scan_line", "slopes_across"]
 

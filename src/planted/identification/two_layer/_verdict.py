@@ -9,8 +9,8 @@ import numpy as np
 from planted._typing import Array
 from planted.checks import Check
 from planted.identification._grid import DOUBLES, Grid
-from planted.identification._orientation import LARGEST_CHANCE, OtherKind, other_kind
-from planted.identification._search import COARSE, N_CHECKS, Identification, Refusal
+from planted.identification.two_layer._orientation import LARGEST_CHANCE, OtherKind, other_kind
+from planted.identification.two_layer._search import COARSE, N_CHECKS, Identification, Refusal
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Verdict

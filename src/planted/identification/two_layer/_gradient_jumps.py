@@ -29,9 +29,9 @@ from dataclasses import replace
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
-from planted.identification._breakpoints import LineScan
-from planted.identification._jumps import Jumps, Line, Measurement
 from planted.identification._rounding import Rounding
+from planted.identification.two_layer._breakpoints import LineScan
+from planted.identification.two_layer._jumps import Jumps, Line, Measurement
 
 __all__ = ["measure_units", "rough_units"]
 

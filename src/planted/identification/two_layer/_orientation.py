@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, BoolArray
-from planted.identification._jumps import Jumps, Measurement
+from planted.identification.two_layer._jumps import Jumps, Measurement
 from planted.linalg.signs import round_shares, search_corners
 from planted.networks import TwoLayerNetwork
 

@@ -34,13 +34,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, IntArray, Progress
-from planted.identification._breakpoints import LineScan, find_breakpoints
-from planted.identification._gradient_jumps import measure_units, rough_units
 from planted.identification._grid import Grid
-from planted.identification._jumps import Jumps, Line, Measurement
-from planted.identification._orientation import Orientation, build_network, estimate_rest, orient_units
-from planted.identification._refine_answers import Deviation
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
+from planted.identification.two_layer._breakpoints import LineScan, find_breakpoints
+from planted.identification.two_layer._gradient_jumps import measure_units, rough_units
+from planted.identification.two_layer._jumps import Jumps, Line, Measurement
+from planted.identification.two_layer._orientation import (
+    Orientation,
+    build_network,
+    estimate_rest,
+    orient_units,
+)
+from planted.identification.two_layer._refine_answers import Deviation
 from planted.networks import DeepNetwork, TwoLayerNetwork
 
 __all__ = ["BlackBox", "Checks", "Deeper", "Identification", "Refusal", "check_network", "search_lines"]

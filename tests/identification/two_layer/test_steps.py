@@ -10,10 +10,10 @@ import pytest
 
 from planted import Outcome, identify, parameter_error, simulate
 from planted.identification import OracleError, as_oracle
-from planted.identification._breakpoints import find_breakpoints
-from planted.identification._jumps import Jumps
-from planted.identification._orientation import orient_units
 from planted.identification._rounding import calibrate_rounding
+from planted.identification.two_layer._breakpoints import find_breakpoints
+from planted.identification.two_layer._jumps import Jumps
+from planted.identification.two_layer._orientation import orient_units
 from planted.outcomes import BadInputError, FileFormatError
 
 NET = simulate.teacher(5, 3, 2, bias=(-0.5, 0.5), random_state=6)

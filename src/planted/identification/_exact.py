@@ -1,0 +1,223 @@
+"""Read a network of breaks from exact answers: along lines first, layer by layer where lines say that it is deep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from planted._clock import StopRequested
+from planted._streams import solver_streams
+from planted.identification._grid import DOUBLES, Grid
+from planted.identification._rounding import Rounding
+from planted.identification._run import QueryRun
+from planted.identification._session import N_REPEATED, Domain, QuerySession
+from planted.identification.deep import (
+    DeepFinding,
+    Reading,
+    Records,
+    breaks_bend,
+    finish_reading,
+    judge_deep,
+    judge_deep_stop,
+    looks_deep,
+    miss_on_lines,
+    read_layers,
+)
+from planted.identification.two_layer import (
+    COARSE,
+    DEEPER,
+    BlackBox,
+    Deeper,
+    Identification,
+    Line,
+    LineScan,
+    Refusal,
+    Terms,
+    choose_scale,
+    finish_network,
+    judge,
+    search_lines,
+)
+from planted.networks import DeepNetwork
+from planted.results import Recovery
+
+__all__ = ["identify_exact"]
+
+PATIENCE = 1  # lines within a box without success before higher layers are looked for
+
+
+def identify_exact(run: QueryRun) -> Recovery:
+    """Ask and judge; ask a few questions at the start and again at the end, to see whether the answers change."""
+    session, domain = run.session, run.domain
+    rng, checking, _, guessing, deep_rng = solver_streams(run.random_state, 5)
+    near = _black_box(session, domain, DOUBLES)
+    wide, grid = domain, near.grid
+    found: Identification | Refusal | Deeper | None = None
+    reader = _DeepReader(run, near, domain, deep_rng)
+    try:
+        first = domain.rows(domain.snap(near.draw(N_REPEATED, checking) / 2))
+        answers = session.ask(first)
+        session.check_unchanged(first, answers, batches=2)
+        grid, larger = choose_scale(near, answers, checking)
+        wide = replace(domain, scale=domain.scale * larger)
+        box = _black_box(session, wide, grid)
+        reader = _DeepReader(run, box, wide, deep_rng)
+        is_open = run.depth != 1 and not grid.words
+        guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
+        for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
+            found = latest  # kept in case the search is stopped; the last is the answer
+            if (
+                number == PATIENCE
+                and is_open
+                and reader.is_wanted(found)
+                and box.has_box
+                and breaks_bend(box, guessing)
+            ):
+                break
+        if isinstance(found, Deeper) and reader.too_coarse(found):
+            found = Refusal(
+                "parallel lines say that it has several hidden layers, and its answers are uncertain by "
+                f"{found.rounding.relative:.1e} of their size, too coarse to read those"
+            )
+        if is_open and reader.is_wanted(found):
+            reader.read(found.scans if isinstance(found, Deeper) else [])
+            if isinstance(found, Deeper) and not reader.is_answer:
+                for latest in search_lines(box, rng=rng, progress=run.progress):
+                    found = latest
+        if is_open and isinstance(found, Identification) and not (found.misfits or reader.is_answer):
+            refusal = _refuse_shallow(box, found, guessing)
+            if refusal is not None:
+                found = refusal
+                reader.read([])
+        if reader.is_answer:
+            session.check_unchanged(first, answers)
+            return reader.record()
+        if isinstance(found, Identification):
+            found = finish_network(session, (domain, wide), found, replace(near, grid=grid), checking)
+        session.check_unchanged(first, answers)
+    except StopRequested as stop:
+        if reader.is_started and not isinstance(found, Identification):
+            return reader.record_stop(stop)
+        if isinstance(found, Deeper):
+            found = None
+        if isinstance(found, Identification):
+            found = replace(found, network=wide.restore(found.network))
+        return run.stop(stop, found)
+    # The search yields at least once, and was made again if it said deeper.
+    assert isinstance(found, Identification | Refusal)
+    terms = Terms(session.queries, domain.has_box, wide.scale, grid, session.unrepeatable)
+    return run.finish(found, *judge(found, terms))
+
+
+def _guess_depth(
+    depth: int | str, box: BlackBox, rng: np.random.Generator, line: Line, scan: LineScan, rounding: Rounding
+) -> list[tuple[Line, LineScan]]:
+    """Lines that say that several hidden layers are to be looked for first; none if there is one."""
+    return looks_deep(box, line, scan, rounding, rng) if depth == "auto" else [(line, scan)]
+
+
+def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generator) -> Refusal | None:
+    """Refuse a two-layer network that fresh lines, which go farther out than typical inputs, contradict."""
+    if found.rounding.relative > COARSE:
+        return None
+    off, asked = miss_on_lines(box, found.network, found.rounding, rng)
+    if off == 0:
+        return None
+    return Refusal(
+        f"a network of {found.network.n_hidden} units answers as it does near typical inputs, but not in {off} of {asked} "
+        f"places on fresh lines that go farther out. {DEEPER}",
+        found.rounding,
+    )
+
+
+class _DeepReader:
+    """The reading of several hidden layers, in the units of the search, and the record that is made of it."""
+
+    def __init__(self, run: QueryRun, box: BlackBox, domain: Domain, rng: np.random.Generator) -> None:
+        self.run, self.records, self.domain, self.rng = run, Records(box), domain, rng
+        self.reading = Reading()
+        self.finding: DeepFinding | None = None
+        self.is_started = False
+
+    def is_wanted(self, found: Identification | Refusal | Deeper | None) -> bool:
+        """Whether the search along lines leaves room for several hidden layers."""
+        if isinstance(found, Identification):
+            return found.misfits > 0 and found.rounding.relative <= COARSE
+        return (
+            isinstance(found, Deeper | Refusal) and found.rounding is not None and not self.too_coarse(found)
+        )
+
+    @staticmethod
+    def too_coarse(found: Identification | Refusal | Deeper | None) -> bool:
+        """Whether there seem to be several hidden layers, and the answers are too coarse to read them."""
+        return isinstance(found, Deeper) and found.rounding.relative > COARSE
+
+    def read(self, scans: list[tuple[Line, LineScan]]) -> None:
+        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
+        self.is_started = True
+        try:
+            is_dense = self.run.depth != "auto"
+            steps = read_layers(
+                self.records, scans, rng=self.rng, progress=self.run.progress, is_dense=is_dense
+            )
+            for latest in steps:
+                self.reading = latest
+        except LinAlgError as error:
+            self.reading.reason = f"a decomposition broke down: {error}"
+            self.reading.top = None
+        if self.reading.top is not None and len(self.reading.layers) > 1:
+            self.run.progress("refining all layers", 0.9)
+            self.finding = finish_reading(self.reading, self.records, rng=self.rng)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether what was read is the answer: a deep network, or layers that show that there are several."""
+        if self.finding is not None:
+            return True
+        return bool(self.reading.surveys) and self.reading.top is None and self.reading.is_deep
+
+    def record(self) -> Recovery:
+        """Return the record of the reading."""
+        run, finding = self.run, self.finding
+        verdict, is_shown = judge_deep(
+            self.reading,
+            finding,
+            queries=run.session.queries,
+            has_box=run.domain.has_box,
+            depth=None if run.depth == "auto" else int(run.depth),
+        )
+        network = None
+        if is_shown and finding is not None:
+            network = DeepNetwork(self.domain.restore_layers(finding.network.layers)).canonical()
+        return run.finish(None, verdict, network, **({} if is_shown else self._certain()))
+
+    def record_stop(self, stop: StopRequested) -> Recovery:
+        """Return the record of a reading that was stopped."""
+        session = self.run.session
+        verdict = judge_deep_stop(str(stop), self.reading, queries=session.queries, budget=session.budget)
+        verdict = replace(verdict, detail=verdict.detail + session.log_note)
+        return self.run.finish(None, verdict, None, **self._certain())
+
+    def _certain(self) -> dict[str, Any]:
+        """The layers that are certain, in the units of the inputs, as plain lists; else the first one up to orientation."""
+        layers = self.reading.layers
+        if not layers or self.reading.top is not None:
+            surveys = self.reading.surveys
+            if not surveys or not surveys[0].planes.offsets.size:
+                return {"certain_layers": []}
+            planes = surveys[0].planes
+            ((W, b),) = self.domain.restore_layers([(planes.normals, planes.offsets)])
+            return {"certain_layers": [], "first_hyperplanes": {"W": W.tolist(), "b": b.tolist()}}
+        restored = self.domain.restore_layers(layers)
+        return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
+
+
+def _black_box(session: QuerySession, domain: Domain, grid: Grid) -> BlackBox:
+    """The oracle in the units of the search."""
+    return BlackBox(
+        lambda Z: session.ask(domain.rows(Z)), session.n_features, domain.has_box, domain.snap, grid
+    )

@@ -17,6 +17,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.checks import Check
+from planted.linalg import unit_rows
 from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
@@ -38,11 +39,11 @@ ABSORBED = 0.01  # output variances that a linear part may leave of a unit
 SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
 Row = dict[str, Any]
 
-PAPER, REFINED = "paper: plain averages", "refined"
+PAPER, REFINED = "plain averages (paper)", "refined"
 ESTIMATORS: Mapping[str, dict[str, Any]] = {
     PAPER: {"variant": "paper"},
-    "degrees up to 2 regressed out": {"reduction": "quadratic", "refined": False},
-    "degrees up to 4 regressed out, one sweep": {"refined": False},
+    "degrees ≤ 2 removed": {"reduction": "quadratic", "refined": False},
+    "degrees ≤ 4 removed, one sweep": {"refined": False},
     REFINED: {},
 }
 
@@ -153,7 +154,7 @@ def _overcomplete(options: StudyOptions) -> Study:
             exact.append(k * float(_error(answer, data) <= 1e-9))
             averages.append(_count_seen(_solve(data, k, seed, reduction="none", refined=False), data))
         for curve, numbers in (
-            ("seen, degrees up to 4 regressed out", seen),
+            ("seen, degrees ≤ 4 removed", seen),
             ("seen, plain averages", averages),
             ("exact after completion", exact),
         ):
@@ -254,10 +255,10 @@ def _distances(answer: Recovery, data: Dataset) -> Array:
     )
     if rows is None:
         rows = answer.stats.get("seen", {}).get("W", [])
-    cosines = np.abs(np.reshape(rows, (-1, data.network.n_features)) @ data.network.W.T).max(
-        axis=0, initial=0.0
-    )
-    return np.asarray(np.sqrt(np.maximum(2 - 2 * cosines, 0.0)))
+    found, true = unit_rows(np.reshape(rows, (-1, data.network.n_features)))[0], unit_rows(data.network.W)[0]
+    both = np.concatenate([found, -found])
+    apart = np.linalg.norm(both[:, None] - true, axis=2)  # 1 - cosine would lose half of the digits
+    return np.asarray(apart.min(axis=0, initial=np.sqrt(2)))
 
 
 def _count_seen(answer: Recovery, data: Dataset) -> int:

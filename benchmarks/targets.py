@@ -165,7 +165,18 @@ TARGETS = (
         (Source("speed", r"^certificate"),),
     ),
     Target(
+        "T20",
+        "One output, (50, 50), 12 samples per parameter: 10 of 10 exact, median at most 60 CPU seconds",
+        (Source("scalar", r"^\(50,50\): "),),
+    ),
+    Target(
         "T21", "NIST's nonlinear regressions: 11 of 11 from near starts, 10 from far ones", (Source("nist"),)
+    ),
+    Target(
+        "T22",
+        "Noiseless, as many outputs as units: 99 % of 100 seeds exact at 2.5 times the information limit, twice without "
+        "biases",
+        (Source("limits_closer", r"^biases "), Source("limits_closer", r"^no biases ")),
     ),
     Target(
         "T26",

@@ -188,6 +188,11 @@ TARGETS = (
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
+        "limits_closer",
+        r"^(biases \(30, 20, 25\) n=110|no biases \(20, 10, 15\) n=46)",
+        "The search misses two networks of a hundred with these inputs; none of the two is claimed. Why these is not known.",
+    ),
+    (
         "calibration",
         r"^false RECOVERED",
         "Three claims take a smooth term of a few steps of single precision for the rounding of the labels; one takes two "
@@ -258,8 +263,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^certificate",
-        "Gauss-Newton steps on 10,000 samples cost more than those of L-BFGS, and the certificate looks for smooth rivals, "
-        "missing and needless units.",
+        "The certificate looks for missing and needless units and smooth rivals and tests the law of the noise; in about a "
+        "quarter of these recoveries the score of a missing unit alarms, and wider networks are refined.",
     ),
     (
         "speed",

@@ -20,6 +20,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.cli._console import print_note
+from planted.cli._doubts import doubts_about
 from planted.cli._options import split_names
 from planted.outcomes import BadInputError, shown
 
@@ -56,6 +57,7 @@ class Columns:
     categories: list[str] | None = None
     missing: str = "refuse"
     decimal: str = "point"
+    classes: bool = False  # whether texts of the target are classes
 
     def recipe_for(self, path: Path) -> Recipe | None:
         """Learn how the columns of a table become inputs; None if they are numbers as they stand."""
@@ -72,7 +74,13 @@ class Columns:
 
         if self.missing not in ("refuse", "drop", "mean"):
             raise BadInputError(f"--missing is {self.missing!r}; expected refuse, drop or mean.")
-        learn = partial(learn_recipe, weights=self.weights, missing=self.missing, decimal=marks[self.decimal])
+        learn = partial(
+            learn_recipe,
+            weights=self.weights,
+            missing=self.missing,
+            decimal=marks[self.decimal],
+            classes=self.classes,
+        )
         recipe: Recipe = _by_names(learn, path, self._names)
         if not recipe.is_plain:
             _refuse_unkept_names(path, recipe)
@@ -257,9 +265,10 @@ def _by_names(read: Callable[..., T], path: Path, names: Mapping[str, list[str] 
         return read(path, **split)
 
 
-def notes_on(table: Table, recipe: Recipe | None) -> list[str]:
-    """Say what was done to the columns of a table, and which of its inputs are constant or the same."""
+def notes_on(table: Table, recipe: Recipe | None, path: Path | None = None) -> list[str]:
+    """Say what was done to the columns of a table, and which of its inputs are constant, the same, or doubtful."""
     notes = [] if recipe is None else list(recipe.notes)
+    notes += doubts_about(table.X, table.feature_names, path)
     constant = [
         j
         for j, (low, high) in enumerate(zip(table.X.min(axis=0), table.X.max(axis=0), strict=True))
@@ -378,9 +387,9 @@ def save_with_columns(
     except BadInputError as error:
         save_network(network, out, noise=noise, labels=labels)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
+    if recipe is not None and labels is not None:  # one output for every class but the first
+        recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=(), classes=())
     if recipe is not None and not recipe.is_plain:
-        if labels is not None:  # one output for every class but the first
-            recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=())
         save_network(network, out, recipe=recipe, noise=noise, labels=labels)
         return [
             f"The network is in {out}, with the preparation of the columns, which `planted predict` repeats."

@@ -222,9 +222,7 @@ def labels(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, R
         chance = expit(truth(X)[:, 0])
         y = np.where(rng.random(len(X)) < chance, "yes", "no")
         began = process_time()
-        answer = planted.recover(
-            X, y, k, activation=name, likelihood="logistic", effort="quick", random_state=SOLVER + seed
-        )
+        answer = planted.recover(X, y, k, activation=name, likelihood="logistic", random_state=SOLVER + seed)
         cpu = process_time() - began
         matching = planted.match_units(answer.network, truth)
         one, true, order = matching.network, matching.truth, matching.permutation

@@ -103,6 +103,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"memorization\.printed", r"value_noise >= -constants", EQUALITY),
     (r"x_appendix_9_1", r"full_matrices=False", "There are more rows than columns: the same vectors."),
     (r"hermite\.printed\.x_algorithm_2", r"unit \+ 2\]", "Only the first value is read."),
+    (r"x_solve_in_ball", r"= slice\(n_bounded\)", "The same slice."),
+    (r"hermite\.printed\.x_algorithm_6", r", 2\)\[1\]", "The order above is computed too, and not read."),
     (r"x_merge_duplicates", r"rows\[:1\]", "Without kept rows there are no rows."),
     (r"memorization\.printed", r"norm\(gradient\) < constants", EQUALITY),
     (r"hermite\.printed.x_flip_units", r"/ signs\[:, None\]", SIGNS),
@@ -152,6 +154,10 @@ def main() -> None:
         sample={"type": int, "default": 60, "help": "mutants of each package"},
         only={"nargs": "+", "choices": PACKAGES, "default": PACKAGES, "help": "these packages"},
         printed={"action": "store_true", "help": "mutate the papers' boxes, --sample of each box"},
+        boxes={
+            "metavar": "METHOD",
+            "help": "with --printed, of this method alone; others keep what is stored",
+        },
         explain={"action": "store_true", "help": "run nothing; give the stored survivors their reasons"},
         folder={"type": Path, "metavar": "DIR", "help": "work here and keep it: a second run is shorter"},
     )
@@ -160,7 +166,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
-        modules = printed_modules() if options.printed else {}
+        modules = printed_modules(options.boxes) if options.printed else {}
         paths = list(modules) or [f"src/planted/{name}/*" for name in PACKAGES]
         prepare(folder, paths, list(modules.values()) or test_folders())
         run(folder, ["no-such-mutant"])  # makes the mutants and learns which test calls what
@@ -177,12 +183,16 @@ def main() -> None:
         rows = [judge(folder, name, keys, ended) for name, keys in chosen.items()]
         rows = [row | {"total": len(mutants[row["package"]])} for row in rows]
     name = "mutation_printed" if options.printed else "mutation"
+    if options.boxes:
+        stored = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+        kept = [row for row in stored if not row["package"].startswith(f"{options.boxes}.")]
+        rows = sorted(kept + rows, key=lambda row: str(row["package"]))
     report(name, [score_line(row, is_printed=options.printed) for row in rows], rows, options)
 
 
-def printed_modules() -> dict[str, str]:
-    """Return the modules of the papers' boxes, each with the file of its tests."""
-    sources = sorted((ROOT / "src" / "planted").rglob("printed.py"))
+def printed_modules(method: str | None = None) -> dict[str, str]:
+    """Return the modules of the papers' boxes, or that of one method, each with the file of its tests."""
+    sources = sorted((ROOT / "src" / "planted").rglob(f"{method or '**'}/printed.py"))
     tests = [
         ROOT / "tests" / path.relative_to(ROOT / "src" / "planted").with_name("test_printed.py")
         for path in sources

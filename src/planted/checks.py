@@ -61,6 +61,7 @@ class Check(Enum):
     # Laws of inputs and of outputs
     SYMMETRIC_INPUTS = "symmetric-inputs"
     NORMAL_INPUTS = "normal-inputs"
+    FOURTH_MOMENTS = "fourth-moments"
     CENTRED_INPUTS = "centred-inputs"
     CONTINUOUS_INPUTS = "continuous-inputs"
     GAUSSIAN_COEFFICIENT = "gaussian-coefficient"
@@ -111,6 +112,7 @@ class Check(Enum):
     ROUNDED_KINKS = "rounded-kinks"
     HIDDEN_ANGLE = "hidden-angle"
     HIDDEN_PAIRS = "hidden-pairs"
+    HIDDEN_UNITS = "hidden-units"
     SCOPE = "scope"
     RIVAL_UNITS = "rival-units"
     GAP = "gap"

@@ -143,25 +143,20 @@ class _Fits:
 
     def rise(self, rival: tuple[str, float], limit: float) -> float:
         """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear."""
-        for rows, cost in self.some_rows:
-            rise = (self._cost(rows, self._soft(rival)) - cost) / self.noise**2
+        rise = np.inf
+        for sample in self.samples:
+            rise = (self.cost(sample.rows, self._soft(rival)) - sample.own_cost) / self.noise**2
             if rise >= limit + CLEARLY * abs(limit):
-                return rise
-        return (
-            self._cost(self.problem.sampled_rows, self._soft(rival)) - self.cost_in_memory
-        ) / self.noise**2
+                break
+        return float(rise)
 
     @cached_property
-    def some_rows(self) -> tuple[tuple[RowBlocks, float], ...]:
-        """Few and more rows, evenly spaced so that the verdict does not depend on a seed, each with the network's cost."""
+    def samples(self) -> tuple[_Sample, ...]:
+        """Few rows and more, evenly spaced so that the verdict does not depend on a seed, and last those in memory."""
         least = self.network.n_parameters // self.network.n_outputs
         counts = (max(rows, share * least) for rows, share in zip(SOME_ROWS, ROWS_PER_UNKNOWN, strict=True))
         some = [rows for rows in map(self.problem.evenly_spaced_rows, counts) if rows is not None]
-        return tuple((rows, self._cost(rows, self.network.activation)) for rows in some)
-
-    @cached_property
-    def cost_in_memory(self) -> float:
-        return self._cost(self.problem.sampled_rows, self.network.activation)
+        return tuple(_Sample(rows, self) for rows in (*some, self.problem.sampled_rows))
 
     def _soft(self, rival: tuple[str, float]) -> SoftActivation:
         bend, width = rival
@@ -174,7 +169,7 @@ class _Fits:
         """Standard deviations of the units' pre-activations."""
         return as_array(self.network.preactivations(self.problem.X).std(axis=0))
 
-    def _cost(self, rows: RowBlocks, activation: Activation) -> float:
+    def cost(self, rows: RowBlocks, activation: Activation) -> float:
         """Return the sum of squares of the network with other bends, refined on some rows."""
         net = self.network
         return refine(
@@ -186,3 +181,15 @@ class _Fits:
             decrease_tol=STEP_GAIN,
             weights=self.weights,
         ).cost
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some rows, and the sum of squares of the network itself, refined on them."""
+
+    rows: RowBlocks
+    fits: _Fits
+
+    @cached_property
+    def own_cost(self) -> float:
+        return self.fits.cost(self.rows, self.fits.network.activation)

@@ -279,9 +279,12 @@ def _reduced_system(state: _State, biases: bool) -> tuple[Array, Array, Array]:
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
     scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
-    for j, row in enumerate([] if net.activation.is_curved else np.hstack([net.W, net.b[:, None]])):
-        block = slice(j * p, (j + 1) * p)
-        N[block, block] += np.outer(row, row) * (scales[block].mean() / (row @ row))
+    if not net.activation.is_curved:
+        rows, units = np.hstack([net.W, net.b[:, None]]), np.arange(net.n_hidden)
+        pins = scales.reshape(-1, p).mean(axis=1) / (rows**2).sum(axis=1)
+        N.reshape(-1, p, net.n_hidden, p)[units, :, units] += (rows[:, :, None] * rows[:, None]) * pins[
+            :, None, None
+        ]
     if not biases:
         known = np.arange(p - 1, len(N), p)
         N[known, :] = N[:, known] = 0.0

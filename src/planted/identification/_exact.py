@@ -160,7 +160,11 @@ class _DeepReader:
         """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
         self.is_started = True
         try:
-            for latest in read_layers(self.records, scans, rng=self.rng, progress=self.run.progress):
+            is_dense = self.run.depth != "auto"
+            steps = read_layers(
+                self.records, scans, rng=self.rng, progress=self.run.progress, is_dense=is_dense
+            )
+            for latest in steps:
                 self.reading = latest
         except LinAlgError as error:
             self.reading.reason = f"a decomposition broke down: {error}"
@@ -199,10 +203,15 @@ class _DeepReader:
         return self.run.finish(None, verdict, None, **self._certain())
 
     def _certain(self) -> dict[str, Any]:
-        """The layers that are certain, in the units of the inputs, as plain lists."""
+        """The layers that are certain, in the units of the inputs, as plain lists; else the first one up to orientation."""
         layers = self.reading.layers
         if not layers or self.reading.top is not None:
-            return {"certain_layers": []}
+            surveys = self.reading.surveys
+            if not surveys or not surveys[0].planes.offsets.size:
+                return {"certain_layers": []}
+            planes = surveys[0].planes
+            ((W, b),) = self.domain.restore_layers([(planes.normals, planes.offsets)])
+            return {"certain_layers": [], "first_hyperplanes": {"W": W.tolist(), "b": b.tolist()}}
         restored = self.domain.restore_layers(layers)
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
 

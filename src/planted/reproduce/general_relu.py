@@ -3,8 +3,9 @@
 The paper has no figures. ``samples`` compares its estimator (plain averages) with the same moments after low degrees were
 regressed out and with the refined answer; ``biases`` moves one unit's bias until the moments no longer show it and a linear
 part absorbs it; ``overcomplete`` counts the units that order-6 tensors show when there are more units than inputs;
-``variance`` is the table of samples saved. Errors are matched parameter errors; an answer with another number of units
-than the truth counts as `WRONG`.
+``variance`` is the table of samples saved. "Polynomially many" is no number: where the paper's own averages are not there
+yet, the verdict is that they were not run to the end. Errors are matched parameter errors; an answer with another number
+of units than the truth counts as `WRONG`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy as np
 
 from planted._typing import Array
 from planted.checks import Check
+from planted.linalg import unit_rows
 from planted.moments import HermiteTensors, SampleHermite, design_size, fit_polynomial, leading_span
 from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
 from planted.recovery import recover
-from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.reproduce._study import Agreement, Axes, Claim, Study, StudyOptions
 from planted.results import Recovery
 from planted.rows import RowBlocks
 from planted.simulate import Dataset, dataset, inputs, teacher
@@ -35,14 +37,15 @@ WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are ne
 FRESH_ROWS = 400_000  # on which L2 errors are measured: a unit at b = -4 is on in 13 of them
 ROWS_PER_COLUMN = 10  # samples for each coefficient of a regression of degree 4
 ABSORBED = 0.01  # output variances that a linear part may leave of a unit
+RECOVERED = 0.1  # error of all parameters of the paper's own estimator at which they are recovered
 SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
 Row = dict[str, Any]
 
-PAPER, REFINED = "paper: plain averages", "refined"
+PAPER, REFINED = "plain averages (paper)", "refined"
 ESTIMATORS: Mapping[str, dict[str, Any]] = {
     PAPER: {"variant": "paper"},
-    "degrees up to 2 regressed out": {"reduction": "quadratic", "refined": False},
-    "degrees up to 4 regressed out, one sweep": {"refined": False},
+    "degrees ≤ 2 removed": {"reduction": "quadratic", "refined": False},
+    "degrees ≤ 4 removed, one sweep": {"refined": False},
     REFINED: {},
 }
 
@@ -78,13 +81,13 @@ def _samples(options: StudyOptions) -> Study:
             "Polynomially many samples recover all parameters when W has full rank (Theorem 3.1)",
             f"median error at n = {sizes[-1]:,}: "
             + "; ".join(f"{curve} {row['error']:.2g}" for curve, row in largest.items()),
-            options.verdict(largest[REFINED]["error"] < 1e-9),
+            Agreement.of(largest[PAPER]["error"] < RECOVERED, finished=False),
         ),
         Claim(
             "Averages of y He(x) converge to the coefficients (Lemma D.3), and Algorithm 6 shows the right number of units",
             f"they show a wrong number of units in {largest[PAPER]['wrong number of units']} of {trials} trials at that n; "
             f"mean distance of a true direction to the nearest found {largest[PAPER]['direction']:.2g}",
-            options.verdict(largest[PAPER]["wrong number of units"] == 0 and falls),
+            Agreement.of(largest[PAPER]["wrong number of units"] == 0 and falls, finished=False),
         ),
     ]
     panels = (
@@ -153,7 +156,7 @@ def _overcomplete(options: StudyOptions) -> Study:
             exact.append(k * float(_error(answer, data) <= 1e-9))
             averages.append(_count_seen(_solve(data, k, seed, reduction="none", refined=False), data))
         for curve, numbers in (
-            ("seen, degrees up to 4 regressed out", seen),
+            ("seen, degrees ≤ 4 removed", seen),
             ("seen, plain averages", averages),
             ("exact after completion", exact),
         ):
@@ -164,7 +167,7 @@ def _overcomplete(options: StudyOptions) -> Study:
             "Order l = 2 recovers up to about d(d+1)/2 units up to signs (Theorem D.1); signs are not in the moments (4.8)",
             f"of {k} units at n = {sizes[-1]:,}: "
             + "; ".join(f"{curve} {units:.3g}" for curve, units in last.items()),
-            options.verdict(last["seen, plain averages"] == k),
+            Agreement.of(last["seen, plain averages"] == k, finished=False),
         )
     ]
     panel = Axes(f"d = {d}, k = {k}, noiseless", "n", "units", "curve", log_x=True, log_y=False)
@@ -254,10 +257,10 @@ def _distances(answer: Recovery, data: Dataset) -> Array:
     )
     if rows is None:
         rows = answer.stats.get("seen", {}).get("W", [])
-    cosines = np.abs(np.reshape(rows, (-1, data.network.n_features)) @ data.network.W.T).max(
-        axis=0, initial=0.0
-    )
-    return np.asarray(np.sqrt(np.maximum(2 - 2 * cosines, 0.0)))
+    found, true = unit_rows(np.reshape(rows, (-1, data.network.n_features)))[0], unit_rows(data.network.W)[0]
+    both = np.concatenate([found, -found])
+    apart = np.linalg.norm(both[:, None] - true, axis=2)  # 1 - cosine would lose half of the digits
+    return np.asarray(apart.min(axis=0, initial=np.sqrt(2)))
 
 
 def _count_seen(answer: Recovery, data: Dataset) -> int:

@@ -266,18 +266,28 @@ class _Line:
 def _run_cases(
     options: StudyOptions, cases: Sequence[tuple[str, Row]], *, trials: int | None = None
 ) -> list[Row]:
-    """Run every variant on every case and trial; three rows (W, A, MSE) for each."""
+    """Run every variant on every case and trial; three rows (W, A, MSE) for each. A case of two panels is run once."""
     trials = trials or (QUICK_TRIALS if options.quick else TRIALS)
     rows: list[Row] = []
+    known: dict[tuple[Any, ...], list[Row]] = {}
     total, done = len(cases) * trials, 0
     for panel, case in cases:
         for trial in range(trials):
-            data, test = _world(case, options.seed + trial)
-            for variant in VARIANTS:
-                network = _answer(data, variant, case, options.seed + trial)
-                rows += _measured(panel, case, trial, variant, network, data, test)
+            key = (trial, *sorted(case.items()))
+            if key not in known:
+                known[key] = _run_trial(case, trial, options.seed + trial)
+            rows += [{"panel": panel} | row for row in known[key]]
             done += 1
             options.progress(f"{panel}: {case}", done / total)
+    return rows
+
+
+def _run_trial(case: Row, trial: int, seed: int) -> list[Row]:
+    """Run every variant on one data set."""
+    data, test = _world(case, seed)
+    rows: list[Row] = []
+    for variant in VARIANTS:
+        rows += _measured(case, trial, variant, _answer(data, variant, case, seed), data, test)
     return rows
 
 
@@ -316,7 +326,6 @@ def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwor
 
 
 def _measured(
-    panel: str,
     case: Row,
     trial: int,
     variant: str,
@@ -330,7 +339,7 @@ def _measured(
     else:
         distance = gklw_error(network, data.network)
         errors = {"W": distance.W, "A": distance.A, "MSE": float(((network(test.X) - test.Y) ** 2).mean())}
-    base = {"panel": panel, "size": case["size"], "n": case["n"], "noise": case.get("noise", 0.0)}
+    base = {"size": case["size"], "n": case["n"], "noise": case.get("noise", 0.0)}
     base |= {"condition": case.get("condition", 1.0), "trial": trial, "variant": variant}
     return [
         base | {"quantity": name, "series": f"{name} ({variant})", "error": value}

@@ -81,6 +81,29 @@ def test_a_dead_unit_leaves_no_trace():
     assert planted.parameter_error(found.network, dead) < 1e-10
 
 
+def test_a_pipeline_that_scales_its_inputs_is_read_with_the_scaling_in_its_first_layer():
+    preprocessing, neural_network = (
+        pytest.importorskip(f"sklearn.{part}") for part in ("preprocessing", "neural_network")
+    )
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(200, 6)) * [1, 3, 0.2, 5, 1, 2] + [0, 4, 1, -3, 0, 2]
+    y = np.maximum(X[:, 0] + X[:, 2], 0) - np.abs(X[:, 1] - 4)
+    model = make_pipeline(
+        preprocessing.StandardScaler(),
+        neural_network.MLPRegressor(hidden_layer_sizes=(5, 4), solver="lbfgs", tol=0.05, random_state=0),
+    )
+    model.fit(X, y)
+    found = planted.identify(model.predict, 6, random_state=3)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    scaler, fitted = model[0], model[1]
+    layers = [(W.T, b) for W, b in zip(fitted.coefs_, fitted.intercepts_, strict=True)]
+    W = layers[0][0] / scaler.scale_
+    truth = DeepNetwork([(W, layers[0][1] - W @ scaler.mean_), *layers[1:]])
+    assert planted.parameter_error(found.network, truth) < 1e-9
+
+
 def test_a_budget_ends_with_the_layers_that_are_certain():
     net = draw(11, (20, 10, 8, 1))
     found = planted.identify(net, random_state=0, budget=1800)
@@ -94,6 +117,21 @@ def test_a_budget_ends_with_the_layers_that_are_certain():
     nearest = np.abs(truth[:, None] - rows[None]).max(axis=2).argmin(axis=1)
     assert sorted(nearest) == list(range(10))
     np.testing.assert_allclose(rows[nearest], truth, atol=1e-7)
+
+
+def test_hyperplanes_of_the_first_layer_are_kept_where_their_sides_are_not_settled():
+    net = draw(0, (4, 7, 5, 1))
+    found = planted.identify(net, random_state=0, budget=1000)
+    assert found.outcome is Outcome.STOPPED_EARLY and found.stats["certain_layers"] == []
+    assert "their sides not settled: 7" in found.detail
+    planes = found.stats["first_hyperplanes"]
+    truth, rows = (np.column_stack(each) for each in (net.layers[0], (planes["W"], planes["b"])))
+    truth, rows = (each / np.linalg.norm(each[:, :-1], axis=1)[:, None] for each in (truth, rows))
+    cosines = np.abs(truth[:, :-1] @ rows[:, :-1].T)
+    assert sorted(cosines.argmax(axis=1)) == list(range(7))
+    rows = rows[cosines.argmax(axis=1)]
+    rows *= np.sign((rows[:, :-1] * truth[:, :-1]).sum(axis=1))[:, None]
+    np.testing.assert_allclose(rows, truth, atol=1e-7)
 
 
 def test_depth_is_checked_and_kept():

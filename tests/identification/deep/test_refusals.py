@@ -8,6 +8,7 @@ import pytest
 import planted
 from planted import DeepNetwork, Outcome
 from planted.identification import OracleError
+from planted.identification.deep._planes import count_copies
 
 
 def draw(seed, widths, activation="relu"):
@@ -27,18 +28,29 @@ def draw(seed, widths, activation="relu"):
         ("leaky", "leaky-relu:0.1"),
         ("tanh", "bends between breakpoints"),
         ("coarse", "too coarse to read those"),
+        ("residual", "connections skip the layer"),
+        ("convolution", "windows of a convolution"),
     ],
 )
 def test_other_kinds_are_refused_by_name_within_2000_questions(kind, reason, seed):
     net, rng = draw(seed, (12, 6, 5, 1)), np.random.default_rng(1000 + seed)
-    skip = rng.normal(size=(12, 1))
+    skip, out = rng.normal(size=(12, 1)), rng.normal(size=(12, 1))
+    block, back = rng.normal(size=(2, 10, 10)) / 3
+    kernels, top = rng.normal(size=(2, 3)), rng.normal(size=(20, 6)) / 4
+
+    def convolve(X):
+        windows = np.lib.stride_tricks.sliding_window_view(X, 3, axis=1)
+        return np.maximum(windows @ kernels.T + 0.3, 0).reshape(len(X), -1)
+
     oracles = {
+        "residual": lambda X: np.maximum(X + np.maximum(X @ block + 0.3, 0) @ back - 0.2, 0) @ out[:10],
+        "convolution": lambda X: np.maximum(convolve(X) @ top - 0.1, 0) @ out[:6],
         "skip": lambda X: net(X) + X @ skip,
         "leaky": DeepNetwork(net.layers, "leaky-relu:0.1"),
         "tanh": lambda X: np.tanh(net(X)),
         "coarse": lambda X: net(X) + 1e-9 * rng.normal(size=(len(X), 1)),
     }
-    found = planted.identify(oracles[kind], 12, random_state=seed)
+    found = planted.identify(oracles[kind], 10 if kind == "residual" else 12, random_state=seed)
     assert found.outcome is Outcome.ASSUMPTION_FAILED and found.network is None
     assert reason in found.detail
     assert found.stats["queries"] <= 2_000
@@ -68,3 +80,26 @@ def test_three_hidden_layers_are_read_or_the_first_are_certain(seed):
         rows = np.column_stack([layer["W"], layer["b"]])
         rows /= np.linalg.norm(rows[:, :-1], axis=1)[:, None]
         assert np.abs(truth[:, None] - rows[None]).max(axis=2).min(axis=0).max() < 1e-6
+
+
+def test_a_convolution_is_read_as_a_dense_layer_if_the_depth_is_given():
+    rng = np.random.default_rng(5)
+    kernels, top, out = rng.normal(size=(1, 3)), rng.normal(size=(4, 6)) / 2, rng.normal(size=(4, 1))
+    W = np.array([np.roll(np.append(kernels[0], np.zeros(5)), place) for place in range(6)])
+    net = DeepNetwork([(W, np.full(6, 0.3)), (top, rng.normal(size=4) / 2), (out.T, np.zeros(1))])
+    refused = planted.identify(net, random_state=0)
+    assert refused.outcome is Outcome.ASSUMPTION_FAILED and "convolution" in refused.detail
+    found = planted.identify(net, depth=2, random_state=0)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-9
+
+
+def test_shifted_copies_are_counted():
+    window = np.array([0.6, -0.8])
+    rows = np.zeros((5, 6))
+    rows[0, :2], rows[1, 3:5], rows[2, 2:4] = window, -window, window
+    rows[3, 1:3] = window[::-1]  # another kernel
+    rows[4, 4] = 1.0  # one weight only
+    assert count_copies(rows) == 3
+    assert count_copies(rows[[0, 0, 3]]) == 0  # the same place is no shift
+    assert count_copies(np.random.default_rng(0).normal(size=(9, 6))) == 0

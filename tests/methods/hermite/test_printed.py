@@ -28,6 +28,7 @@ from planted.moments import (
     relu_coefficients,
 )
 from planted.moments.population_hermite import PopulationHermite
+from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
 SOLVER = 4711  # far from the data seeds below
@@ -114,6 +115,20 @@ def test_algorithm_2_separates_rows_that_are_not_orthogonal() -> None:
     np.testing.assert_allclose(A, truth.A, rtol=1e-12)
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_algorithm_2_ends_at_the_largest_bias(sign: float) -> None:
+    """T_3 is 50 times T_2: as a ratio that would be a bias of 50, where the density is zero to rounding."""
+    b, A = printed.algorithm_2(1, np.ones((1, 1)), _Along([0.0, 0.0, 1e-9, -sign * 50e-9, 0.0]))
+    assert b.tolist() == [sign * printed.LARGEST_BIAS]
+    np.testing.assert_allclose(A, [[1e-9 / (PEAK * np.exp(-(printed.LARGEST_BIAS**2) / 2))]], rtol=1e-12)
+
+
+def test_algorithm_2_gives_no_weight_where_the_polynomial_vanishes() -> None:
+    """q = 1 at b = 0: He_1(0) = 0 divides nothing; by hand γ_0 = 0 = γ_2, γ_1 = 1."""
+    b, A = printed.algorithm_2(2, np.ones((1, 1)), _Along([0.0, 0.0, 0.0, 1.0, 0.0, 0.0]))
+    assert b.tolist() == [0.0] and A.tolist() == [[0.0]]
+
+
 def test_algorithm_2_without_units_is_empty() -> None:
     b, A = printed.algorithm_2(1, np.zeros((0, 1)), _Along(np.zeros(5)))
     assert b.shape == (0,) and A.shape == (1, 0)
@@ -128,6 +143,11 @@ def test_algorithm_3_by_hand() -> None:
     signs, margin = printed.algorithm_3(rows, np.array([[2.0, -3.0]]), first)
     assert signs.tolist() == [1.0, -1.0]
     assert margin == pytest.approx(0.25)
+
+
+def test_algorithm_3_without_units_has_every_margin() -> None:
+    signs, margin = printed.algorithm_3(np.zeros((0, 2)), np.zeros((1, 0)), np.zeros((1, 2)))
+    assert signs.shape == (0,) and margin == np.inf
 
 
 def test_algorithm_3_solves_one_system_for_all_outputs() -> None:
@@ -290,6 +310,8 @@ def test_tau_and_radius_are_options() -> None:
     found = printed.regress_on_both_signs(units, rows, tau=3.0, radius=7.0)
     assert found.truncated == pytest.approx(np.mean(2 * X**2 + 1 > 9))
     assert np.linalg.norm(found.coefficients[:, :2]) == pytest.approx(7.0)
+    with pytest.raises(BadInputError, match=r"tau=0\.5 leaves out every row"):
+        printed.regress_on_both_signs(units, rows, tau=0.5)
 
 
 def test_features_are_both_signs_the_inputs_and_one() -> None:

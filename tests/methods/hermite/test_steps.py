@@ -22,10 +22,12 @@ from planted.methods.hermite._bound import bound_error, unseen_error
 from planted.methods.hermite._matching import _normal_equations, match_moments, misfit
 from planted.methods.hermite._regression import approximate_function, consolidate
 from planted.methods.hermite._theory import (
+    fourth_moments,
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
     sign_alternatives,
+    tail_evidence,
 )
 from planted.methods.hermite.printed import Units, merge_duplicates, solve_in_ball
 from planted.moments import Draws, SampleHermite, whitening_map
@@ -258,16 +260,16 @@ def test_regression_recovers_turned_units_and_bounds_its_error() -> None:
 def test_the_limit_of_a_mean_of_squares_is_johnsons() -> None:
     """Rows 0, ..., 0, s with one output: every moment by hand."""
     zero = TwoLayerNetwork(W=[[1.0]], b=[0.0], A=[[0.0]])
-    units = Units(np.ones((1, 1)), np.zeros(1), np.full((1, 1), 3.0), np.zeros(0), 0.0)
+    weights = np.full((1, 1), 3.0)
     squares = np.append(np.zeros(99), 4.0)
     rows = RowBlocks.from_arrays(np.ones((100, 1)), np.sqrt(squares)[:, None])
-    found = bound_error(zero, rows, units, n_unseen=0)
+    found = bound_error(zero, rows, weights, n_unseen=0)
     z, centred = stats.norm.isf(0.025), squares - squares.mean()
     variance, third = (centred**2).mean(), (centred**3).mean()
     limit = squares.mean() + z * np.sqrt(variance / 100) + third * (1 + 2 * z**2) / (6 * variance * 100)
     assert found.error == pytest.approx(0.04) and found.bound == pytest.approx(limit)
     assert found.unseen == pytest.approx(unseen_error(100, 3.0))
-    more = bound_error(zero, rows, units, n_unseen=2)
+    more = bound_error(zero, rows, weights, n_unseen=2)
     assert more.bound == pytest.approx(limit + 2 * found.unseen)
 
 
@@ -285,18 +287,36 @@ def test_an_unseen_unit_hides_what_a_linear_part_leaves_of_it(n_rows: int) -> No
 def test_rows_without_error_have_a_limit_of_zero() -> None:
     net = simulate.teacher(3, 2, bias=(-1, 1), random_state=15)
     X = simulate.inputs(50, 3, random_state=16)
-    units = Units(net.W, net.b, net.A, np.zeros(0), 0.0)
-    assert bound_error(net, RowBlocks.from_arrays(X, net(X)), units, n_unseen=0).bound == 0.0
+    assert bound_error(net, RowBlocks.from_arrays(X, net(X)), net.A, n_unseen=0).bound == 0.0
 
 
 # normality, visibility, signs -------------------------------------------------------------------------------------------
 
 
-def _p_value(X: Any) -> float:
+def _fourth_moments(X: Any) -> Any:
     centred = X - X.mean(axis=0)
     white = centred @ whitening_map(centred.T @ centred / len(X))
-    rows = RowBlocks.from_arrays(white, np.zeros((len(X), 1)))
-    return normality_evidence(rows, len(X), white.shape[1]).measured
+    return fourth_moments(RowBlocks.from_arrays(white, np.zeros((len(X), 1))), len(X))
+
+
+def _p_value(X: Any) -> float:
+    return normality_evidence(_fourth_moments(X), len(X)).measured
+
+
+@pytest.mark.parametrize(("n", "d"), [(100, 2), (500, 1), (3_000, 3), (3_000, 12)])
+def test_heavy_tails_are_told_from_light_ones(n: int, d: int) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n, d])
+        laws = rng.standard_normal((n, d)), rng.uniform(-1.0, 1.0, (n, d)), rng.standard_cauchy((n, d))
+        normal, uniform, heavy = (tail_evidence(_fourth_moments(X)) for X in laws)
+        assert normal.measured < 1.6 and uniform.measured < normal.measured
+        assert not heavy.passed or n == 100
+
+
+def test_the_fourth_moments_of_one_input_are_its_kurtosis_over_three() -> None:
+    x = np.array([-3.0, 0.0, 0.0, 1.0, 2.0])
+    kurtosis = (x**4).mean() / (x**2).mean() ** 2
+    assert tail_evidence(_fourth_moments(x[:, None])).measured == pytest.approx(kurtosis / 3)
 
 
 @pytest.mark.parametrize("d", [1, 4])

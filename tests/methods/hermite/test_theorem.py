@@ -260,30 +260,32 @@ def test_other_laws_are_refused_with_the_statistic(law: str) -> None:
 
 
 @pytest.mark.parametrize("variant", ["efficient", "paper"])
-@pytest.mark.parametrize("law", ["signs", "bits", "cauchy"])
+@pytest.mark.parametrize("law", ["signs", "bits", "cauchy", "t2"])
 def test_inputs_of_few_values_or_without_moments_are_refused_with_the_statistic(
     law: str, variant: str
 ) -> None:
-    """Regressions on Hermite products are singular for ±1 and 0/1; a refusal, no breakdown, whatever the sizes."""
+    """Regressions on Hermite products are singular for ±1 and 0/1, averages of order four diverge for heavy tails."""
     for seed, (n, d, k) in enumerate([(2_000, 6, 3), (2_000, 3, 5), (500, 1, 1), (20, 1, 1)]):
         rng = np.random.default_rng([seed, 41])
-        X = {"signs": rng.choice([-1.0, 1.0], (n, d)), "bits": 1.0 * rng.integers(0, 2, (n, d))}.get(
-            law, rng.standard_cauchy((n, d))
-        )
+        draw = {
+            "signs": lambda size, rng=rng: rng.choice([-1.0, 1.0], size),
+            "bits": lambda size, rng=rng: 1.0 * rng.integers(0, 2, size),
+            "cauchy": rng.standard_cauchy,
+            "t2": lambda size, rng=rng: rng.standard_t(2, size),
+        }
+        X = draw[law](size=(n, d))
         truth = _teacher(d, k, seed=200 + seed)
-        options: dict[str, Any] = {"method": METHOD, "random_state": SOLVER, "variant": variant}
-        moments = planted.recover(X, truth(X), k, refined=False, **options)
-        whole = planted.recover(X, truth(X), k, **options)
-        assert moments.network is None or (law == "cauchy" and n < 500)
-        if n >= 500:
-            assert moments.outcome is Outcome.ASSUMPTION_FAILED
-            assert (
-                "χ²" if law == "cauchy" else "distinct values of the input with fewest: 2"
-            ) in moments.detail
-        if law != "cauchy":
-            assert whole.outcome in (Outcome.ASSUMPTION_FAILED, Outcome.TOO_FEW_SAMPLES)
-        elif whole.network is not None:
-            assert whole.outcome is Outcome.RECOVERED and planted.parameter_error(whole.network, truth) < 1e-6
+        for refined in (False, True):
+            answer = planted.recover(
+                X, truth(X), k, method=METHOD, random_state=SOLVER, variant=variant, refined=refined
+            )
+            if n < {"cauchy": 500, "t2": 2_000}.get(law, 0):  # no statistic tells; what is certified is right
+                if answer.outcome is Outcome.RECOVERED and answer.network is not None:
+                    assert planted.parameter_error(answer.network, truth) < 1e-6
+                continue
+            assert answer.outcome is Outcome.ASSUMPTION_FAILED and answer.network is None
+            few = "distinct values of the input with fewest: 2"
+            assert (few if law in ("signs", "bits") else "fourth moments of x over those of") in answer.detail
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -372,7 +374,7 @@ def test_a_unit_that_is_always_on_is_a_linear_part_whatever_its_bias(variant: st
         fresh = simulate.inputs(20_000, 6, random_state=180 + seed)
         error = ((answer.network(fresh) - truth(fresh)) ** 2).mean() / data.Y.var()
         assert error < 0.5 if variant == "paper" else error < 0.01
-        assert error <= 1.05 * bound.measured
+        assert error <= 1.05 * bound.measured < 1.0
 
 
 @pytest.mark.parametrize("bias", [-4.0, -3.0, 0.0, 2.0, 4.0])

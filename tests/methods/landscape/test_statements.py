@@ -135,6 +135,30 @@ def test_theorem_2_7_gradient_and_hessian_converge() -> None:
     assert (np.abs(rates + 0.5) < 0.25).all(), rates
 
 
+def test_theorem_e_3_gradient_and_hessian_converge_over_a_ball() -> None:
+    """The largest differences at 12 points of the ball of radius two, its centre to its rim, fall like the root of n."""
+    d, sizes, worlds = 2, (1000, 16_000), 4
+    a = np.ones(d)
+    mu, lam = theorem_weights("G", float(hermite_coefficients("relu", 4)[4]), largest=1.0, smallest=1.0)
+    exact = population_objective("G", np.eye(d), a, mu=mu, lam=lam)
+    rng = np.random.default_rng(17)
+    points = [size * random_rows(1, d * d, rng).reshape(d, d) for size in np.linspace(0.0, 2.0, 12)]
+    worst = np.zeros((2, len(sizes)))
+    for at, n in enumerate(sizes):
+        for seed in range(worlds):
+            X = simulate.inputs(n, d, random_state=300 * n + seed)
+            y = np.maximum(X, 0.0).sum(axis=1, keepdims=True)
+            empirical = sample_objective("G", RowBlocks.from_arrays(X, y), degree=0, mu=mu, lam=lam)
+            difference = _Difference(empirical, exact)
+            slopes = [np.linalg.norm(difference(B, a)[1]) for B in points]
+            bends = [smallest_curvature(difference, B, a) for B in points]
+            sizes_of_bends = [max(abs(bend.smallest), abs(bend.largest)) for bend in bends]
+            worst[:, at] += np.log([max(slopes), max(sizes_of_bends)])
+    # the log of such a maximum scatters by about 0.4: the rate by 0.4 √(2/4) / log 16 = 0.1
+    rates = (worst[:, 1] - worst[:, 0]) / worlds / np.log(sizes[1] / sizes[0])
+    assert (np.abs(rates + 0.5) < 0.25).all(), rates
+
+
 class _Difference:
     """Empirical minus population objective: its Hessian is the difference of theirs."""
 

@@ -24,9 +24,9 @@ Cost        A sort of each output of the rows in memory.
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.results import Evidence
 
@@ -57,13 +57,15 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
     >>> [line.passed for line in label_fault_evidence(np.where(rng.random((300, 1)) < 0.1, 0.3 * Y, Y), F)]
     [True, False]
     """
-    counts = [
-        count(labels, labels - prediction)
-        for labels, prediction in zip(Y.T, F.T, strict=True)
-        for count in (_at_an_end, _equal_and_far)
+    labels, residuals = np.ascontiguousarray(Y.T), np.ascontiguousarray((Y - F).T)
+    sizes = np.abs(residuals)
+    is_far = sizes > FAR * 1.4826 * np.median(sizes, axis=1)[:, None]
+    outputs = list(zip(labels, residuals, is_far, strict=True))
+    counts = [_at_an_end(y, r) for y, r, _ in outputs] + [
+        _equal_and_far(y[far], r[far]) for y, r, far in outputs
     ]
     count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
-    scores = np.array([_against(labels, prediction) for labels, prediction in zip(Y.T, F.T, strict=True)])
+    scores = _normal_scores([_against(y[far] - r[far], r[far]) for y, r, far in outputs])
     lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
     return (
         Evidence(
@@ -108,43 +110,45 @@ def copied_rows(X: Array, Y: Array) -> Evidence:
 
 def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
     """Count labels at an end of their range beyond the prediction, and the most equal labels inside it."""
-    values, counts = np.unique(labels, return_counts=True)
-    if len(values) < 3:
+    ordered = np.sort(labels)
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
+    if len(starts) < 4:  # fewer than three values
         return 0, FEW_EQUAL
     beyond = HALF_NOISE * float(residual.std())
     ends = []
-    for value, sign in ((values[-1], 1), (values[0], -1)):
-        at_end = labels == value
-        flat = np.isin(labels - residual, (labels - residual)[at_end][:1])  # rows on which all units are off
-        ends.append(0 if (at_end == flat).all() else int((at_end & (sign * residual > beyond)).sum()))
-    return max(ends), max(int(counts[1:-1].max()), FEW_EQUAL)
+    for value, sign in ((ordered[-1], 1), (ordered[0], -1)):
+        there = np.flatnonzero(labels == value)
+        predictions = labels - residual
+        # Rows on which all units are off have one prediction.
+        is_flat = int((predictions == predictions[there[0]]).sum()) == len(there)
+        is_flat = is_flat and bool((predictions[there] == predictions[there[0]]).all())
+        ends.append(0 if is_flat else int((sign * residual[there] > beyond).sum()))
+    return max(ends), max(int(np.diff(starts)[1:-1].max()), FEW_EQUAL)
 
 
 def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:
-    """Count the most frequent label among those far from their predictions, and twice the next.
+    """Count the most frequent of some labels far from their predictions, and twice the next.
 
     Rows of one prediction count once: where all units are off, noise that is proportional to the network is zero.
     """
-    far = np.column_stack([labels, labels - residual])[_is_far(residual)]
+    far = np.column_stack([labels, labels - residual])
     counts = np.sort(np.unique(np.unique(far, axis=0)[:, 0], return_counts=True)[1])[::-1]
     count, other = (int(value) for value in (*counts[:2], 0, 0)[:2])
     return count, max(2 * other, FEW_FAR)
 
 
-def _is_far(residual: Array) -> BoolArray:
-    far: BoolArray = np.abs(residual) > FAR * 1.4826 * np.median(np.abs(residual))
-    return far
-
-
-def _against(labels: Array, prediction: Array) -> float:
-    """Return how far residuals fall with the prediction, in standard errors."""
-    residual = labels - prediction
-    is_far = _is_far(residual)
-    freedom = int(is_far.sum()) - 2
+def _against(prediction: Array, residual: Array) -> tuple[float, int]:
+    """Return how far some residuals fall with the prediction, as Student's t, with its degrees of freedom."""
+    freedom = len(residual) - 2
     if freedom < 1:
-        return 0.0
-    far, there = (values[is_far] - values[is_far].mean() for values in (residual, prediction))
+        return 0.0, 1
+    far, there = residual - residual.mean(), prediction - prediction.mean()
     size = np.linalg.norm(far) * np.linalg.norm(there)
     correlation = float(far @ there / size) if size > 0 else 0.0
-    statistic = -correlation * np.sqrt(freedom / max(1 - correlation**2, np.finfo(float).eps))
-    return float(-stats.norm.ppf(max(stats.t.sf(statistic, freedom), np.finfo(float).tiny)))
+    return -correlation * float(np.sqrt(freedom / max(1 - correlation**2, np.finfo(float).eps))), freedom
+
+
+def _normal_scores(statistics: list[tuple[float, int]]) -> Array:
+    """Return the normal variables that are exceeded as often as these of Student's t."""
+    t, freedom = np.array(statistics).T
+    return as_array(-special.ndtri(np.maximum(special.stdtr(freedom, -t), np.finfo(float).tiny)))

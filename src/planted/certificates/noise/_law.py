@@ -27,7 +27,8 @@ References  Breusch and Pagan (1979); Koenker (1981), J. Econometrics 17; White 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg, stats
@@ -51,6 +52,7 @@ FAR = 3.0  # scales of the residual at which it is clipped
 # Levels of the tests for noise on the inputs. One output has one test, of little power: noise of 20 per cent left scores of
 # 2.0 to 2.9, where the limit is 2.33. Several outputs have d + 2 tests, at this level together.
 NOISY_INPUTS_OF_ONE, NOISY_INPUTS = 0.01, 0.002
+GRADIENTS = 50_000  # of outputs for inputs that are held at a time
 PAIR_PRODUCTS = 2e8  # of two outputs, with gradients for one input: rows are left out beyond
 DEPENDENT = 1e-8  # part of a column outside the others below which it is one of their combinations
 LAGS = 10
@@ -173,36 +175,86 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     width = 2 * d + 4
     if n < max(MIN_ROWS, 5 * width):
         return 1.0, 0.0
-    slopes = network.activation.derivative(network.preactivations(X))
-    squares = residual**2 - (residual**2).mean(axis=0)
-    base, R = linalg.qr(np.hstack([np.ones((n, 1)), X, X**2]), mode="economic", check_finite=False)
-    base = base[:, np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)]
-    in_base = base.T @ squares
-    p_values, scores = [], []
-    for output in range(network.n_outputs):
-        total = float((squares[:, output] ** 2).sum())
-        if total <= 0:
-            continue
-        gradient = (slopes * network.A[output]) @ network.W
-        if network.B is not None:
-            gradient = gradient + network.B[output]
-        own = np.column_stack([F[:, output], F[:, output] ** 2, np.einsum("nd,nd->n", gradient, gradient)])
-        outside = own - base @ (base.T @ own)
-        Q, R = linalg.qr(outside - base @ (base.T @ outside), mode="economic", check_finite=False)
-        kept = np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(own, axis=0)
-        parts = np.where(kept, Q.T @ squares[:, output], 0.0)
-        explained = float((in_base[1:, output] ** 2).sum() + (parts**2).sum())
-        freedom = base.shape[1] - 1 + int(kept.sum())
-        p_values.append(float(stats.chi2.sf(n * explained / total, freedom)))
-        if kept[-1]:
-            left = (squares[:, output] - base @ in_base[:, output] - Q @ parts) ** 2
-            # White's standard error: squared residuals are themselves of unequal variance.
-            error = np.sqrt((Q[:, -1] ** 2 * left).sum())
-            scores.append(float(np.sign(R[-1, -1]) * parts[-1] / max(error, np.finfo(float).tiny)))
-    if not p_values:
+    squares = np.ascontiguousarray(residual.T) ** 2  # rows come last here: sums over them are fast
+    squares -= squares.mean(axis=1)[:, None]
+    totals = np.einsum("mn,mn->m", squares, squares)
+    tested = totals > 0
+    if not tested.any():
         return 1.0, 0.0
-    pooled = float(np.sum(scores) / np.sqrt(len(scores))) if scores else 0.0
-    return min(1.0, min(p_values) * len(p_values)), max([pooled, 0.0])
+    squares, totals, F = squares[tested], totals[tested], F.T[tested]
+    base, R = linalg.qr(np.hstack([np.ones((n, 1)), X, X**2]), mode="economic", check_finite=False)
+    base = np.ascontiguousarray(base[:, np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)].T)
+    in_base = squares @ base.T
+    own = np.stack([F, F**2, _squared_gradients(X, network)[tested]], axis=1)  # (outputs, 3, n)
+    Q, outside = _orthonormal(own, base)
+    kept = outside > DEPENDENT * np.sqrt(np.einsum("mcn,mcn->mc", own, own))
+    parts = np.where(kept, (Q @ squares[:, :, None])[:, :, 0], 0.0)  # (outputs, 3)
+    explained = (in_base[:, 1:] ** 2).sum(axis=1) + (parts**2).sum(axis=1)
+    p_values = stats.chi2.sf(n * explained / totals, len(base) - 1 + kept.sum(axis=1))
+    left = squares - in_base @ base - (parts[:, None] @ Q)[:, 0]
+    # White's standard error: squared residuals are themselves of unequal variance.
+    errors = np.linalg.norm(Q[:, -1] * left, axis=1)
+    scores = (parts[:, -1] / np.maximum(errors, np.finfo(float).tiny))[kept[:, -1]]
+    pooled = float(scores.sum() / np.sqrt(len(scores))) if len(scores) else 0.0
+    return min(1.0, float(p_values.min()) * len(p_values)), max(pooled, 0.0)
+
+
+def _orthonormal(columns: Array, base: Array) -> tuple[Array, Array]:
+    """Return each set of columns made orthonormal, outside an orthonormal base, and what of each was outside.
+
+    Gram and Schmidt's way, all sets at once, twice for what rounding left. Shapes: columns (m, c, n), base (p, n),
+    results (m, c, n) and (m, c).
+    """
+    Q, outside = np.empty_like(columns), np.empty(columns.shape[:2])
+    for place in range(columns.shape[1]):
+        column = columns[:, place]
+        for _ in range(2):
+            column = column - (column @ base.T) @ base
+            for earlier in range(place):
+                q = Q[:, earlier]
+                column = column - np.einsum("mn,mn->m", q, column)[:, None] * q
+        outside[:, place] = np.linalg.norm(column, axis=1)
+        Q[:, place] = column / np.maximum(outside[:, place], np.finfo(float).tiny)[:, None]
+    return Q, outside
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradients:
+    """Gradients of the outputs at some rows: C L, with L = [slopes of the units, 1] and C for each input and output.
+
+    Rows come last here: sums over inputs and outputs are then sums of long vectors.
+    """
+
+    L: Array  # (k + 1, n)
+    C: Array  # (d, m, k + 1)
+
+    @classmethod
+    def of(cls, X: Array, network: TwoLayerNetwork) -> _Gradients:
+        """Take the slopes at these rows."""
+        slopes = network.activation.derivative(network.preactivations(X))
+        linear = np.zeros((network.n_outputs, network.n_features)) if network.B is None else network.B
+        C = np.dstack([network.W.T[:, None, :] * network.A[None], linear.T])
+        return cls(np.vstack([slopes.T, np.ones((1, len(X)))]), C)
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Give them for some rows at a time, (d, m, rows)."""
+        d, m, units = self.C.shape
+        rows = max(GRADIENTS // (d * m), 1)
+        for start in range(0, self.L.shape[1], rows):
+            here = slice(start, start + rows)
+            yield here, (self.C.reshape(-1, units) @ self.L[:, here]).reshape(d, m, -1)
+
+    def moments(self) -> Array:
+        """Return the mean products of the gradients of two outputs, for each input; (d, m, m)."""
+        return as_array(self.C @ (self.L @ self.L.T / self.L.shape[1]) @ self.C.transpose(0, 2, 1))
+
+
+def _squared_gradients(X: Array, network: TwoLayerNetwork) -> Array:
+    """Return the squared norm of the gradient of each output at each row, (m, n)."""
+    squares = np.empty((network.n_outputs, len(X)))
+    for here, gradients in _Gradients.of(X, network).blocks():
+        squares[:, here] = (gradients**2).sum(axis=0)
+    return squares
 
 
 def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -> float:
@@ -218,23 +270,42 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
     rows = int(np.clip(PAIR_PRODUCTS / (m**2 * (d + 1)), MIN_ROWS, len(X)))
     some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
     u, predictions = ((values[some] / scales)[:, noisy] for values in (residual, F))
-    slopes = network.activation.derivative(network.preactivations(X[some]))
+    gradients = _Gradients.of(X[some], network)
+    gradients = replace(gradients, C=gradients.C[:, noisy] / scales[noisy, None])
+    terms, with_predictions = _gradient_pairs(gradients, u, predictions)
     explained = max(float(_pairs(predictions, predictions).sum()), np.finfo(float).tiny)
-    beside = _pairs(predictions, u)
-    scores, of_all = [], np.zeros(rows)
-    for j in range(d):
-        gradients = slopes @ (network.A[noisy] * network.W[:, j]).T
-        if network.B is not None:
-            gradients = gradients + network.B[noisy, j]
-        gradients = gradients / scales[noisy]
-        terms = _pairs(gradients, u) - beside * (float(_pairs(gradients, predictions).sum()) / explained)
-        of_all += terms  # the products of gradients are sums over inputs
-        scores.append(_standardised(terms))
-    return max(*scores, _standardised(of_all))
+    terms -= _pairs(predictions, u) * (with_predictions / explained)[:, None]
+    # The products of gradients are sums over inputs.
+    return max(_standardised(column) for column in (*terms, terms.sum(axis=0)))
 
 
 def _standardised(terms: Array) -> float:
     return float(terms.sum() / max(np.linalg.norm(terms), np.finfo(float).tiny))
+
+
+def _gradient_pairs(gradients: _Gradients, U: Array, P: Array) -> tuple[Array, Array]:
+    r"""Return `_pairs` of the gradients for each input with U, and with P, there summed over rows.
+
+    With v a row of gradients, V the mean of v vᵀ, and u, U likewise, `_pairs` is half of
+
+    .. math:: (v^\top u)^2 - v^\top U v - \sum_o v_o^2 (u_o^2 - U_{oo}) + \sum_{o \ne p} V_{op} (U_{op} - u_o u_p).
+
+    Shapes: U, P (n, q), results (d, n) and (d,).
+    """
+    n, q = U.shape
+    of_u, of_p = U.T @ U / n, P.T @ P / n
+    across = gradients.moments() * (1 - np.eye(q))  # products of two outputs
+    terms = np.repeat((across * of_u).sum(axis=(1, 2))[:, None], n, axis=1)
+    with_p = -n * (across * of_p).sum(axis=(1, 2))
+    for here, v in gradients.blocks():
+        u, p = np.ascontiguousarray(U[here].T), np.ascontiguousarray(P[here].T)
+        bent = of_u @ v
+        bent += v * (u**2 - np.diag(of_u)[:, None])
+        bent *= v
+        bent += (across @ u) * u
+        terms[:, here] += (v * u).sum(axis=1) ** 2 - bent.sum(axis=1)
+        with_p += ((v * p).sum(axis=1) ** 2).sum(axis=1) - (v**2).reshape(len(v), -1) @ (p**2).ravel()
+    return terms / 2, with_p / 2
 
 
 def _pairs(V: Array, U: Array) -> Array:

@@ -27,6 +27,7 @@ from planted.fitting._run import MethodRun
 from planted.fitting.likelihoods._fit import LabelFit, LabelRows
 from planted.fitting.likelihoods._path import (
     LabelPath,
+    best_nearby,
     criterion,
     fit_from,
     follow_labels,
@@ -152,7 +153,11 @@ def _fit_all_rows(search: LabelSearch) -> LabelFit:
         spare = free.network.n_features * free.network.n_outputs
         if stats.chi2.sf(2 * (plain.sums.loss - free.sums.loss), spare) >= LINEAR_LEVEL:
             free = plain
-    return fit_from(search.rows, _in_order(search, free.network))
+    fit = fit_from(search.rows, _in_order(search, free.network))
+    if search.activation.is_curved or is_separated(fit):
+        return fit
+    nearby = best_nearby(search.rows, fit, search.run.problem.rng)
+    return fit_from(search.rows, _in_order(search, nearby.network))
 
 
 def _in_order(search: LabelSearch, network: TwoLayerNetwork) -> TwoLayerNetwork:

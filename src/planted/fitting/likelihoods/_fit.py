@@ -31,7 +31,16 @@ from planted.moments import augment, output_columns, output_weights, with_output
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights, Sums, accumulate
 
-__all__ = ["FisherSums", "LabelFit", "LabelRows", "Linearised", "fit_labels", "sum_labels"]
+__all__ = [
+    "FisherSums",
+    "LabelFit",
+    "LabelRows",
+    "Linearised",
+    "fit_labels",
+    "parameters_of",
+    "sum_labels",
+    "with_parameters",
+]
 
 LIGHT_DAMPING = Damping(1e-2, down=0.1, up=6.0, after_rejection=0.3)
 SLICE_VALUES = 1_000_000  # of a Jacobian that is written out
@@ -87,7 +96,7 @@ def fit_labels(
         check_time()
         if not ridge and state.sums.misplaced == 0:  # separated: larger weights fit better without end
             break
-        theta = _parameters(state.network)
+        theta = parameters_of(state.network)
         N = state.sums.information + np.diag(held)
         score = state.sums.score - held * theta
         diagonal = np.diag(N)[free]
@@ -96,7 +105,7 @@ def fit_labels(
         def try_step(change: Array, theta: Array = theta, here: LabelFit = state) -> LabelFit:
             moved = theta.copy()
             moved[free] += change
-            return _evaluate(rows, _with_parameters(here.network, moved), held)
+            return _evaluate(rows, with_parameters(here.network, moved), held)
 
         system = N[np.ix_(free, free)], score[free], scales
         trial, damping, _ = damping.descend(system, try_step, state.cost, close=tol)
@@ -116,7 +125,7 @@ def sum_labels(rows: LabelRows, network: TwoLayerNetwork) -> FisherSums:
 def _evaluate(rows: LabelRows, network: TwoLayerNetwork, held: Array) -> LabelFit:
     with np.errstate(over="ignore", invalid="ignore"):  # a step that overflows is rejected by its cost
         sums = sum_labels(rows, network)
-        cost = sums.loss + 0.5 * float(held @ _parameters(network) ** 2)
+        cost = sums.loss + 0.5 * float(held @ parameters_of(network) ** 2)
     return LabelFit(network, sums, cost if np.isfinite(cost) else np.inf, 0)
 
 
@@ -204,13 +213,14 @@ def _n_parameters(network: TwoLayerNetwork) -> int:
     return int(network.W.size + network.n_hidden + output_weights(network).size)
 
 
-def _parameters(network: TwoLayerNetwork) -> Array:
-    """All parameters, in the order of `whitened_jacobian`; (q,)."""
+def parameters_of(network: TwoLayerNetwork) -> Array:
+    """Return all parameters, in the order of `whitened_jacobian`; (q,)."""
     hidden = np.hstack([network.W, network.b[:, None]])
     return np.concatenate([hidden.ravel(), output_weights(network).ravel()])
 
 
-def _with_parameters(network: TwoLayerNetwork, theta: Array) -> TwoLayerNetwork:
+def with_parameters(network: TwoLayerNetwork, theta: Array) -> TwoLayerNetwork:
+    """Put parameters in the order of `parameters_of` into a network."""
     k, p = network.n_hidden, network.n_features + 1
     V = theta[: k * p].reshape(k, p)
     weights = theta[k * p :].reshape(network.n_outputs, -1)

@@ -26,9 +26,8 @@ from planted.networks import DeepNetwork
 __all__ = ["DeepFinding", "finish_reading"]
 
 ATTEMPTS = 3
-PER_PARAMETER = 2.5  # fresh equations for each parameter, for the polish
-FEW = 600  # parameters: below that everything that was asked takes part, and fewer fresh answers are needed
-PER_PARAMETER_FEW = 0.5
+# Equations for each parameter in the polish, fresh ones and from earlier questions, by the number of parameters.
+PER_PARAMETER = ((600, 0.5, np.inf), (2_000, 1.0, 2.0), (np.inf, 2.5, 0.0))
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
@@ -88,8 +87,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     rounding = reading.rounding
     box = replace(records.box, ask=records.ask)
     net = DeepNetwork([*reading.layers, reading.top.output])
-    is_small = net.n_parameters <= FEW
-    per = PER_PARAMETER_FEW if is_small else PER_PARAMETER
+    _, per, again = next(terms for terms in PER_PARAMETER if net.n_parameters <= terms[0])
     count = int(np.ceil(per * net.n_parameters / net.n_outputs)) + 20
     asked = records.all()
     rows = box.snap(box.draw(count, rng))
@@ -112,7 +110,10 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         reading, records, rng
     ):
         net = DeepNetwork([*reading.layers, reading.top.output])
-    X, Y = records.all() if is_small else fresh
+    X, Y = records.all()
+    if np.isfinite(again):
+        some = rng.permutation(len(asked[0]))[: int(again * net.n_parameters / net.n_outputs)]
+        X, Y = (np.concatenate([old[some], new]) for old, new in zip((X, Y), fresh, strict=True))
     net = polish(net, X, Y, _weights(X))
     checks = check_network(box, net, rounding, rng)
     off, on = _check_line(net, records, rounding, rng)
@@ -185,12 +186,23 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
     if net.n_parameters > LARGEST_RANK:
         return -1
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
-    rows = X[:: max(1, len(X) * net.n_outputs // most)]
+    rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
     J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     J = J[:, lengths > 0] / lengths[lengths > 0]
     values = np.linalg.svd(J, compute_uv=False)
     return int(net.n_parameters - (values > DEFICIENT * values[0]).sum())
+
+
+def _rows_of_all_units(net: DeepNetwork, X: Array, stride: int) -> IntArray:
+    """Every so many rows, and for each hidden unit enough of those where it is on: rare units show nowhere else."""
+    chosen = np.zeros(len(X), dtype=np.bool_)
+    chosen[::stride] = True
+    for layer, on in enumerate(net.patterns(X)):
+        enough = RARE * (net.widths[layer] + 1)
+        for unit in np.flatnonzero(on[chosen].sum(axis=0) < enough):
+            chosen[np.flatnonzero(on[:, unit])[:enough]] = True
+    return np.flatnonzero(chosen)
 
 
 def _one_sided(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:

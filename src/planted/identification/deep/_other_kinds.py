@@ -18,10 +18,10 @@ SAME = 1e-3  # relative difference of slopes that are the same
 BOTH = 1e-4  # of the larger side: a part that a unit lets through on the other side
 
 
-def name_other_kind(survey: Survey, *, is_certain: bool = False) -> str:
+def name_other_kind(survey: Survey, number: int = 1, *, is_certain: bool = False) -> str:
     """Return the reason why the function is no deep ReLU network; empty if none was found.
 
-    `is_certain`: leave out the reason that missing units would explain as well.
+    `number`: of the layer that was surveyed. `is_certain`: leave out the reason that missing units would explain as well.
     """
     planes = survey.planes
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
@@ -39,13 +39,15 @@ def name_other_kind(survey: Survey, *, is_certain: bool = False) -> str:
         if is_certain:
             return ""
         return (
-            f"gradients have parts that the {len(parts[0][0])} rows of the first layer do not explain: connections skip it, "
-            "or some of its units were not found"
+            f"gradients have parts that the {len(parts[0][0])} rows of hidden layer {number} do not explain: "
+            "connections skip it, or some of its units were not found"
         )
-    return _name_leak(planes.normals, planes.offsets, places, parts)
+    return _name_leak(planes.normals, planes.offsets, places, parts, number)
 
 
-def _name_leak(normals: np.ndarray, offsets: np.ndarray, places: np.ndarray, parts: np.ndarray) -> str:
+def _name_leak(
+    normals: np.ndarray, offsets: np.ndarray, places: np.ndarray, parts: np.ndarray, number: int
+) -> str:
     """Compare the two sides of each unit's own break; gradients come in pairs, one from each side."""
     values = places @ normals.T + offsets
     strengths = np.linalg.norm(parts, axis=1)
@@ -60,8 +62,8 @@ def _name_leak(normals: np.ndarray, offsets: np.ndarray, places: np.ndarray, par
         return ""
     if np.ptp(ratios) <= SAME * max(ratios):
         slope = f"leaky-relu:{np.mean(ratios):.4g}"
-        return f"all units of the first layer let a part of what is below zero through, as {slope} does"
+        return f"all units of hidden layer {number} let a part of what is below zero through, as {slope} does"
     return (
-        "units of the first layer take part on both sides of their hyperplanes: connections skip the layer, or its units "
-        "are not ReLU units"
+        f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or its "
+        "units are not ReLU units"
     )

@@ -35,6 +35,7 @@ __all__ = [
     "Planes",
     "Survey",
     "check_planes",
+    "count_copies",
     "doubt_planes",
     "drop_absent",
     "find_planes",
@@ -56,6 +57,8 @@ AROUND = np.array([-0.5, -0.2, -0.06, -0.02, 0.02, 0.06, 0.2, 0.5])  # radii: fi
 DOUBTS = 3  # rounds in which hyperplanes are doubted
 DRAWN, ASKED = 40, 4  # places drawn on a hyperplane in each round, and asked
 STEPS = 6  # of a walk on a hyperplane
+COPIES = 3  # shifted copies on one line that show a convolution
+SPARSE = 1e-6  # of the largest weight of a row: weights that are zero
 
 
 @dataclass(slots=True)
@@ -114,6 +117,8 @@ class Survey:
     gradients: list[tuple[Array, Array]] = field(default_factory=list)  # places (n, p), gradients (n, m, p)
     scans: list[tuple[Line, LineScan]] = field(default_factory=list)  # the lines
     is_jumping: bool = False  # whether a discontinuity was met
+    watches_copies: bool = False  # whether to stop where breaks show a convolution
+    copies: int = 0  # normals on one line that are those of others, shifted
     close: int = 0  # breaks too close to each other to be told apart
     n_lines: int = 0
 
@@ -140,6 +145,8 @@ def find_planes(
             survey.is_jumping = bool(scan.jumps)
             return survey
         found = _read_line(space, line, scan, survey, rng)
+        if survey.copies:
+            return survey
         quiet = 0 if found else quiet + 1
         if is_done(survey, quiet):
             break
@@ -168,12 +175,34 @@ def _read_line(space: Space, line: Line, scan: LineScan, survey: Survey, rng: np
     if not breaks.errors.size:
         return 0
     survey.gradients.append((breaks.beside.reshape(-1, space.dim), np.concatenate(list(breaks.gradients))))
+    if survey.watches_copies and (copies := count_copies(breaks.normals)) >= COPIES:
+        survey.copies = copies
+        return 0
     verdicts = check_planes(space, breaks, rng)
     verdicts[(verdicts == 0) & _met_before(space, breaks, survey)] = 1.0
     survey.planes.add(breaks.select(verdicts > 0))
     survey.others.append(breaks.select(verdicts < 0))
     survey.unsure.append(breaks.select(verdicts == 0))
     return int((verdicts > 0).sum())
+
+
+def count_copies(normals: Array) -> int:
+    """Count the rows with many zeros that are, up to sign, rows of other places shifted: windows of one convolution.
+
+    Rows with one weight only, and copies at the same place, do not count. Shapes: normals (n, p).
+    """
+    kinds: dict[tuple[int, ...], list[tuple[int, Array]]] = {}
+    for row in normals:
+        support = np.flatnonzero(np.abs(row) > SPARSE * np.abs(row).max())
+        if 2 <= support.size <= len(row) / 2:
+            weights = row[support] * np.sign(row[support[0]])
+            kinds.setdefault(tuple(np.diff(support).tolist()), []).append((int(support[0]), weights))
+    count = 0
+    for members in kinds.values():
+        starts, weights = np.array([start for start, _ in members]), np.array([row for _, row in members])
+        same = np.abs(weights[:, None] - weights[None]).max(axis=2) <= SPARSE
+        count += int((same & (starts[:, None] != starts[None])).any(axis=1).sum())
+    return count
 
 
 def _met_before(space: Space, breaks: Breaks, survey: Survey) -> BoolArray:

@@ -100,7 +100,9 @@ class Reading:
     @property
     def is_deep(self) -> bool:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
-        return len(self.layers) > 0 or sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+        if self.layers or self.surveys[0].copies:
+            return True
+        return sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 def read_layers(
@@ -109,10 +111,11 @@ def read_layers(
     *,
     rng: np.random.Generator,
     progress: Progress,
+    is_dense: bool = False,
 ) -> Iterator[Reading]:
     """Read layer after layer, and yield what is known after each; the last is the answer.
 
-    `scans`: lines that have been scanned already.
+    `scans`: lines that have been scanned already. `is_dense`: read a convolution as the dense layer that it is.
     """
     reading = Reading()
     box = records.box
@@ -120,8 +123,18 @@ def read_layers(
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
-    survey, layer = _survey_first(space, _all_on(base, []), scans, rng, has_box=box.has_box)
+    survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
     reading.surveys.append(survey)
+    yield reading  # what the survey finds is kept if it is stopped
+    layer = _survey_first(space, survey, _all_on(base, []), scans, rng, has_box=box.has_box)
+    if survey.copies:
+        reading.reason = (
+            f"{survey.copies} breaks on one line have the same few weights at shifted places, as the windows of a "
+            "convolution have; such layers are read as dense ones if the depth is given"
+        )
+        reading.outcome = Outcome.ASSUMPTION_FAILED
+        yield reading
+        return
     while True:
         number = len(reading.layers) + 1
         top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
@@ -136,9 +149,10 @@ def read_layers(
             yield reading
             return
         reading.reason = layer.problem(number)
-        if number == 1 and not reading.reason:
-            unsettled = "which side of the units of layer 1 is on was not settled"
-            reading.reason = name_other_kind(survey) or (unsettled if layer.shares.min() < CERTAIN else "")
+        is_settled = layer.shares.min(initial=1.0) >= CERTAIN
+        if not reading.reason and (number == 1 or (number == 2 and not is_settled)):
+            unsettled = f"which side of the units of layer {number} is on was not settled"
+            reading.reason = name_other_kind(survey, number) or ("" if is_settled else unsettled)
         if reading.reason or number >= MOST_LAYERS:
             reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
             yield reading
@@ -193,20 +207,20 @@ def _input_space(records: Records, rng: np.random.Generator) -> Space:
 
 def _survey_first(
     space: Space,
+    survey: Survey,
     region: Region,
     scans: Sequence[tuple[Line, LineScan]],
     rng: np.random.Generator,
     *,
     has_box: bool,
-) -> tuple[Survey, _LayerFound]:
+) -> _LayerFound:
     """Look for the units of the first layer; where they contradict each other, doubt them and look again."""
     is_done = partial(_is_quiet, fewest=BOX_LINES if has_box else LINES)
-    survey = Survey(Planes.none(space.dim))
     for attempt in range(ATTEMPTS):
         further = partial(_lines, space, rng)
-        survey = find_planes(
-            space, further, rng=rng, is_done=is_done, scans=() if attempt else scans, survey=survey
-        )
+        find_planes(space, further, rng=rng, is_done=is_done, scans=() if attempt else scans, survey=survey)
+        if survey.copies:
+            return _orient_survey(survey, region)
         refine_planes(space, survey.planes, rng)
         layer = _orient_survey(survey, region)
         is_sound = layer.is_independent and layer.shares.min(initial=1.0) >= CERTAIN
@@ -216,7 +230,7 @@ def _survey_first(
     chosen = None if is_sound else _consistent_planes(survey)
     if chosen is not None:
         survey.planes.keep(chosen)
-    return survey, _orient_survey(survey, region)
+    return _orient_survey(survey, region)
 
 
 def _consistent_planes(survey: Survey) -> BoolArray | None:
@@ -261,9 +275,7 @@ class _LayerFound:
     @property
     def is_independent(self) -> bool:
         """Whether the rows are independent."""
-        rows = self.planes[0]
-        smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
-        return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
+        return _is_independent(self.planes[0])
 
     def problem(self, number: int) -> str:
         """Why the next layer cannot be read; empty if it can."""
@@ -276,12 +288,18 @@ class _LayerFound:
             return f"{self.gaps} weights of layer {number} were not seen"
         if not self.is_independent:
             return (
-                f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows, and layers "
-                "that widen are not read"
+                f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows: it widens, "
+                "or connections skip it, and neither is read"
             )
-        if self.shares.min() < CERTAIN and number > 1:
+        if self.shares.min() < CERTAIN and number > 2:
             return f"which side of the units of layer {number} is on was not settled"
         return ""
+
+
+def _is_independent(rows: Array) -> bool:
+    """Whether rows are independent."""
+    smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
+    return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
 
 
 def _all_on(base: Base, layers: list[Layer]) -> Region:
@@ -356,7 +374,15 @@ def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
     total = sum(len(part) for part, _ in survey.gradients)
     if len(places) == total >= MANY and np.ptp(across, axis=0).max() <= SKIPS * np.abs(across).max():
         return True  # what is left is the same everywhere: a connection skips the layer
-    if survey.planes.offsets.size > survey.planes.normals.shape[1]:
+    count, dim = survey.planes.normals.shape
+    if (
+        count == dim
+        and total
+        and _is_independent(survey.planes.normals)
+        and name_other_kind(survey, is_certain=True)
+    ):
+        return True
+    if count > dim:
         fewest += 2  # gradients do not show what is missing
     if survey.n_lines < fewest or quiet < fewest - 1:
         return False

@@ -73,7 +73,11 @@ def _describe_layers(reading: Reading) -> str:
     """Say which layers are certain."""
     if not reading.layers:
         found = reading.surveys[0].planes.offsets.size if reading.surveys else 0
-        return f"Hyperplanes of the first layer that were found again elsewhere: {found}." if found else ""
+        return (
+            f"Hyperplanes of the first layer that were found again elsewhere, their sides not settled: {found}."
+            if found
+            else ""
+        )
     widths = " and ".join(str(len(b)) for _, b in reading.layers)
     return f"Units that are certain: {widths}, in the first {len(reading.layers)} hidden layer(s)."
 
@@ -92,7 +96,8 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
     if reading.passing:
         detail = (
             f"The function is known, but not the network: {reading.passing} unit(s) of the last hidden layer pass their "
-            "input on and never switch, so that other networks give the same answers."
+            "input on and never switch, as units that are always on or a connection that skips the layer do, so that other "
+            "networks give the same answers."
         )
         return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
     if not top.is_unique:

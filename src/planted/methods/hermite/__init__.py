@@ -22,7 +22,8 @@ Idea        For x ~ N(0, I) the Hermite coefficients of the outputs are symmetri
 Guarantee   Theorems 3.1 and 3.2 of [ATV21]_ for the start: polynomially many samples in d, k, 1/s_k(W^{⊙l}) and the
             bounds on a and b. For the answer that of its certificate: exact on noiseless rows, asymptotic on noisy
             ones. Without refinement nothing is certified. Not promised: inputs that are not normal. They are refused
-            with the statistic unless the refined answer is certified, which no law of x can invalidate.
+            with the statistic unless the refined answer is certified, which no law of x can invalidate; inputs of a
+            few values, and those whose fourth moments are far above the normal ones, are refused at once.
 Notation    ============  ==========================================  ==============
             paper         here                                        shape
             ============  ==========================================  ==============
@@ -64,10 +65,12 @@ from planted.methods.hermite._regression import Approximation, approximate_funct
 from planted.methods.hermite._start import REDUCTIONS, Start, start_as_printed, start_efficiently
 from planted.methods.hermite._theory import (
     distinct_values_evidence,
+    fourth_moments,
     identifiability_evidence,
     largest_visible_bias,
     normality_evidence,
     offer_alternatives,
+    tail_evidence,
 )
 from planted.methods.hermite._units import EFFICIENT_DRAWS
 from planted.methods.hermite._whitening import White, whiten_problem
@@ -82,6 +85,7 @@ __all__ = ["recover"]
 VARIANTS = ("efficient", "paper")
 SWEEPS = 1  # of an answer that is not refined; it lowers the error several times without noise
 MEMORY_LIMIT = 4e9  # bytes of the contracted sums of order 2
+LAW = (Check.CONTINUOUS_INPUTS, Check.FOURTH_MOMENTS, Check.NORMAL_INPUTS)
 WORST_ERROR = 1.0  # output variances on fresh rows; an answer that is worse than a constant is refused
 
 
@@ -151,11 +155,7 @@ def recover(
     _require_rows(run)
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
     white = whiten_problem(run.problem)  # step 1
-    normal = normality_evidence(white.sample.blocks, *run.problem.shape[:2])
-    spread = distinct_values_evidence(run.problem.X)
-    normal = normal if spread.passed else spread  # a few values are not normal, also where no test can tell
-    if not (is_refined or normal.passed):
-        _refuse_law(run, normal)
+    normal = _test_law(run, white, is_refined=is_refined)
     sweeps = 0 if is_refined else SWEEPS  # steps 2 and 3
     try:
         if variant == "paper":
@@ -238,6 +238,24 @@ def _require_rows(run: MethodRun) -> None:
         outcome=Outcome.TOO_FEW_SAMPLES,
         detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
     )
+
+
+def _test_law(run: MethodRun, white: White, *, is_refined: bool) -> Evidence:
+    """Return the test of normality; refuse inputs that fail it where nothing will be certified, hopeless ones at once.
+
+    Hopeless are inputs of a few values, and of fourth moments far above those of normal ones: their Hermite tensors mean
+    nothing, whereas those of light tails, such as uniform ones, still give a start.
+    """
+    n = run.problem.n_samples
+    G = fourth_moments(white.sample.blocks, n)
+    normal, tails, spread = (
+        normality_evidence(G, n),
+        tail_evidence(G),
+        distinct_values_evidence(run.problem.X),
+    )
+    if not (spread.passed and tails.passed and (is_refined or normal.passed)):
+        _refuse_law(run, normal, *(line for line in (spread, tails) if not line.passed))
+    return normal
 
 
 def _thresholds(eta_1: float, eta_2: float, eta_3: float) -> Thresholds:
@@ -358,7 +376,7 @@ def _unrefined(report: _Report) -> Recovery:
         run.refuse(Outcome.TOO_FEW_SAMPLES, text)
     if start.signed and len(start.units.W) == (report.n_hidden or len(start.units.W)):
         network = _signed_network(report)
-        judged = bound_error(network, report.white.part(3), start.units, report.n_unseen).evidence()
+        judged = bound_error(network, report.white.part(3), network.A, report.n_unseen).evidence()
         text = "The moments' own answer (Algorithm 6), consistent as samples grow"
     else:
         approximation = report.approximate()
@@ -393,10 +411,11 @@ def _signed_network(report: _Report) -> TwoLayerNetwork:
 
 
 def _refuse_law(run: MethodRun, normal: Evidence, *lines: Evidence) -> NoReturn:
-    """Refuse inputs of another law: the test of normality says so, or a regression on their Hermite products is singular."""
+    """Refuse inputs of another law: a line of evidence says so, or a regression on their Hermite products is singular."""
     dependent = (
         "The Hermite products of the inputs are linearly dependent on these rows, as never for normal inputs"
     )
-    text = f"{dependent if normal.passed else normal.shortfall}. "
-    text += "Hermite tensors mean nothing for other laws, and no refined network was certified."
+    failed = [line.shortfall for line in (*lines, normal) if line.key in LAW and not line.passed]
+    text = f"{'; '.join(failed) or dependent}. "
+    text += "Hermite tensors mean nothing for such inputs, and no network was certified."
     run.refuse(Outcome.ASSUMPTION_FAILED, text, normal, *lines)

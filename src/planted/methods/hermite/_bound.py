@@ -30,7 +30,6 @@ from scipy import stats
 
 from planted._typing import Array
 from planted.checks import Check
-from planted.methods.hermite.printed import Units
 from planted.moments import relu_coefficients
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
@@ -72,10 +71,11 @@ class ErrorBound:
         )
 
 
-def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_unseen: int) -> ErrorBound:
+def bound_error(network: TwoLayerNetwork, judged: RowBlocks, weights: Array, n_unseen: int) -> ErrorBound:
     """Measure a function on rows and bound its error, by (1) and (2).
 
     `judged`: rows that took no part in a least-squares fit of the function; they may have had one in moments of all rows.
+    `weights`: output weights (m, k) of the units seen; an unseen one is taken to have no more.
     """
     sums = accumulate(judged, _SquareSummand(network))
     n = sums.count
@@ -86,8 +86,8 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, units: Units, n_uns
     limit = mean + z * np.sqrt(variance / n)
     if variance > 0:
         limit += max(skewed, 0.0) * (1 + 2 * z**2) / (6 * variance * n)
-    heaviest = float(np.linalg.norm(units.A, axis=0).max(initial=0.0))
-    unseen = unseen_error(n, heaviest / np.sqrt(max(len(units.A), 1)))
+    heaviest = float(np.linalg.norm(weights, axis=0).max(initial=0.0))
+    unseen = unseen_error(n, heaviest / np.sqrt(max(len(weights), 1)))
     return ErrorBound(float(mean), float(limit + n_unseen * unseen), unseen)
 
 

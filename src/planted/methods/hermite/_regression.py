@@ -68,7 +68,7 @@ def approximate_function(
     found, k = regress_on_both_signs(units, fitted, tau=tau, radius=radius), len(units.W)
     network = consolidate(units.W, units.b, found.coefficients)
     rest = found.coefficients[:, 2 * k : -1] - found.coefficients[:, k : 2 * k] @ units.W
-    error = bound_error(network, judged, units, n_unseen)
+    error = bound_error(network, judged, network.A[:, :k], n_unseen)
     return Approximation(network, error, float(np.linalg.norm(rest)), found.truncated)
 
 

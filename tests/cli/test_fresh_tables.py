@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from planted.cli import app
-from planted.cli._doubts import doubts_about
+from planted.cli._data import doubts_about
 from planted.io import Labels, learn_recipe, load_with_columns, read_table
 from planted.io._memory import current_budget
 from planted.io.tables._csv import open_csv

@@ -165,7 +165,18 @@ TARGETS = (
         (Source("speed", r"^certificate"),),
     ),
     Target(
+        "T20",
+        "One output, (50, 50), 12 samples per parameter: 10 of 10 exact, median at most 60 CPU seconds",
+        (Source("scalar", r"^\(50,50\): "),),
+    ),
+    Target(
         "T21", "NIST's nonlinear regressions: 11 of 11 from near starts, 10 from far ones", (Source("nist"),)
+    ),
+    Target(
+        "T22",
+        "Noiseless, as many outputs as units: 99 % of 100 seeds exact at 2.5 times the information limit, twice without "
+        "biases",
+        (Source("limits_closer", r"^biases "), Source("limits_closer", r"^no biases ")),
     ),
     Target(
         "T26",
@@ -176,6 +187,11 @@ TARGETS = (
 
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "limits_closer",
+        r"^(biases \(30, 20, 25\) n=110|no biases \(20, 10, 15\) n=46)",
+        "The search misses two networks of a hundred with these inputs; none of the two is claimed. Why these is not known.",
+    ),
     (
         "calibration",
         r"^problems with rounded labels",
@@ -248,8 +264,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^certificate",
-        "Gauss-Newton steps on 10,000 samples cost more than those of L-BFGS, and the certificate looks for smooth rivals, "
-        "missing and needless units.",
+        "The certificate looks for missing and needless units and smooth rivals and tests the law of the noise; in about a "
+        "quarter of these recoveries the score of a missing unit alarms, and wider networks are refined.",
     ),
     (
         "speed",

@@ -200,9 +200,9 @@ def _own_stdout() -> TextIO | None:
     HiGHS prints a line of its own there at times ("HighsMipSolverData::transformNewIntegerFeasibleSolution"), whatever it
     is told, in the middle of an answer that another program may read.
     """
-    stream = sys.stdout
-    if stream is None or stream is not sys.__stdout__:
-        return stream
+    stream = sys.__stdout__
+    if stream is None or sys.stdout is not stream:
+        return sys.stdout
     try:
         own = os.dup(stream.fileno())
     except (OSError, ValueError):  # closed

@@ -419,9 +419,9 @@ def prepared(
     instead = _MISSING_INSTEAD if n_behind else _INPUT_INSTEAD
     if n_behind and np.isnan(block[:, -n_behind:]).any():
         instead = _TARGET_INSTEAD
-    empty = np.flatnonzero(np.isnan(block).all(axis=0)) if len(block) > 1 and n_behind else ()
-    if len(empty):
-        instead = f"Column {shown(names[empty[0]])!r} is empty: leave it out with --exclude {shown(names[empty[0]])!r}."
+    if len(block) > 1 and n_behind and (empty := np.flatnonzero(np.isnan(block).all(axis=0))).size:
+        name = shown(names[empty[0]])
+        instead = f"Column {name!r} is empty: leave it out with --exclude {name!r}."
     if recipe is None:
         check_finite(block, label, names=names, first_row=first_row, if_missing=instead)
         return block

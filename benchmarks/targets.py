@@ -211,6 +211,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "kinks",
+        r"planted, not told, no fewer than pwlf",
+        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out; told the number, "
+        "planted finds more of them than pwlf.",
+    ),
+    (
+        "kinks",
         r"^a kink across columns, two noises high",
         "The test looks at many hyperplanes at once and pays for it with power; its level is kept.",
     ),

@@ -190,6 +190,19 @@ def float32_labels(rng: np.random.Generator) -> Problem:
     return X, net(X).astype(np.float32).astype(float), net, "rounded"
 
 
+def computed_labels(rng: np.random.Generator) -> Problem:
+    """Labels that were computed in single precision from weights of single precision, units scaled at random."""
+    base = draw_network(rng)
+    X = draw_inputs(rng, base)
+    scale = rng.uniform(0.3, 3.0, base.n_hidden)
+    W, b, A = ((base.W.T * scale).T, base.b * scale, base.A / scale)
+    W, b, A = (part.astype(np.float32) for part in (W, b, A))
+    X = X.astype(np.float32)
+    Y = np.maximum(X @ W.T + b, np.float32(0)) @ A.T
+    net = TwoLayerNetwork(*(part.astype(float) for part in (W, b, A)))
+    return X.astype(float), Y.astype(float), net, "rounded"
+
+
 def rounded_labels(rng: np.random.Generator) -> Problem:
     """Labels with four to eleven decimals, or of half precision."""
     net = draw_network(rng)
@@ -203,7 +216,11 @@ def term_in_rounding(rng: np.random.Generator) -> Problem:
     """Rounded labels with a smooth term of one to ten steps of the grid."""
     net = draw_network(rng)
     X = draw_inputs(rng, net, 12)
-    other = (np.sin(3 * X[:, :1]), X[:, :1] * X[:, 1:2], X[:, :1] ** 2)[int(rng.integers(3))]
+    t = X @ rng.standard_normal((net.n_features, 1)) / np.sqrt(net.n_features)
+    others = (np.sin(3 * X[:, :1]), X[:, :1] * X[:, 1:2], X[:, :1] ** 2, np.sin(2 * t), np.tanh(2 * t))
+    other = others[int(rng.integers(len(others)))]
+    if rng.random() < 0.3:  # in one of the outputs
+        other = other * (np.arange(net.n_outputs) == rng.integers(net.n_outputs))
     size = float(10.0 ** rng.uniform(0, 1))
     if rng.random() < 0.5:
         return X, (net(X) + 1.2e-7 * size * other).astype(np.float32).astype(float), None, "mis-specified"
@@ -245,6 +262,7 @@ FAMILIES: dict[str, Family] = {
     "many_kinks": many_kinks,
     "heavy_tails": heavy_tails,
     "float32_labels": float32_labels,
+    "computed_labels": computed_labels,
     "rounded_labels": rounded_labels,
     "term_in_rounding": term_in_rounding,
     "constant_outputs": constant_outputs,

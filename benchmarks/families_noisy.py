@@ -13,6 +13,7 @@ uneven_inputs       inputs whose spreads differ by up to ten thousand, some with
 copied_rows         every row two to five times, with its label and noise
 cut_labels          labels with noise that end at a limit: 3 to 25 per cent of them equal it
 lost_labels         2 to 15 per cent of the labels are zero, with noise or without
+loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
                     ReLU networks under a law of noise: claims must be right, and intervals must cover
 """
@@ -154,6 +155,13 @@ def lost_labels(rng: np.random.Generator) -> Problem:
     return X, np.where(lost, 0.0, F) + noise, net, "noisy"
 
 
+def loud_noise(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.integers(300, 1500)), net.n_features))
+    F = net(X)
+    return X, F + float(rng.uniform(0.2, 0.6)) * F.std() * rng.standard_normal(F.shape), net, "noisy"
+
+
 def _under(
     law: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[..., Problem]:
@@ -195,6 +203,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "copied_rows": copied_rows,
     "cut_labels": cut_labels,
     "lost_labels": lost_labels,
+    "loud_noise": loud_noise,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),
     "laplace_noise": _under(lambda rng, X, F: rng.laplace(size=F.shape)),
     "t4_noise": _under(lambda rng, X, F: rng.standard_t(4, F.shape)),

@@ -74,7 +74,6 @@ def items() -> list[Item]:
 
 def store_claims(only: list[str], *, quick: bool, seed: int) -> None:
     """Make studies and store what they claim; others keep what is stored."""
-    claims = stored()
     for paper, figures in studies().items():
         for figure in figures:
             name = f"{paper}/{figure}"
@@ -82,7 +81,7 @@ def store_claims(only: list[str], *, quick: bool, seed: int) -> None:
                 continue
             study = find_study(paper, figure)(StudyOptions(quick=quick, seed=seed))
             lines = [[claim.paper, claim.ours, claim.verdict.value] for claim in study.claims]
-            claims[name] = {"quick": quick, "title": study.title, "claims": lines}
+            claims = stored() | {name: {"quick": quick, "title": study.title, "claims": lines}}
             STORED.write_text(json.dumps(claims, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             print(name, [verdict for _, _, verdict in lines])
 

@@ -14,6 +14,7 @@ import numpy as np
 from _table import Line, Measure, Rows, at_least, gather, run_sections
 from calibration import count_own_time, judge
 from families_exact import (
+    computed_labels,
     constant_outputs,
     draw_inputs,
     draw_network,
@@ -54,6 +55,7 @@ def noisy_data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 CASES: dict[str, Draw] = {
     "labels of single precision": float32_labels,
+    "labels computed in single precision": computed_labels,
     **{f"labels with {decimals} decimals": partial(with_decimals, decimals) for decimals in range(4, 12)},
     "one input, 3 to 20 units": many_kinks,
     "one input, one unit, noise of 3 to 10 %": one_noisy_kink,

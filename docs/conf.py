@@ -58,6 +58,8 @@ numpydoc_show_class_members = False
 
 html_theme = "furo"
 html_title = f"planted {release}"
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 
 
 def setup(app: Any) -> None:

@@ -178,3 +178,12 @@ def test_parts_side_by_side_are_taken_in_order_and_use_the_threads_from_outside(
         with pytest.raises(ZeroDivisionError):
             list(side_by_side(lambda part: 1 // part, [1, 0, 1]))
     assert list(side_by_side(abs, [-1, 2])) == [1, 2]
+
+
+def test_functions_that_use_planted_travel_to_other_processes() -> None:
+    """As joblib and Dask send functions of a script: by value, with the modules that they name."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    script: dict[str, object] = {"__name__": "__main__"}
+    exec("import planted\ndef count(X): return planted.TwoLayerNetwork(X, None, X.T)(X).shape", script)
+    again = cloudpickle.loads(cloudpickle.dumps(script["count"]))
+    assert again(np.eye(2)) == (2, 2) and again.__globals__["planted"] is planted

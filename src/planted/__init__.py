@@ -186,5 +186,9 @@ class _Package(ModuleType):
         if not (name == "methods" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel by name, as any module does, with functions that joblib and Dask send to other processes."""
+        return import_module, (self.__name__,)
+
 
 sys.modules[__name__].__class__ = _Package

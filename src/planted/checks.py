@@ -112,6 +112,7 @@ class Check(Enum):
     ROUNDED_KINKS = "rounded-kinks"
     HIDDEN_ANGLE = "hidden-angle"
     HIDDEN_PAIRS = "hidden-pairs"
+    HIDDEN_UNITS = "hidden-units"
     SCOPE = "scope"
     RIVAL_UNITS = "rival-units"
     GAP = "gap"

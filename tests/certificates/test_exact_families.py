@@ -9,6 +9,7 @@ from scipy import stats
 import planted
 from planted.certificates._exact import GAP_LEVEL, certify_noiseless, hidden_kinks
 from planted.certificates._parts import DOUBLE, check_rounding, find_grids, reproduces_rows
+from planted.certificates.noise._rounding import rounding_evidence
 from planted.certificates.searches._one_input import read_kinks
 from planted.checks import Check
 from planted.fitting import _jacobian
@@ -160,6 +161,31 @@ def test_full_precision_and_noise_lie_on_no_grid():
         problem = problem_of(X, Y)
         assert find_grids(problem) == []
     assert reproduces_rows(problem, problem.scaling.standardise(net))[1] is DOUBLE
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_term_of_a_few_steps_is_no_rounding_and_arithmetic_is(seed):
+    """Labels of single precision, as stored and as computed: the size of the residual, and traces of x in it, tell."""
+    rng = np.random.default_rng([seed, 5])
+    net = drawn_network(rng, d=3, k=3, m=2)
+    single = TwoLayerNetwork(*(getattr(net, name).astype(np.float32).astype(float) for name in "WbAc"))
+    X = rng.standard_normal((240, 3)).astype(np.float32)
+    W, b, A, c = (getattr(single, name).astype(np.float32) for name in "WbAc")
+    computed = (np.maximum(X @ W.T + b, np.float32(0)) @ A.T + c).astype(float)
+    X = X.astype(float)
+    t = X @ rng.standard_normal(3)
+    term = (np.sin(2 * t), X[:, 0] * X[:, 1], np.tanh(t))[seed % 3][:, None]
+    step = float(np.median(np.spacing(np.abs(computed).astype(np.float32))))
+    nearest = ROUNDINGS["single precision"](single(X))
+    other = ROUNDINGS["single precision"](single(X) + rng.uniform(2, 4) * step * term)
+    passed = []
+    for Y in (nearest, computed, other):
+        problem = problem_of(X, Y)
+        fit = refine(problem.blocks, problem.scaling.standardise(single), offset=False)
+        grid = next(grid for grid in find_grids(problem) if grid.format is np.float32)
+        lines = rounding_evidence(problem, fit.network, grid, biases=True)
+        passed.append(all(line.passed for line in lines))
+    assert passed == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ROUNDINGS)

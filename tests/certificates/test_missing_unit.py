@@ -27,8 +27,31 @@ def test_room_for_a_unit_is_seen_where_there_is_some(missing: int) -> None:
     problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
     fit = refine(problem.blocks, problem.scaling.standardise(net), offset=False)
     noise = (fit.cost / 800) ** 0.5
-    line = missing_unit_evidence(problem, fit, offset=False, noise=noise)
+    line, _ = missing_unit_evidence(problem, fit, offset=False, noise=noise)
     assert line.passed == (missing == 0)
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_a_unit_that_noise_hides_is_not_claimed_away(missing: int) -> None:
+    """A weak unit near another one, with outputs near its own: no test of the residual sees that it is missing."""
+    rng = np.random.default_rng([4, missing])
+    n, d, m, noise = 300, 5, 4, 0.8
+    W, A = rng.standard_normal((3, d)), rng.standard_normal((m, 3))
+    other = (missing + 1) % 3
+    W[missing] = W[other] + 0.3 * np.linalg.norm(W[other]) / np.sqrt(d) * rng.standard_normal(d)
+    beside = 0.2 * np.linalg.norm(A[:, other]) / np.sqrt(m) * rng.standard_normal(m)
+    A[:, missing] = 0.3 * (A[:, other] + beside)
+    net = TwoLayerNetwork(W / np.linalg.norm(W, axis=1)[:, None], None, A)
+    X = rng.standard_normal((n, d))
+    rows = RowBlocks.from_arrays(X, net(X) + noise * rng.standard_normal((n, m)))
+    problem = prepare_problem(rows, random_state=1)
+    parts = ((net.W, 0), (net.b, 0), (net.A, 1))
+    less = TwoLayerNetwork(*(np.delete(part, missing, axis) for part, axis in parts))
+    fit = refine(problem.blocks, problem.scaling.standardise(less), offset=False)
+    level = (fit.cost / (n * m)) ** 0.5
+    seen, hidden = missing_unit_evidence(problem, fit, offset=False, noise=level)
+    assert seen.passed and not hidden.passed
+    assert missing_unit_evidence(problem, fit, offset=False, noise=level / 100)[1].passed
 
 
 @pytest.mark.parametrize("offset", [False, True])

@@ -56,13 +56,6 @@ def test_a_network_of_labels_gives_probabilities_or_means(kind: str, tmp_path: P
     assert refused.exit_code == 2 and "--interval is for numbers" in refused.output
 
 
-def test_text_classes_are_refused_by_name(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.csv"
-    rows.write_text("a,kind\n" + "".join(f"{j},{'up' if j % 3 else 'down'}\n" for j in range(30)))
-    answer = RUNNER.invoke(app, ["recover", str(rows), "--targets", "kind", "--likelihood", "logistic"])
-    assert answer.exit_code == 2 and "expected numbers, or true and false" in " ".join(answer.output.split())
-
-
 @pytest.mark.parametrize(
     "labels",
     [

@@ -68,6 +68,16 @@ def test_answers_and_complaints_go_to_their_own_streams(folder: Path) -> None:
     assert ESCAPE not in finished.stderr
 
 
+def test_what_a_library_prints_on_its_own_stays_out_of_the_answer(tmp_path: Path) -> None:
+    script = (
+        "import os, planted.cli._main as cli\n"
+        "cli.app = lambda prog_name: (os.write(1, b'HighsMipSolverData\\n'), print('the answer µ'))\n"
+        "cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.decode().splitlines(), done.stderr) == (0, ["the answer µ"], b"")
+
+
 def test_a_truncated_network_is_bad_input(folder: Path) -> None:
     (folder / "broken.safetensors").write_bytes((folder / "truth.safetensors").read_bytes()[:-9])
     finished = run("predict", "broken.safetensors", "data.csv", cwd=folder)

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 import planted
-from reporting.test_report import CHROMIUM, CHROMIUM_FLAGS
+from reporting.test_report import CHROMIUM, CHROMIUM_FLAGS, WORST_CONTRAST
 
 ROOT = Path(__file__).resolve().parents[2]
+# Programs and tables of which a part can be seen only by scrolling sideways.
+CUT = """[...document.querySelectorAll('article pre, article .table-wrapper')]
+    .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.innerText.slice(0, 60))"""
 MADE = shutil.ignore_patterns("_build", "generated", "gallery", "__pycache__")
 
 
@@ -63,6 +66,9 @@ def test_the_start_page_in_a_browser(built: tuple[Path, subprocess.CompletedProc
             for width in (400, 800, 1280):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+                assert page.evaluate(CUT) == [], (scheme, width)
+                ratio, text = page.evaluate(WORST_CONTRAST)
+                assert 4.5 <= ratio < 99, (scheme, width, text)
             # Pictures of the gallery have their title as a link below them.
             assert page.evaluate(
                 "[...document.querySelectorAll('article img')].every(one => one.alt.length > 20 || "

@@ -69,9 +69,18 @@ for line in sys.stdin:
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _reader_ends():
+    yield
+    if reader.cache_info().currsize:
+        with reader() as process:  # closes its input, which ends it, and waits
+            reader.cache_clear()
+        assert process.returncode == 0
+
+
 @cache
 def reader():
-    """Start the process that reads; it ends with the tests, when its input does."""
+    """Start the process that reads."""
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", READER], text=True, env=environment, **pipes)

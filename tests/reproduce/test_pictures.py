@@ -36,3 +36,13 @@ def test_a_curve_that_falls_to_rounding_error_ends_at_the_floor() -> None:
     svg = draw_panels(rows, [Axes("error", "n", "error", "series")], title="t")
     assert "deep" in svg and "deep ≤" not in svg
     assert lowest_tick(svg) > -12
+
+
+@pytest.mark.parametrize(
+    "name, one_below_another", [("a short name", False), ("a name of many more letters", True)]
+)
+def test_long_names_of_curves_stand_one_below_another(name: str, one_below_another: bool) -> None:
+    rows = [{"n": n, "series": f"{name} {which}", "error": 1.0 / n} for which in "ab" for n in (1, 10)]
+    svg = draw_panels(rows, [Axes("error", "n", "error", "series")], title="t")
+    heights = [re.search(rf'y="([\d.]+)"[^>]*>{name} {which}<', svg)[1] for which in "ab"]
+    assert (heights[0] != heights[1]) == one_below_another

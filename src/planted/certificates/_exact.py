@@ -35,6 +35,7 @@ from planted.certificates._parts import (
     named_failure,
     reproduces_rows,
 )
+from planted.certificates.noise._rounding import rounding_evidence
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, jacobian_conditioning, rounding_level
 from planted.fitting._refine import Refinement
@@ -196,9 +197,6 @@ RESIDUAL_TOL = (
 # Output weight in output standard deviations; a weaker unit cannot be distinguished from rounding.
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 WEAK_STEPS = 100.0  # the same in residual standard deviations
-# Of the test for traces of x in the rounding of labels. Rounding is not normal noise: right networks reached 4e-5, while
-# a smooth term of a tenth of a millionth gave 4e-29.
-TRACE_LEVEL = 1e-10
 FIT_PART = 0.9
 # Part of a unit's largest pre-activation below which a sample lies on neither side of its kink.
 ON_KINK = 1e-9
@@ -240,7 +238,7 @@ def certify_noiseless(
     sides, search = both_sides(net, seen), _search_evidence(rivals)
     hidden, where = hidden_kinks(problem, net, distinct)
     further = (_weakest_unit(net, rows.noise), *further, *_resolution(problem, net, rows, grid, biases))
-    trace = _rounding_trace(problem, net, grid, offset=offset, biases=biases)
+    trace = rounding_evidence(problem, net, grid, biases=biases) if exact.passed else ()
     evidence = (exact, *trace, count, rank, *sides, *search, *hidden, *further, *uniqueness)
     doubt = model_uncertainty(problem, fit, offset, biases)
     if not exact.passed:
@@ -356,24 +354,6 @@ def _resolution(
     from planted.certificates._resolution import resolution_evidence  # only rounded labels need it
 
     return resolution_evidence(problem, network, noise=rows.noise, biases=biases)
-
-
-def _rounding_trace(
-    problem: Problem, network: TwoLayerNetwork, grid: LabelGrid, *, offset: bool, biases: bool
-) -> tuple[Evidence, ...]:
-    """Test whether what is called rounding of the labels depends on x; nothing in double precision.
-
-    A grid tolerates several steps, in which a function of x may hide that no network of this width is.
-    """
-    if grid.is_double:
-        return ()
-    from planted.certificates._residual import lack_of_fit, residual_sums  # only rounded labels need it
-
-    p_value, tested = lack_of_fit(residual_sums(problem, network, offset=offset, biases=biases))
-    if not tested:
-        return ()
-    name = "p-value of the test for traces of x in the rounding of the labels"
-    return (Evidence(name, p_value, TRACE_LEVEL, ">=", "F test", key=Check.LACK_OF_FIT),)
 
 
 def _too_few(n_distinct: int, unknowns: int, n_outputs: int) -> str:

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from planted._typing import Array, BoolArray, IntArray
+from planted._typing import Array, BoolArray, IntArray, as_array
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
@@ -74,6 +74,21 @@ class LabelGrid:
     name: str  # in words
     unit: float  # tolerance of an entry, in terms of (1)
     steps: Array  # (m,) or (1,): tolerance that is added to it, in standardised units
+    format: type[np.floating[Any]] | None = None  # precision in which labels are stored, if that is the grid
+    places: Array | None = None  # (m,): decimals of each output, or None
+    digits: int = 0  # significant digits, if they are the grid
+
+    def spacing(self, Y: Array) -> Array:
+        """Return the step of the grid at every label, in the user's units.
+
+        Shapes: Y and result (n, m).
+        """
+        if self.format is not None:
+            return np.spacing(np.abs(Y).astype(self.format)).astype(np.float64)
+        if self.places is not None:
+            return np.broadcast_to(10.0**-self.places, Y.shape)
+        exponents = np.floor(np.log10(np.where(Y == 0, 1.0, np.abs(Y))))
+        return as_array(10.0 ** (exponents + 1 - self.digits))
 
     @property
     def is_double(self) -> bool:
@@ -185,18 +200,19 @@ def find_grids(problem: Problem) -> list[LabelGrid]:
     """
     labels = accumulate(problem.source, _GridSummand())
     decimals, digits = int(labels.decimals.max()), int(labels.digits.max())
-    steps = 10.0 ** -labels.decimals.astype(np.float64) / problem.scaling.y_scale
+    places = labels.decimals.astype(np.float64)
+    steps = 10.0**-places / problem.scaling.y_scale
     nothing = np.zeros(1)
     grids = [
-        LabelGrid(name, FORMAT_STEPS * float(np.finfo(kind).eps), nothing)
+        LabelGrid(name, FORMAT_STEPS * float(np.finfo(kind).eps), nothing, format=kind)
         for (name, kind), fits in zip(FORMATS.items(), labels.fits, strict=True)
         if fits.all()
     ]
     if decimals <= MOST_DECIMALS and steps.max() <= COARSEST:
-        grids.append(LabelGrid(f"{decimals} decimals", DOUBLE.unit, steps))
+        grids.append(LabelGrid(f"{decimals} decimals", DOUBLE.unit, steps, places=places))
     if digits <= MOST_DIGITS and (labels.digits < labels.decimals + labels.exponents + 1).any():
         unit = FORMAT_STEPS * 10.0 ** (1 - digits)
-        grids.append(LabelGrid(f"{digits} significant digits", unit, nothing))
+        grids.append(LabelGrid(f"{digits} significant digits", unit, nothing, digits=digits))
     return grids
 
 

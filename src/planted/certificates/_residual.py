@@ -196,18 +196,19 @@ def split_unit_p_value(sums: ResidualSums) -> tuple[float, int]:
     if k == 0 or len(A) < 2:
         return float("nan"), -1
     freedom = sums.n_samples - (sums.hidden - k) / len(A) - (sums.own - sums.hidden)
-    p_values = np.array([_unit_p_value(sums, unit, freedom) for unit in range(k)])
+    free = slice(sums.hidden, sums.own)
+    root = inverse_root(sums.products[free, free], np.diag(sums.products)[free])
+    p_values = np.array([_unit_p_value(sums, unit, freedom, root) for unit in range(k)])
     if freedom <= 0 or np.isnan(p_values).all():
         return float("nan"), -1
     unit = int(np.nanargmin(p_values))
     return min(1.0, k * float(p_values[unit])), unit
 
 
-def _unit_p_value(sums: ResidualSums, unit: int, freedom: float) -> float:
-    """Return the p-value of the largest singular value of the unit's coefficients."""
+def _unit_p_value(sums: ResidualSums, unit: int, freedom: float, root: Array) -> float:
+    """Return the p-value of the largest singular value of the unit's coefficients; `root` whitens the activations."""
     width = sums.hidden // sums.A.shape[1]
     masked, free = slice(unit * width, (unit + 1) * width), slice(sums.hidden, sums.own)
-    root = inverse_root(sums.products[free, free], np.diag(sums.products)[free])
     shared = sums.products[masked, free] @ root
     gram = sums.products[masked, masked] - shared @ shared.T
     score = sums.cross[masked] - shared @ (root.T @ sums.cross[free])

@@ -41,7 +41,7 @@ NEEDED_LEVEL = 1e-4
 REST_STEPS = 30
 STEPS_ON_ALL_ROWS = 5
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
-SOME_ROWS, ROWS_PER_UNKNOWN = 1000, 5
+SOME_ROWS, ROWS_PER_UNKNOWN = (300, 1000), 5
 CLEARLY = 4.0  # times the limit: a rise on some rows that needs no others
 
 
@@ -72,8 +72,10 @@ def needless_unit_evidence(
     else:
         rest = _without(fit.network, unit)
         again = partial(refine, offset=offset, biases=biases, decrease_tol=STEP_GAIN * limit, weights=weights)
-        some = None if weights is not None else problem.evenly_spaced_rows(_some_rows(fit.network))
-        if some is not None:
+        for count in () if weights is not None else _some_rows(fit.network):
+            some = problem.evenly_spaced_rows(count)
+            if some is None:
+                break
             rise = again(some, rest, max_iter=REST_STEPS).cost - _sum_of_squares(some, fit.network)
             if rise / noise**2 >= CLEARLY * limit:
                 return Evidence(
@@ -93,9 +95,9 @@ def needless_unit_evidence(
     )
 
 
-def _some_rows(network: TwoLayerNetwork) -> int:
-    """Return the number of rows on which most units are seen to be needed."""
-    return max(SOME_ROWS, ROWS_PER_UNKNOWN * network.n_parameters // network.n_outputs)
+def _some_rows(network: TwoLayerNetwork) -> list[int]:
+    """Return numbers of rows on which strong units, and most units, are seen to be needed."""
+    return [max(rows, ROWS_PER_UNKNOWN * network.n_parameters // network.n_outputs) for rows in SOME_ROWS]
 
 
 def _sum_of_squares(rows: RowBlocks, network: TwoLayerNetwork) -> float:

@@ -1,6 +1,10 @@
 """Tables and long runs as the commands need them: what is read, in memory or in blocks, and where it is written.
 
 Files in blocks may be read on a cluster and leave a checkpoint behind when Ctrl-C stops the run.
+
+Numbers that may mean something else are used, and a sentence says so: a column that rises by one from row to row may only
+number them, 20260131 may be a date, -999 far below everything else may stand for a missing value, and a first line of
+numbers may be names, years for example.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -27,6 +32,7 @@ __all__ = [
     "Columns",
     "LongRun",
     "default_folder",
+    "doubts_about",
     "is_too_large",
     "notes_on",
     "noticed_interrupts",
@@ -44,6 +50,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FEWEST_ROWS = 5
+CODES = (-1.0, -9.0, -88.0, *(sign * float("9" * digits) for digits in range(2, 7) for sign in (-1, 1)))
+FAR = 1.0  # ranges of the other values between them and a code
+SHOWN_DATES = 1000  # rows that are looked at for dates
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -56,6 +67,7 @@ class Columns:
     categories: list[str] | None = None
     missing: str = "refuse"
     decimal: str = "point"
+    classes: bool = False  # whether texts of the target are classes
 
     def recipe_for(self, path: Path) -> Recipe | None:
         """Learn how the columns of a table become inputs; None if they are numbers as they stand."""
@@ -72,7 +84,13 @@ class Columns:
 
         if self.missing not in ("refuse", "drop", "mean"):
             raise BadInputError(f"--missing is {self.missing!r}; expected refuse, drop or mean.")
-        learn = partial(learn_recipe, weights=self.weights, missing=self.missing, decimal=marks[self.decimal])
+        learn = partial(
+            learn_recipe,
+            weights=self.weights,
+            missing=self.missing,
+            decimal=marks[self.decimal],
+            classes=self.classes,
+        )
         recipe: Recipe = _by_names(learn, path, self._names)
         if not recipe.is_plain:
             _refuse_unkept_names(path, recipe)
@@ -257,9 +275,10 @@ def _by_names(read: Callable[..., T], path: Path, names: Mapping[str, list[str] 
         return read(path, **split)
 
 
-def notes_on(table: Table, recipe: Recipe | None) -> list[str]:
-    """Say what was done to the columns of a table, and which of its inputs are constant or the same."""
+def notes_on(table: Table, recipe: Recipe | None, path: Path | None = None) -> list[str]:
+    """Say what was done to the columns of a table, and which of its inputs are constant, the same, or doubtful."""
     notes = [] if recipe is None else list(recipe.notes)
+    notes += doubts_about(table.X, table.feature_names, path)
     constant = [
         j
         for j, (low, high) in enumerate(zip(table.X.min(axis=0), table.X.max(axis=0), strict=True))
@@ -281,6 +300,57 @@ def notes_on(table: Table, recipe: Recipe | None) -> list[str]:
             one, other = table.feature_names[first], table.feature_names[j]
             notes.append(f"Inputs {one!r} and {other!r} are the same; leave one out: --exclude {other!r}.")
     return notes
+
+
+def doubts_about(X: Array, names: Sequence[str], path: Path | None) -> list[str]:
+    """Return a sentence for every doubt about a table in memory."""
+    notes = []
+    is_text = path is not None and path.suffix.lower() not in (".npy", ".npz", ".parquet", ".feather")
+    if is_text and all(map(str.isdecimal, names)):
+        notes.append(
+            f"{shown(path)} has no names of columns: its first line is read as a row, and columns are called 0, 1, … Give "
+            "it a first line of names if that is wrong."
+        )
+    for name, column in zip(names, X.T, strict=True):
+        if len(column) >= FEWEST_ROWS and (doubt := _doubt(column)):
+            notes.append(f"Input {shown(name)!r} {doubt} --exclude {shown(name)!r}.")
+    return notes
+
+
+def _doubt(column: Array) -> str:
+    """Return what speaks against taking the numbers of a column as they are, ending in what to do."""
+    values = np.unique(column)
+    is_whole = bool((values == np.floor(values)).all())
+    if is_whole and (np.diff(column) == 1).all():
+        return "rises by one from row to row. If it only numbers the rows, leave it out:"
+    if is_whole and len(values) > 1 and all(map(_is_day, values[:SHOWN_DATES])):
+        example = f"{values[0]:.0f}"
+        return (
+            f"looks like dates written as {example}, and is used as a number. Write dates as in "
+            f"{example[:4]}-{example[4:6]}-{example[6:]}, or leave it out:"
+        )
+    for code in (values[0], values[-1]):
+        others = values[values != code]
+        times = int((column == code).sum())
+        if code in CODES and len(others) > 2 and times > 1:
+            gap = min(abs(code - others[0]), abs(code - others[-1]))
+            if gap > FAR * (others[-1] - others[0]):
+                return (
+                    f"holds {code:g} in {times:,} rows, far from all others ({others[0]:g} to {others[-1]:g}). If that "
+                    "means a missing value, empty those cells and choose --missing drop or mean, or leave the column out:"
+                )
+    return ""
+
+
+def _is_day(value: float) -> bool:
+    """Return whether a number can be read as a day of 1900 to 2100, as in 20260131."""
+    if not 19000101 <= value <= 21001231:
+        return False
+    try:
+        datetime.strptime(f"{value:.0f}", "%Y%m%d")
+    except ValueError:
+        return False
+    return True
 
 
 def is_too_large(path: Path) -> bool:
@@ -378,9 +448,9 @@ def save_with_columns(
     except BadInputError as error:
         save_network(network, out, noise=noise, labels=labels)
         return [f"The network is in {out}.", f"The names of the columns are not kept: {error}"]
+    if recipe is not None and labels is not None:  # one output for every class but the first
+        recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=(), classes=())
     if recipe is not None and not recipe.is_plain:
-        if labels is not None:  # one output for every class but the first
-            recipe = replace(recipe, targets=tuple(columns["targets"] or ()), flags=())
         save_network(network, out, recipe=recipe, noise=noise, labels=labels)
         return [
             f"The network is in {out}, with the preparation of the columns, which `planted predict` repeats."

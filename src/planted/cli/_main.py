@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -178,7 +178,7 @@ def main() -> None:
     Files are written before anything is printed, so a reader that goes away (``| head``) or a closed stream changes neither
     the files nor the exit code. Results that could not be printed for another reason, such as a full disk, are code 2.
     """
-    sys.stdout, sys.stderr = LastingStream(sys.stdout), LastingStream(sys.stderr)
+    sys.stdout, sys.stderr = LastingStream(_own_stdout()), LastingStream(sys.stderr)
     code: Any = 0
     try:
         app(prog_name="planted")
@@ -192,6 +192,28 @@ def main() -> None:
         sys.stdout = LastingStream(None)
         code = _explain(error)
     sys.exit(code)
+
+
+def _own_stdout() -> TextIO | None:
+    """Return a stream to stdout for planted alone, and lead that of the process to nowhere.
+
+    HiGHS prints a line of its own there at times ("HighsMipSolverData::transformNewIntegerFeasibleSolution"), whatever it
+    is told, in the middle of an answer that another program may read.
+    """
+    stream = sys.__stdout__
+    if stream is None or sys.stdout is not stream:
+        return sys.stdout
+    try:
+        own = os.dup(stream.fileno())
+    except (OSError, ValueError):  # closed
+        return stream
+    stream.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    return open(  # until the process ends
+        own, "w", encoding=stream.encoding, errors=stream.errors, buffering=1 if stream.line_buffering else -1
+    )
 
 
 def _print_version(value: bool) -> None:

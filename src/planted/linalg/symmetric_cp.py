@@ -135,7 +135,7 @@ def _residual_energy(core: Array, factors: _Factors) -> float:
 def _solve_mode(products: Array, left: Array, right: Array) -> Array:
     """Solve one linear least-squares step with the matrix (left'left) ∘ (right'right)."""
     gram = (left.T @ left) * (right.T @ right)
-    gram[np.diag_indices_from(gram)] *= 1 + RIDGE
+    gram.flat[:: len(gram) + 1] *= 1 + RIDGE
     return as_array(np.linalg.solve(gram, products.T).T)
 
 

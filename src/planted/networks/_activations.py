@@ -383,10 +383,10 @@ def register_activation(
     Examples
     --------
     >>> import planted
-    >>> sine = register_activation("sine", np.sin, np.cos)
+    >>> sine = planted.register_activation("sine", np.sin, np.cos)
     >>> planted.TwoLayerNetwork(W=[[2.0]], b=[0.5], A=[[1.0]], activation="sine").activation.mirror.sign
     -1.0
-    >>> rising = register_activation("rectified-expm1", np.expm1, np.exp, inverse=np.log1p)
+    >>> rising = planted.register_activation("rectified-expm1", np.expm1, np.exp, inverse=np.log1p)
     >>> rising(np.array([-1.0, 0.0, 1.0])).round(3)
     array([0.   , 0.   , 1.718])
     """

@@ -200,7 +200,8 @@ def _is_settled(answer: Recovery) -> bool:
     """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
     keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
-    nothing_else = answer.fails_only(Check.HIDDEN_PAIRS, Check.KNOWN_LINEAR_PART) or _is_one_kink(answer)
+    unseen = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
+    nothing_else = answer.fails_only(*unseen) or _is_one_kink(answer)
     return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
 
 

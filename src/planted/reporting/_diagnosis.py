@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planted.reporting._outline import Report, Section, Table, Verdict, format_number, to_plain
+from planted.reporting._outline import Report, Section, Table, Verdict, format_number, requirement, to_plain
 
 if TYPE_CHECKING:
     from planted.recovery import Diagnosis
@@ -78,7 +78,7 @@ def _methods_section(diagnosis: Diagnosis) -> Section:
 
 def _findings_section(diagnosis: Diagnosis) -> Section:
     rows = tuple(
-        (item.name, "for information" if item.comparison == "info" else f"{item.comparison} {format_number(item.required)}",
+        (item.name, "for information" if item.comparison == "info" else requirement(item.comparison, item.required),
          format_number(item.measured))
         for item in diagnosis.findings
     )  # fmt: skip

@@ -34,6 +34,7 @@ __all__ = [
     "counted",
     "format_number",
     "outline",
+    "requirement",
     "to_plain",
 ]
 
@@ -237,6 +238,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def requirement(comparison: str, required: float) -> str:
+    """Return what is required of a number.
+
+    Examples
+    --------
+    >>> requirement(">=", 60)
+    '≥ 60'
+    """
+    return f"{_SIGNS[comparison]} {format_number(required)}"
+
+
 def _verdict(recovery: Recovery) -> Verdict:
     """The outcome in words."""
     outcome = recovery.outcome
@@ -369,5 +381,5 @@ def _name(item: Evidence) -> str:
 
 def _evidence_row(item: Evidence) -> tuple[str, str, str, str]:
     """One line of the certificate as text."""
-    need = f"{_SIGNS[item.comparison]} {format_number(item.required)}"
+    need = requirement(item.comparison, item.required)
     return _name(item), need, format_number(item.measured), "holds" if item.passed else "fails"

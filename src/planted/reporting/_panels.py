@@ -13,6 +13,7 @@ __all__ = ["Panel", "draw_panels"]
 ROUNDING = (
     1e-10  # part of the largest value of a panel below which values are exact to rounding, or as good as
 )
+WIDEST_LABEL = 20  # letters; two columns of longer names are wider than the panel
 
 
 class Panel(Protocol):
@@ -94,4 +95,6 @@ def _draw_panel(axes: Any, rows: Sequence[Mapping[str, Any]], panel: Panel) -> N
     axes.set_xscale("log" if panel.log_x else "linear")
     axes.set_yscale("log" if panel.log_y else "linear")
     axes.grid(True, alpha=0.3)
-    axes.legend(fontsize=7, ncols=2, framealpha=0.6)
+    labels = axes.get_legend_handles_labels()[1]
+    is_narrow = max(map(len, labels), default=0) <= WIDEST_LABEL
+    axes.legend(fontsize=7, ncols=2 if is_narrow else 1, framealpha=0.6)

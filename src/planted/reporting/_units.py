@@ -8,7 +8,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.networks import DeepNetwork, TwoLayerNetwork
-from planted.reporting._outline import Figure, Section, Table, format_number
+from planted.reporting._outline import Figure, Section, Table, counted, format_number
 from planted.results import Recovery, Uncertainty
 
 __all__ = ["network_section"]
@@ -104,7 +104,7 @@ def _hidden_map(net: TwoLayerNetwork, shown: IntArray, inputs: tuple[str, ...]) 
     values = net.W[np.ix_(shown, columns)]
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
-        f"Heat map of {len(shown)} units by {len(columns)} inputs. The largest weight is "
+        f"Heat map of {counted(len(shown), 'unit')} by {counted(len(columns), 'input')}. The largest weight is "
         f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {row + 1}. {_LEGEND}"
     )
     data = {
@@ -121,7 +121,7 @@ def _output_map(net: TwoLayerNetwork, shown: IntArray, outputs: tuple[str, ...])
     values = net.A[np.ix_(columns, shown)].T
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
-        f"Heat map of {len(shown)} units by {len(columns)} outputs. The largest weight is "
+        f"Heat map of {counted(len(shown), 'unit')} by {counted(len(columns), 'output')}. The largest weight is "
         f"{format_number(values[row, column])}, from unit {row + 1} to {outputs[columns[column]]}. {_LEGEND}"
     )
     data = {
@@ -211,7 +211,7 @@ def _words_of_units(
 def _term(weight: float, name: str, *, is_first: bool) -> str:
     """One term of a sum, with its sign."""
     sign = "−" if weight < 0 else "" if is_first else "+"
-    size = f"{format_number(abs(weight), digits=2)}·{name}"
+    size = name if abs(weight) == 1 else f"{format_number(abs(weight), digits=2)}·{name}"
     return f"{sign}{size}" if is_first else f"{sign} {size}"
 
 

@@ -3,8 +3,9 @@
 The paper has no figures. ``samples`` compares its estimator (plain averages) with the same moments after low degrees were
 regressed out and with the refined answer; ``biases`` moves one unit's bias until the moments no longer show it and a linear
 part absorbs it; ``overcomplete`` counts the units that order-6 tensors show when there are more units than inputs;
-``variance`` is the table of samples saved. Errors are matched parameter errors; an answer with another number of units
-than the truth counts as `WRONG`.
+``variance`` is the table of samples saved. "Polynomially many" is no number: where the paper's own averages are not there
+yet, the verdict is that they were not run to the end. Errors are matched parameter errors; an answer with another number
+of units than the truth counts as `WRONG`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from planted.moments.population_hermite import PopulationHermite
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Outcome
 from planted.recovery import recover
-from planted.reproduce._study import Axes, Claim, Study, StudyOptions
+from planted.reproduce._study import Agreement, Axes, Claim, Study, StudyOptions
 from planted.results import Recovery
 from planted.rows import RowBlocks
 from planted.simulate import Dataset, dataset, inputs, teacher
@@ -36,6 +37,7 @@ WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are ne
 FRESH_ROWS = 400_000  # on which L2 errors are measured: a unit at b = -4 is on in 13 of them
 ROWS_PER_COLUMN = 10  # samples for each coefficient of a regression of degree 4
 ABSORBED = 0.01  # output variances that a linear part may leave of a unit
+RECOVERED = 0.1  # error of all parameters of the paper's own estimator at which they are recovered
 SEEN = 0.1  # distance of a direction, up to sign, at which a unit is seen
 Row = dict[str, Any]
 
@@ -79,13 +81,13 @@ def _samples(options: StudyOptions) -> Study:
             "Polynomially many samples recover all parameters when W has full rank (Theorem 3.1)",
             f"median error at n = {sizes[-1]:,}: "
             + "; ".join(f"{curve} {row['error']:.2g}" for curve, row in largest.items()),
-            options.verdict(largest[REFINED]["error"] < 1e-9),
+            Agreement.of(largest[PAPER]["error"] < RECOVERED, finished=False),
         ),
         Claim(
             "Averages of y He(x) converge to the coefficients (Lemma D.3), and Algorithm 6 shows the right number of units",
             f"they show a wrong number of units in {largest[PAPER]['wrong number of units']} of {trials} trials at that n; "
             f"mean distance of a true direction to the nearest found {largest[PAPER]['direction']:.2g}",
-            options.verdict(largest[PAPER]["wrong number of units"] == 0 and falls),
+            Agreement.of(largest[PAPER]["wrong number of units"] == 0 and falls, finished=False),
         ),
     ]
     panels = (
@@ -165,7 +167,7 @@ def _overcomplete(options: StudyOptions) -> Study:
             "Order l = 2 recovers up to about d(d+1)/2 units up to signs (Theorem D.1); signs are not in the moments (4.8)",
             f"of {k} units at n = {sizes[-1]:,}: "
             + "; ".join(f"{curve} {units:.3g}" for curve, units in last.items()),
-            options.verdict(last["seen, plain averages"] == k),
+            Agreement.of(last["seen, plain averages"] == k, finished=False),
         )
     ]
     panel = Axes(f"d = {d}, k = {k}, noiseless", "n", "units", "curve", log_x=True, log_y=False)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from planted.fitting.segments._kinks import find_segments, further_kinks
-from planted.fitting.segments._least_squares import KinkData, segment_fits, set_gains
+from planted.fitting.segments._kinks import test_of_columns as additions_test
+from planted.fitting.segments._least_squares import KinkData, least_costs, segment_fits, set_gains
 
 CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}
 
@@ -29,6 +30,33 @@ def test_gains_of_sets_are_those_of_regressions(k: int) -> None:
     for row, chosen in zip(gains, sets, strict=True):
         Q = np.linalg.qr(columns[:, chosen])[0]
         np.testing.assert_allclose(row, ((Q.T @ y) ** 2).sum(axis=0), rtol=1e-4)
+
+
+def test_least_costs_are_those_of_the_best_set() -> None:
+    x, y = draw(3, 60, 1.0, 0)
+    data = KinkData(np.sort(x), y)
+    outputs = np.column_stack([y, y[::-1]])
+    places = data.candidates(22)
+    costs = [
+        [KinkData(data.x, output).fit(np.array(chosen)).cost for chosen in combinations(places, 3)]
+        for output in outputs.T
+    ]
+    np.testing.assert_allclose(least_costs(data, outputs, 3), np.min(costs, axis=1), rtol=1e-4)
+    assert least_costs(data, outputs, 5) is None
+
+
+def test_a_pair_is_seen_where_one_kink_stands_for_it() -> None:
+    found = np.zeros(2)
+    for seed in range(10):
+        rng = np.random.default_rng([seed, 200])
+        x = np.sort(rng.random(200))
+        y = 0.3 * x + np.maximum(x - 0.33, 0) + np.maximum(x - 0.66, 0) + 0.09 * rng.standard_normal(200)
+        data, solver = KinkData(x, y), np.random.default_rng(1000 + seed)
+        fit, H = segment_fits(data, 1)[1], data.hinges(data.candidates())
+        Q = data.basis(fit.kinks, with_steps=True)
+        additions = additions_test(y, Q, H, np.zeros(H.shape[1], dtype=np.intp), data.rounding, solver)
+        found += further_kinks(data, fit, solver) < 0.05, min(additions) < 0.025
+    assert found[0] >= 8 and found[0] > found[1]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -124,7 +152,7 @@ def test_repeated_values_and_gaps_give_finite_numbers() -> None:
 def test_exact_samples_leave_nothing_to_test() -> None:
     x = np.linspace(0, 1, 60)
     data = KinkData(x, 2 * x + 3 * np.maximum(x - 0.5, 0))
-    assert further_kinks(data, segment_fits(data, 1)[1], np.random.default_rng(0)) == (1.0, 1.0)
+    assert further_kinks(data, segment_fits(data, 1)[1], np.random.default_rng(0)) == 1.0
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -175,31 +175,47 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     width = 2 * d + 4
     if n < max(MIN_ROWS, 5 * width):
         return 1.0, 0.0
-    squares = residual**2 - (residual**2).mean(axis=0)
-    totals = np.einsum("nm,nm->m", squares, squares)
+    squares = np.ascontiguousarray(residual.T) ** 2  # rows come last here: sums over them are fast
+    squares -= squares.mean(axis=1)[:, None]
+    totals = np.einsum("mn,mn->m", squares, squares)
     tested = totals > 0
     if not tested.any():
         return 1.0, 0.0
-    squares, totals, F = squares[:, tested], totals[tested], F[:, tested]
+    squares, totals, F = squares[tested], totals[tested], F.T[tested]
     base, R = linalg.qr(np.hstack([np.ones((n, 1)), X, X**2]), mode="economic", check_finite=False)
-    base = base[:, np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)]
-    in_base = base.T @ squares
-    own = np.stack([F, F**2, _squared_gradients(X, network)[:, tested]], axis=2)  # (n, outputs, 3)
-    outside = own.reshape(n, -1)
-    for _ in range(2):  # the second time for what rounding left
-        outside = outside - base @ (base.T @ outside)
-    Q, R = np.linalg.qr(outside.reshape(own.shape).transpose(1, 0, 2))
-    kept = np.abs(np.diagonal(R, axis1=1, axis2=2)) > DEPENDENT * np.linalg.norm(own, axis=0)
-    parts = np.where(kept, (squares.T[:, None] @ Q)[:, 0], 0.0)  # (outputs, 3)
-    explained = (in_base[1:] ** 2).sum(axis=0) + (parts**2).sum(axis=1)
-    p_values = stats.chi2.sf(n * explained / totals, base.shape[1] - 1 + kept.sum(axis=1))
-    left = (squares - base @ in_base - (Q @ parts[:, :, None])[:, :, 0].T) ** 2
+    base = np.ascontiguousarray(base[:, np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)].T)
+    in_base = squares @ base.T
+    own = np.stack([F, F**2, _squared_gradients(X, network)[tested]], axis=1)  # (outputs, 3, n)
+    Q, outside = _orthonormal(own, base)
+    kept = outside > DEPENDENT * np.sqrt(np.einsum("mcn,mcn->mc", own, own))
+    parts = np.where(kept, (Q @ squares[:, :, None])[:, :, 0], 0.0)  # (outputs, 3)
+    explained = (in_base[:, 1:] ** 2).sum(axis=1) + (parts**2).sum(axis=1)
+    p_values = stats.chi2.sf(n * explained / totals, len(base) - 1 + kept.sum(axis=1))
+    left = squares - in_base @ base - (parts[:, None] @ Q)[:, 0]
     # White's standard error: squared residuals are themselves of unequal variance.
-    errors = np.sqrt(np.einsum("mn,nm->m", Q[:, :, -1] ** 2, left))
-    scores = np.sign(R[:, -1, -1]) * parts[:, -1] / np.maximum(errors, np.finfo(float).tiny)
-    scores = scores[kept[:, -1]]
+    errors = np.linalg.norm(Q[:, -1] * left, axis=1)
+    scores = (parts[:, -1] / np.maximum(errors, np.finfo(float).tiny))[kept[:, -1]]
     pooled = float(scores.sum() / np.sqrt(len(scores))) if len(scores) else 0.0
     return min(1.0, float(p_values.min()) * len(p_values)), max(pooled, 0.0)
+
+
+def _orthonormal(columns: Array, base: Array) -> tuple[Array, Array]:
+    """Return each set of columns made orthonormal, outside an orthonormal base, and what of each was outside.
+
+    Gram and Schmidt's way, all sets at once, twice for what rounding left. Shapes: columns (m, c, n), base (p, n),
+    results (m, c, n) and (m, c).
+    """
+    Q, outside = np.empty_like(columns), np.empty(columns.shape[:2])
+    for place in range(columns.shape[1]):
+        column = columns[:, place]
+        for _ in range(2):
+            column = column - (column @ base.T) @ base
+            for earlier in range(place):
+                q = Q[:, earlier]
+                column = column - np.einsum("mn,mn->m", q, column)[:, None] * q
+        outside[:, place] = np.linalg.norm(column, axis=1)
+        Q[:, place] = column / np.maximum(outside[:, place], np.finfo(float).tiny)[:, None]
+    return Q, outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +250,11 @@ class _Gradients:
 
 
 def _squared_gradients(X: Array, network: TwoLayerNetwork) -> Array:
-    """Return the squared norm of the gradient of each output at each row, (n, m)."""
+    """Return the squared norm of the gradient of each output at each row, (m, n)."""
     squares = np.empty((network.n_outputs, len(X)))
     for here, gradients in _Gradients.of(X, network).blocks():
         squares[:, here] = (gradients**2).sum(axis=0)
-    return squares.T
+    return squares
 
 
 def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -> float:

@@ -73,10 +73,9 @@ def answer_from_segments(search: KinkSearch) -> Recovery | None:
 def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
     """Return the line without any unit: all that samples without a kink show."""
     problem, scaling = search.problem, search.problem.scaling
-    one, two = segments.p_values[0]
     text = (
-        f"No kink: one explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}). A straight line is all "
-        "that these samples show."
+        f"No kink: up to three explain no more than noise (p = {segments.p_values[0]:.2g}). A straight line is all that "
+        "these samples show."
     )
     level, slope = segments.fit.weights
     line = TwoLayerNetwork(np.zeros((0, 1)), None, np.zeros((1, 0)), [level], B=[[slope]])
@@ -122,8 +121,7 @@ def _sentence(segments: Segments) -> str:
     count = len(segments.kinks)
     text = f"{count} kink{'s' if count > 1 else ''}"
     if segments.p_values:
-        one, two = segments.p_values[-1]
-        text += f"; a further one explains no more than noise (p = {one:.2g}, {two:.2g} for two)"
+        text += f"; further ones explain no more than noise (p = {segments.p_values[-1]:.2g})"
     text += {
         "kink": ". A smooth curve explains the samples less well.",
         "undecided": ". Whether these are kinks or the bends of a smooth curve is undecided.",
@@ -140,17 +138,11 @@ def _correlation_sentence(segments: Segments) -> str:
 
 
 def _number_lines(segments: Segments) -> tuple[Evidence, ...]:
-    """Return the p-values of the last tests for further kinks."""
-    if not segments.p_values:
-        return ()
+    """Return the p-value of the last test for further kinks."""
+    name = "p-value of the test for one, two or three kinks more"
     return tuple(
-        Evidence(
-            f"p-value of the test for {word} more",
-            p_value,
-            equation="wild bootstrap",
-            key=Check.FURTHER_KINKS,
-        )
-        for word, p_value in zip(("one kink", "two kinks"), segments.p_values[-1], strict=True)
+        Evidence(name, p_value, equation="wild bootstrap", key=Check.FURTHER_KINKS)
+        for p_value in segments.p_values[-1:]
     )
 
 

@@ -56,7 +56,7 @@ def diagnose(
         samples, notes = (blocks, None), list(recipe.notes) if recipe else []
     else:
         table, recipe = read_samples(data, columns)
-        samples, notes = (table.X, table.Y), notes_on(table, recipe)
+        samples, notes = (table.X, table.Y), notes_on(table, recipe, data)
 
     import planted
     from planted.reporting import summarise_diagnosis

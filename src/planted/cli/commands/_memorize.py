@@ -119,7 +119,7 @@ def _read(
     """Return inputs and labels of a table or of one of the two known sets of images, and the names of the columns."""
     if data not in ("digits", "mnist"):
         table, recipe = read_samples(Path(data), Columns(targets, features))
-        for note in notes_on(table, recipe):
+        for note in notes_on(table, recipe, Path(data)):
             print_note(note)
         names = {"feature_names": table.feature_names, "target_names": table.target_names, "recipe": recipe}
         return table.X, table.Y, names

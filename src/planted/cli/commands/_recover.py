@@ -173,7 +173,7 @@ def recover(
     ):
         samples = _open_samples(
             data,
-            Columns(targets, features, weights, exclude, categories, missing, decimal),
+            Columns(targets, features, weights, exclude, categories, missing, decimal, is_of_labels),
             large,
             sums=sums,
             seed=seed,
@@ -273,10 +273,17 @@ class _Samples:
     def with_classes(self, record: Recovery) -> _Samples:
         """Name the outputs after the classes whose log-odds they are."""
         classes, targets = record.stats.get("classes"), self.names.get("target_names")
-        if not classes or not targets or len(classes) == 2:
+        if not classes or not targets:
             return self
-        outputs = tuple(f"{targets[0]}={name}" for name in classes[1:])
-        return replace(self, names={**self.names, "target_names": outputs})
+        listed = ", ".join(shown(str(name)) for name in classes)
+        against = (
+            "output is the log-odds of the second"
+            if len(classes) == 2
+            else "outputs are the log-odds of the others"
+        )
+        notes = (*self.notes, f"Classes of {shown(targets[0])!r}: {listed}. The {against} against the first.")
+        outputs = targets if len(classes) == 2 else tuple(f"{targets[0]}={name}" for name in classes[1:])
+        return replace(self, names={**self.names, "target_names": outputs}, notes=notes)
 
     def in_context(self, record: Recovery) -> tuple[Recovery, tuple[Any, Any]]:
         """Put the network beside the mean and a line, and return the rows by which that was done."""
@@ -326,7 +333,7 @@ def _open_samples(
     if large.is_wanted(data):
         run = open_run(
             data,
-            columns,
+            replace(columns, classes=False),  # rows in blocks carry classes as numbers
             cluster=large.cluster,
             folder=large.checkpoint,
             resume=large.resume,
@@ -340,7 +347,15 @@ def _open_samples(
         return _Samples((run.blocks,), columns_of(run.blocks), run, run.recipe, notes)
     table, recipe = read_samples(data, columns)
     names = {"feature_names": table.feature_names, "target_names": table.target_names}
-    return _Samples((table.X, table.Y), names, recipe=recipe, notes=notes_on(table, recipe))
+    labels = table.Y if recipe is None or not recipe.classes else _class_names(table.Y, recipe.classes)
+    return _Samples((table.X, labels), names, recipe=recipe, notes=notes_on(table, recipe, data))
+
+
+def _class_names(codes: Any, classes: Sequence[str]) -> Any:
+    """Return the names of classes that were read as numbers. Shapes: codes (n, 1), result (n,)."""
+    import numpy as np
+
+    return np.array(classes)[codes[:, 0].astype(np.intp)]
 
 
 def print_verdict(console: Console, summary: Report) -> None:

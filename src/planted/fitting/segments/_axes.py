@@ -28,18 +28,13 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting.segments._kinks import (
-    LEVEL,
-    Kink,
-    place_grid,
-    profile_place,
-    test_of_columns,
-)
+from planted.fitting.segments._kinks import Kink, place_grid, profile_place, test_of_columns
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, orthonormal, polish, set_gains
 
 __all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
 
 CANDIDATES = 20  # places of each input
+LEVEL = 0.025  # of each of the two tests for a further kink
 MOST_KINKS = 5  # more are hardly ever those of single columns
 TRIED = 2  # best additions that are polished
 DIRECTIONS, THRESHOLDS = 100, (0.1, 0.3, 0.5, 0.7, 0.9)  # of the test across columns

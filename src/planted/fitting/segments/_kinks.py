@@ -3,10 +3,14 @@ r"""How many kinks, where, and whether they are kinks: decisions on noisy sample
 Problem     Few samples and noise as large as the bends. A rule for the number of kinks that counts parameters finds
             kinks in plain noise, or misses pairs of opposite kinks; intervals by the delta method cover 42 to 94 per
             cent instead of 95, since the place of a kink is not a smooth parameter.
-Idea        *Number.* Starting from none, one kink is added while the largest gain of one further kink, or of two (opposite
-            kinks hide each other), is larger than noise explains. The law of the largest gain under the null is that
-            of residuals with random signs, each divided by one minus its leverage (wild bootstrap), in the space
-            orthogonal to the fit and to the moves of its kinks: it needs neither normal noise nor equal variances.
+Idea        *Number.* Starting from none, one kink is added while one, two or three further ones (opposite kinks hide each
+            other) explain more than noise does. The statistic at k kinks is the largest fall of n log(sum of squares)
+            with up to three more, less log n for each. The fits compared are all sets of candidates of either number,
+            and the k kinks of the fit, free to move, with one or two more: a pair that takes the place of one kink is
+            seen as well as an addition. Its law under the null is that of the same statistic of the fit with residuals
+            of random signs, each divided by one minus its leverage (wild bootstrap), which needs neither normal noise
+            nor equal variances. Too many kinks are found with the probability `LEVEL` of the one test that is made at
+            their true number, whatever was tested before it.
 
             *Places.* The profile of the sum of squares over one kink, the others moving along, is compared with what
             the same profile of bootstrap samples reaches at the fitted place. The interval is open where it reaches
@@ -25,6 +29,7 @@ References  Davies (1987), Biometrika 74; Muggeo (2003), Statist. Med. 22.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,12 +38,21 @@ from scipy import optimize, stats
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, segment_fits, set_gains
+from planted.fitting.segments._least_squares import (
+    FLAT,
+    KinkData,
+    SegmentFit,
+    least_costs,
+    segment_fits,
+    set_gains,
+)
 
 __all__ = ["Kink", "Segments", "find_segments"]
 
 SAMPLES = 999
-LEVEL = 0.025  # of each of the two tests for a further kink
+NUMBER_SAMPLES = 499  # of the test for further kinks: each compares thousands of sets
+LEVEL = 0.05  # of the test for further kinks
+AHEAD = 3  # kinks more that it looks for
 MOST_KINKS = 10
 GRID = 200  # places of a profile, half of them near the kink
 NEAR = 6.0  # standard errors
@@ -77,9 +91,7 @@ class Segments:
     fit: SegmentFit
     kinks: tuple[Kink, ...]
     slopes: tuple[tuple[float, float], ...]  # slope of each segment with its standard error
-    p_values: tuple[
-        tuple[float, float], ...
-    ]  # of the tests for one and for two further kinks, at each number
+    p_values: tuple[float, ...]  # of the tests for further kinks, at each number
     sharpness: float  # Δ: BIC of the best smooth curve less that of the kinks; infinite without kinks
     threshold: float  # Δ below which it is a smooth curve
     neighbours: float  # correlation of neighbouring residuals along x
@@ -114,7 +126,7 @@ def find_segments(
     if not data.range[0] < data.range[1]:
         return None
     fits = segment_fits(data, 1 if n_kinks is None else n_kinks)
-    p_values: list[tuple[float, float]] = []
+    p_values: list[float] = []
     if n_kinks is None:
         k = 0
         while k < MOST_KINKS:
@@ -123,7 +135,7 @@ def find_segments(
             if len(fits) <= k + 1:
                 break
             p_values.append(further_kinks(data, fits[k], rng))
-            if min(p_values[-1]) >= LEVEL:
+            if p_values[-1] >= LEVEL:
                 break
             k += 1
     else:
@@ -133,11 +145,33 @@ def find_segments(
     return _describe(data, fits[: k + 1], rng, p_values, details=details)
 
 
-def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the p-values of the largest gains of one and of two further kinks."""
-    H = data.hinges(data.candidates())
+def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> float:
+    """Return the p-value of the largest gain of one, two or three further kinks."""
+    mean = data.mean(fit)
+    residual = data.y - mean
+    if residual @ residual <= data.rounding:
+        return 1.0
     Q = data.basis(fit.kinks, with_steps=True)
-    return test_of_columns(data.y, Q, H, np.zeros(H.shape[1], dtype=np.intp), data.rounding, rng)
+    H = data.hinges(data.candidates())
+    columns = _NewColumns.of(Q, H, np.zeros(H.shape[1], dtype=np.intp))
+
+    def evidence(noise: Array) -> Array:
+        """Return the largest fall of n log(sum of squares), less log n for each kink, of the fit with such noise; (r,)."""
+        left, gains = columns.largest_gains(noise)
+        costs = np.vstack([left, left - gains, left - gains[1]])  # with none, one, two, three more
+        for more in range(AHEAD + 1) if len(fit.kinks) else (AHEAD,):
+            least = least_costs(data, mean[:, None] + noise, len(fit.kinks) + more)
+            if least is not None:
+                costs[more] = np.minimum(costs[more], least)
+        logs = len(data.x) * np.log(np.maximum(costs, data.rounding))
+        penalties = np.log(len(data.x)) * np.arange(1, AHEAD + 1)[:, None]
+        return as_array((logs[0] - logs[1:] - penalties).max(axis=0))
+
+    own = evidence(residual[:, None])
+    count = sum(
+        int((evidence(noise) >= own).sum()) for noise in _wild_samples(residual, Q, rng, NUMBER_SAMPLES)
+    )
+    return (1 + count) / (1 + NUMBER_SAMPLES)
 
 
 def test_of_columns(
@@ -154,56 +188,73 @@ def test_of_columns(
     `Q`: orthonormal basis of what is explained already; `rounding`: the sum of squares that is none; `n_samples`: of the
     bootstrap. Shapes: y (n,), Q (n, q), H (n, j), groups (j,).
     """
-    rest = H - Q @ (Q.T @ H)
-    is_new = (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)
-    rest, groups = rest[:, is_new], groups[is_new]
+    columns = _NewColumns.of(Q, H, groups)
     residual = y - Q @ (Q.T @ y)
-    if not rest.shape[1] or residual @ residual <= rounding:
+    if not columns.rest.shape[1] or residual @ residual <= rounding:
         return 1.0, 1.0
-    one, other = np.triu_indices(len(groups), 1)
-    pairs = np.column_stack([one, other])[groups[one] == groups[other]]
-    sets = [np.arange(rest.shape[1])[:, None], pairs]
-    products = rest.T @ rest
-    own = _largest_shares(products, rest, residual[:, None], Q, sets)[:, 0]
+    own = columns.largest_shares(residual[:, None])
     counts = np.zeros(2)
     for sample in _wild_samples(residual, Q, rng, n_samples):
-        counts += (_largest_shares(products, rest, sample, Q, sets) >= own[:, None]).sum(axis=1)
+        counts += (columns.largest_shares(sample) >= own).sum(axis=1)
     first, second = (1 + counts) / (1 + n_samples)
-    return float(first), float(second) if len(pairs) else 1.0
+    return float(first), float(second) if len(columns.sets[1]) else 1.0
 
 
-def _largest_shares(products: Array, columns: Array, samples: Array, Q: Array, sets: list[Array]) -> Array:
-    """Return the largest part of each sample that one column and that two columns explain; (2, r)."""
-    squares = (samples**2).sum(axis=0) - ((Q.T @ samples) ** 2).sum(axis=0)
-    cross = columns.T @ samples
-    largest = [
-        set_gains(products, cross, each).max(axis=0) if len(each) else np.zeros(samples.shape[1])
-        for each in sets
-    ]
-    return as_array(np.array(largest) / np.maximum(squares, np.finfo(float).tiny))
+@dataclass(frozen=True, slots=True)
+class _NewColumns:
+    """Columns that explain what others do not, alone and in pairs of one group."""
+
+    Q: Array  # (n, q): orthonormal basis of the others
+    rest: Array  # (n, j): the columns without their part in it
+    products: Array  # (j, j)
+    sets: tuple[IntArray, IntArray]  # of one column, and of two of a group
+
+    @classmethod
+    def of(cls, Q: Array, H: Array, groups: IntArray) -> _NewColumns:
+        """Remove Q from some columns; those of which almost nothing is left are dropped."""
+        rest = H - Q @ (Q.T @ H)
+        is_new = (rest**2).sum(axis=0) > FLAT * (H**2).sum(axis=0)
+        rest, groups = rest[:, is_new], groups[is_new]
+        one, other = np.triu_indices(len(groups), 1)
+        pairs = np.column_stack([one, other])[groups[one] == groups[other]]
+        return cls(Q, rest, rest.T @ rest, (np.arange(len(groups))[:, None], pairs))
+
+    def largest_gains(self, samples: Array) -> tuple[Array, Array]:
+        """Return the sums of squares without Q, and what the best column and the best two explain; (r,) and (2, r)."""
+        squares = (samples**2).sum(axis=0) - ((self.Q.T @ samples) ** 2).sum(axis=0)
+        cross = self.rest.T @ samples
+        gains = [
+            set_gains(self.products, cross, each).max(axis=0) if len(each) else np.zeros(samples.shape[1])
+            for each in self.sets
+        ]
+        return as_array(squares), np.array(gains)
+
+    def largest_shares(self, samples: Array) -> Array:
+        """Return the largest part of each sample that one column and that two columns explain; (2, r)."""
+        squares, gains = self.largest_gains(samples)
+        return as_array(gains / np.maximum(squares, np.finfo(float).tiny))
 
 
 def _wild_samples(
     residual: Array, Q: Array, rng: np.random.Generator, n_samples: int = SAMPLES
-) -> list[Array]:
+) -> Iterator[Array]:
     """Yield bootstrap noise: residuals over one minus their leverage, with random signs; (n, r) each."""
     leverage = np.minimum((Q**2).sum(axis=1), LARGEST_REST)
     sizes = residual / (1 - leverage)
     rows = max(1, min(n_samples, CHUNK // max(len(residual), 1)))
-    parts, left = [], n_samples
+    left = n_samples
     while left:
         count = min(rows, left)
         signs = rng.integers(0, 2, (len(residual), count)).astype(np.float64) * 2 - 1
-        parts.append(sizes[:, None] * signs)
+        yield sizes[:, None] * signs
         left -= count
-    return parts
 
 
 def _describe(
     data: KinkData,
     fits: list[SegmentFit],
     rng: np.random.Generator,
-    p_values: list[tuple[float, float]],
+    p_values: list[float],
     *,
     details: bool,
 ) -> Segments:

@@ -22,9 +22,9 @@ from itertools import combinations
 import numpy as np
 from scipy import linalg
 
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
 
-__all__ = ["KinkData", "SegmentFit", "orthonormal", "polish", "segment_fits", "set_gains"]
+__all__ = ["KinkData", "SegmentFit", "least_costs", "orthonormal", "polish", "segment_fits", "set_gains"]
 
 CANDIDATES = 20  # quantiles, and as many places at equal distances
 CANDIDATES_OF_SETS = {1: 40, 2: 40, 3: 22, 4: 16}
@@ -37,6 +37,7 @@ HALVINGS = 12
 POLISHED = 2  # best sets that are polished
 ROUNDING = 1e-11  # of the outputs, relative
 FLAT = 1e-6  # part of a column's square that the other columns must leave
+OUTPUTS = 50  # compared with all sets at once, so that the products stay in the cache
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class KinkData:
         residual = self.y - columns @ weights
         return SegmentFit(kinks, weights, float(residual @ residual))
 
+    def mean(self, fit: SegmentFit) -> Array:
+        """Return the values of a fit; (n,)."""
+        intercept, slope = fit.weights[:2]
+        return as_array(intercept + slope * self.x + self.hinges(fit.kinks) @ fit.weights[2:])
+
     def is_allowed(self, kinks: Array) -> bool:
         """Whether kinks are in order, apart from each other and from the ends."""
         low, high = self.range
@@ -151,11 +157,35 @@ def _best_sets(data: KinkData, k: int) -> list[Array]:
     Q = data.basis(np.zeros(0))
     H = data.hinges(places)
     H = H - Q @ (Q.T @ H)
-    sets = np.array(list(combinations(range(len(places)), k)))
+    sets = _all_sets(len(places), k)
     gains = set_gains(H.T @ H, (H.T @ data.y)[:, None], sets)[:, 0]
     order = np.argsort(gains)[::-1]
     allowed = [places[sets[i]] for i in order[: 10 * POLISHED] if data.is_allowed(places[sets[i]])]
     return allowed[:POLISHED]
+
+
+def least_costs(data: KinkData, outputs: Array, k: int) -> Array | None:
+    """Return the least sum of squares of several outputs over all sets of k candidates; None where sets are not compared.
+
+    Shapes: outputs (n, r), result (r,).
+    """
+    if k not in CANDIDATES_OF_SETS:
+        return None
+    H = data.hinges(data.candidates(CANDIDATES_OF_SETS[k]))
+    if H.shape[1] < k:
+        return None
+    Q = data.basis(np.zeros(0))
+    H = H - Q @ (Q.T @ H)
+    products, cross, sets = H.T @ H, H.T @ outputs, _all_sets(H.shape[1], k)
+    total = (outputs**2).sum(axis=0) - ((Q.T @ outputs) ** 2).sum(axis=0)
+    parts = range(0, outputs.shape[1], OUTPUTS)
+    gains = [set_gains(products, cross[:, part : part + OUTPUTS], sets).max(axis=0) for part in parts]
+    return as_array(total - np.concatenate(gains))
+
+
+def _all_sets(count: int, k: int) -> IntArray:
+    """Return all sets of k of so many; (s, k)."""
+    return np.array(list(combinations(range(count), k)), dtype=np.intp)
 
 
 def set_gains(products: Array, cross: Array, sets: Array) -> Array:
@@ -174,8 +204,8 @@ def set_gains(products: Array, cross: Array, sets: Array) -> Array:
         rest = np.maximum(1 - shared**2, FLAT)
         return as_array((score[one] ** 2 - 2 * shared * score[one] * score[other] + score[other] ** 2) / rest)
     systems = scaled[sets[:, :, None], sets[:, None, :]] + FLAT * np.eye(k)
-    right = score[sets]
-    return as_array((right * np.linalg.solve(systems, right)).sum(axis=1))
+    roots = np.linalg.inv(np.linalg.cholesky(systems))
+    return as_array(((roots @ score[sets]) ** 2).sum(axis=1))
 
 
 def _additions(data: KinkData, fit: SegmentFit) -> list[Array]:

@@ -39,9 +39,9 @@ from planted.io.tables._source import (
 )
 from planted.outcomes import BadInputTypeError, FileFormatError, shown
 
-__all__ = ["MISSING_TEXTS", "open_csv"]
+__all__ = ["MISSING_TEXTS", "OTHER_DATE", "open_csv"]
 
-MISSING_TEXTS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A")
+MISSING_TEXTS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "?", ".", "-")
 """Cells read as missing values; a row that has one in a chosen column is refused by name later on."""
 
 MAX_LINE_BYTES = 16 * 2**20
@@ -66,6 +66,9 @@ READ_AHEAD = 34
 """Blocks of text that Arrow 26 holds before they are parsed (measured: 35 MB with blocks of 1 MB)."""
 
 _TEXT_ERRORS = (UnicodeDecodeError, csv.Error)
+
+# Dates in another order than year, month, day: 31/12/2025, 31.12.25.
+OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}([ T].*)?")
 
 # Cells that were meant as numbers: 1,5 or 1_000 or 12% or $3. A column of these is no column of categories.
 _NUMBER_LIKE = re.compile(r"[$€£]?\s*[+-]?[0-9][0-9.,_' ]*(?:[eE][+-]?[0-9]+)?\s*[%$€£]?")
@@ -182,20 +185,27 @@ def _refuse_wide_text(path: Path, head: bytes) -> None:
 
 
 def _text_columns(rows: Iterator[list[str]], n_columns: int, decimal: str) -> tuple[int, ...]:
-    """Return the columns of which the first rows hold words and no number; what is broken is named by who reads it all."""
+    """Return the columns of which the first rows hold words and no number."""
     words: set[int] = set()
     numbers: set[int] = set()
-    try:
-        for row in islice(rows, min(HEAD_ROWS, 1 + HEAD_CELLS // n_columns)):
-            for j, cell in enumerate(row[:n_columns]):
-                number = None if j in words else _as_number(cell, decimal)
-                if number is None:
-                    (numbers if _NUMBER_LIKE.fullmatch(cell.strip()) else words).add(j)
-                elif number == number:  # not missing
-                    numbers.add(j)
-    except (*_TEXT_ERRORS, FileFormatError):
-        pass  # what was read so far tells enough; the reader of the rows names the place of the fault
+    for row in islice(_whole_rows(rows), min(HEAD_ROWS, 1 + HEAD_CELLS // n_columns)):
+        for j, cell in enumerate(row[:n_columns]):
+            number = None if j in words else _as_number(cell, decimal)
+            if number is None:
+                (numbers if _NUMBER_LIKE.fullmatch(cell.strip()) else words).add(j)
+            elif number == number:  # not missing
+                numbers.add(j)
     return tuple(sorted(words - numbers))
+
+
+def _whole_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield rows up to the first that cannot be read: who reads all rows refuses the file there, and names the place."""
+    while True:
+        try:
+            row = next(rows)
+        except (StopIteration, FileFormatError, *_TEXT_ERRORS):
+            return
+        yield row
 
 
 def _bounded_lines(file: TextIO, path: Path, *, at_most: int | None = None) -> Iterator[str]:
@@ -216,11 +226,11 @@ def _long_line(path: Path, which: str) -> FileFormatError:
 
 
 def _find_delimiter(line: str, path: Path, decimal: str) -> str:
-    """Prefer the comma; take the semicolon or tab where it cuts the first line into more pieces."""
+    """Prefer the comma; take the semicolon, tab or bar where it cuts the first line into more pieces."""
     if format_of(path).startswith(".tsv"):
         return "\t"
     unquoted = re.sub(r'"[^"]*"?', "", line)
-    known = (",", ";", "\t") if decimal == "." else (";", "\t")
+    known = (",", ";", "\t", "|") if decimal == "." else (";", "\t", "|")
     return max(known, key=unquoted.count)  # the first of equals, hence the comma
 
 
@@ -299,15 +309,29 @@ def _not_expected(
     place = f"{shown(path)}: row {number}, column {name!r} holds {cell[:40]!r}, expected"
     if coder is not None:
         return BadInputTypeError(f"{place} {coder.expected}.")
-    hint = (
-        " Write decimal numbers with a point, not a comma, or read them as they are with --decimal comma "
-        '(`decimal=","` in Python).'
-        if "," in cell and decimal == "."
-        else ""
-    )
+    hint = _how_to_write(cell.strip(), name, decimal)
     return BadInputTypeError(
         f"{place} a number.{hint} Leave the column out (--exclude), or treat its texts as categories (--categories)."
     )
+
+
+def _how_to_write(cell: str, name: str, decimal: str) -> str:
+    """Say how a cell that looks like a number, a date or a remark should be written."""
+    if cell.startswith("#") or name.startswith("#"):
+        return " Lines that begin with # are no rows of a table: delete them."
+    if OTHER_DATE.fullmatch(cell):
+        return " Write dates as in 2026-01-31."
+    if len(cell.split()) > 1 and len(cell.split()) == len(name.split()):
+        return " Separate the columns by commas, semicolons, bars or tabs, not by spaces."
+    if re.fullmatch(r"[+-]?[0-9]{1,3}([., '][0-9]{3})+[.,][0-9]+", cell):
+        return " Write numbers without marks between the thousands."
+    if "," in cell and decimal == ".":
+        return (
+            " Write decimal numbers with a point, not a comma, or read them as they are with --decimal comma "
+            '(`decimal=","` in Python).'
+        )
+    has_mark = _NUMBER_LIKE.fullmatch(cell) and (cell[-1] in "%$€£" or cell[0] in "$€£")
+    return " Write the numbers alone, without a mark." if has_mark else ""
 
 
 def _arrow_blocks(

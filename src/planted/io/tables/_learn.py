@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +22,7 @@ import numpy as np
 from planted._typing import Array
 from planted._validation import check_choice
 from planted.io._memory import Budget, current_budget
-from planted.io.tables._csv import MISSING_TEXTS
+from planted.io.tables._csv import MISSING_TEXTS, OTHER_DATE
 from planted.io.tables._recipe import (
     LONGEST_LEVEL,
     MISSING,
@@ -51,8 +50,6 @@ from planted.outcomes import BadInputError, shown
 __all__ = ["learn_recipe"]
 
 EPOCH = datetime(1970, 1, 1)
-# Dates in another order than year, month, day: 31/12/2025, 31.12.25.
-_OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}([ T].*)?")
 
 
 def learn_recipe(
@@ -65,6 +62,7 @@ def learn_recipe(
     weights: Column | None = None,
     missing: str = "refuse",
     decimal: str = ".",
+    classes: bool = False,
     memory: int | str | None = None,
 ) -> Recipe:
     r"""Find out how the columns of a table become the inputs of a network.
@@ -72,7 +70,8 @@ def learn_recipe(
     `path`: a file, a folder or several files, as in `open_blocks`. `targets`, `features`, `weights`: the columns, as in
     `read_table`; `exclude`: columns to leave out. `categories`: columns of numbers or mixed texts that are categories.
     `missing`: "refuse" rows with missing cells, "drop" them, or put the "mean" of the column there and say so in a further
-    input. `decimal`: the decimal mark of a text file, "." or ",". Returns the recipe for `read_table` and `open_blocks`.
+    input. `decimal`: the decimal mark of a text file, "." or ",". `classes`: whether texts of the target are classes, which
+    are then read as 0, 1, ... in the order of ``recipe.classes``. Returns the recipe for `read_table` and `open_blocks`.
 
     Examples
     --------
@@ -120,8 +119,12 @@ def learn_recipe(
     kept = [j for j in inputs if j not in numbering]
     places = {head.names[j]: i for i, j in enumerate((*inputs, *outputs))}
     learned = tuple(_learned(files[0], head.names[j], learners, seen, places, missing) for j in kept)
-    flags = tuple(_flag(learners[head.names[j]], files[0]) for j in outputs if j in texts)
-    recipe = replace(recipe, columns=learned, flags=flags)
+    spoken = [learners[head.names[j]] for j in outputs if j in texts]
+    names_of_classes: tuple[str, ...] = ()
+    if classes and len(outputs) == 1 and spoken and not (spoken[0].is_boolean or spoken[0].is_date):
+        names_of_classes = tuple(sorted(spoken.pop().levels, key=_in_order))
+    flags = tuple(_flag(learner, files[0]) for learner in spoken)
+    recipe = replace(recipe, columns=learned, flags=flags, classes=names_of_classes)
     if not recipe.inputs:
         raise BadInputError(
             f"{shown(files[0])} leaves 0 inputs: every column holds the same text in all rows."
@@ -206,7 +209,7 @@ class _Learner:
         """Keep a level, unless there are too many or it is no category."""
         label = f"{shown(self.path)}: column {shown(self.name)!r}"
         leave = f"leave the column out with --exclude {shown(self.name)!r} (`exclude=` in Python)"
-        if _OTHER_DATE.fullmatch(text) and not self.is_category:
+        if OTHER_DATE.fullmatch(text) and not self.is_category:
             why = "whose day and month cannot be told apart"
             if when(text) is not None:
                 why = f"a date, and {shown(next(iter(self.levels)), longest=40)!r}, which is none"
@@ -220,7 +223,10 @@ class _Learner:
             what = f"more than {MOST_LEVELS} different texts ({known}, …), too many for categories"
             if len(text) > LONGEST_LEVEL:
                 what = f"a text of {len(text):,} characters ({shown(text, longest=30)!r}), too long for a category"
-            raise BadInputError(f"{label} holds {what}; {leave}.")
+            alone = (
+                " If these are numbers with a unit, write the numbers alone." if text[:1].isdecimal() else ""
+            )
+            raise BadInputError(f"{label} holds {what}; {leave}.{alone}")
         self.levels[text] = len(self.levels)
 
 
@@ -327,6 +333,6 @@ def _flag(learner: _Learner, path: Path) -> str:
         kind = "dates" if learner.is_date else f"texts such as {next(iter(learner.levels), '')!r}"
         raise BadInputError(
             f"{shown(path)}: the target {shown(learner.name)!r} holds {kind}, expected numbers, or true and false. "
-            "Name another target with --targets."
+            "Name another target with --targets; classes need --likelihood logistic or multinomial, and no --stream."
         )
     return learner.name

@@ -120,6 +120,8 @@ class Recipe:
     missing: str = "refuse"  # one of `MISSING`
     decimal: str = "."
     flags: tuple[str, ...] = ()  # targets of true and false
+    # Names of the classes of the target, in order, where it holds texts. A file keeps them with the meaning of the outputs.
+    classes: tuple[str, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)  # what a reader should know about the table
 
     @property
@@ -136,13 +138,16 @@ class Recipe:
     def is_plain(self) -> bool:
         """Whether every input is a column of numbers as it stands, so that the names alone say everything."""
         kinds = {column.kind for column in self.columns}
-        return kinds <= {"number"} and self.missing == "refuse" and self.decimal == "." and not self.flags
+        coded = self.flags or self.classes
+        return kinds <= {"number"} and self.missing == "refuse" and self.decimal == "." and not coded
 
     @property
     def reading(self) -> Reading:
         """How the cells of the table are to be read."""
         coders = {column.name: column for column in self.columns if column.kind != "number"}
         coders |= {name: PreparedColumn(name, "boolean") for name in self.flags}
+        if self.classes:
+            coders[self.targets[0]] = PreparedColumn(self.targets[0], "category", self.classes)
         return Reading(self.decimal, coders)
 
     def prepare(self, codes: Array, *, keep_rows: bool = False) -> Array:
@@ -268,10 +273,8 @@ def levels_note(column: PreparedColumn) -> str:
         levels = [repr(shown(f"{column.name}={level}")) for level in column.levels[1:6]]
         inputs = ", ".join(levels) + (", …" if len(column.levels) > 6 else "")
         reference = shown(column.levels[0])
-        return (
-            f"Column {name!r} holds {len(column.levels)} categories: inputs {inputs} are 1 or 0, beside the reference "
-            f"{reference!r}."
-        )
+        become = f"input {inputs} is" if len(column.levels) == 2 else f"inputs {inputs} are"
+        return f"Column {name!r} holds {len(column.levels)} categories: {become} 1 or 0, beside the reference {reference!r}."
     return ""
 
 

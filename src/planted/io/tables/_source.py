@@ -145,10 +145,13 @@ def damaged(path: Path, reason: object) -> FileFormatError:
     >>> print(damaged(Path("a.npy"), "40 bytes missing"))
     a.npy cannot be read as .npy: 40 bytes missing. The file is damaged or of another format; write it again.
     """
-    return FileFormatError(
-        f"{shown(path)} cannot be read as {format_of(path)}: {reason_of(reason)}. "
-        "The file is damaged or of another format; write it again."
-    )
+    what = f"{shown(path)} cannot be read as {format_of(path)}: {reason_of(reason)}."
+    if isinstance(reason, UnicodeDecodeError):
+        return FileFormatError(
+            f"{what} It is no text in UTF-8. Save it again as UTF-8 (in spreadsheets: CSV UTF-8), or convert it: iconv -f "
+            "LATIN1 -t UTF-8."
+        )
+    return FileFormatError(f"{what} The file is damaged or of another format; write it again.")
 
 
 def format_of(path: Path) -> str:

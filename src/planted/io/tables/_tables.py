@@ -69,6 +69,7 @@ _MISSING_INSTEAD = (
     "Leave those rows out with --missing drop, or put the mean of the column there with --missing mean (in Python: "
     "`planted.io.learn_recipe`)."
 )
+_SHEETS = (".xlsx", ".xls", ".ods", ".xlsm")
 _TARGET_INSTEAD = (
     "A missing target or weight has no stand-in: leave those rows out with --missing drop (in Python: "
     "`planted.io.learn_recipe`)."
@@ -217,7 +218,9 @@ def open_source(
     repeated = sorted(name for name, times in Counter(source.names).items() if times > 1)
     if repeated:
         raise BadInputError(
-            f"{shown(file)} gives several columns the same name: {repeated[:10]}. Rename them."
+            f"{shown(file)} gives several columns "
+            + (f"the same name: {repeated[:10]}. Rename them." if any(repeated) else "no name. Name them.")
+            + " If the names stand farther down, delete the lines above them."
         )
     return source
 
@@ -234,6 +237,7 @@ def _refuse_places(file: Path, *, is_known: bool) -> None:
     if not is_known:
         raise FileFormatError(
             f"{label}: the format {shown(format_of(file))!r} is unknown, expected one of {', '.join(_OPENERS)}."
+            + (" Save the sheet as .csv." if format_of(file) in _SHEETS else "")
         )
     if not file.is_file():
         raise BadInputError(
@@ -320,6 +324,11 @@ def _refuse_counted(source: Source, last: list[int]) -> None:
         return
     head = next(source.stream(last, HEAD_ROWS), np.empty((0, 1)))[:HEAD_ROWS, 0]
     name = source.names[last[0]]
+    if len(head) >= FEWEST_COUNTED and not name and np.isnan(head).all():
+        raise BadInputError(
+            f"{shown(source.path)}: the last column has no name and no values, as if every line ended with a separator. "
+            f"Leave it out with --exclude {last[0]} (`exclude={last[0]}` in Python), or delete the separators."
+        )
     is_whole = np.isfinite(head).all() and (head == np.floor(head)).all()
     steps = np.diff(head) if is_whole else np.zeros(1)
     if len(head) >= FEWEST_COUNTED and ((steps == 1).all() or (is_index_name(name, 0) and (steps > 0).all())):
@@ -361,6 +370,8 @@ def _find_name(source: Source, name: str, role: str) -> Sequence[int]:
         return source.groups[name]
     if name in source.names:
         return (source.names.index(name),)
+    if name.isdecimal() and int(name) < len(source.names) and not source.names[int(name)]:
+        return (int(name),)  # a column without a name, by its number
     known = [*source.groups, *source.names]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(known[:10])}."
@@ -408,6 +419,9 @@ def prepared(
     instead = _MISSING_INSTEAD if n_behind else _INPUT_INSTEAD
     if n_behind and np.isnan(block[:, -n_behind:]).any():
         instead = _TARGET_INSTEAD
+    if len(block) > 1 and n_behind and (empty := np.flatnonzero(np.isnan(block).all(axis=0))).size:
+        name = shown(names[empty[0]])
+        instead = f"Column {name!r} is empty: leave it out with --exclude {name!r}."
     if recipe is None:
         check_finite(block, label, names=names, first_row=first_row, if_missing=instead)
         return block

@@ -243,7 +243,8 @@ def refine_nearby(
     rows = near.snap(near.draw(count, rng) * 2.0 ** rng.uniform(-2, 2, (count, 1)))
     far, answers = records.all()
     X, Y = np.concatenate([far * larger, rows]), np.concatenate([answers, near.ask(rows)])
-    errors = near.grid.steps(np.abs(Y)).max(axis=1)
+    # Far out the arithmetic of the black box itself may be coarser than its decimals.
+    errors = np.maximum(near.grid.steps(np.abs(Y)), finding.rounding.at(X / larger)).max(axis=1)
     net = polish(net, X, Y, near.grid.step / errors)
     checks = check_network(near, net, finding.rounding, rng, is_fine=True)
     off, on = _check_switches(near, net, rng)

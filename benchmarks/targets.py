@@ -165,7 +165,18 @@ TARGETS = (
         (Source("speed", r"^certificate"),),
     ),
     Target(
+        "T20",
+        "One output, (50, 50), 12 samples per parameter: 10 of 10 exact, median at most 60 CPU seconds",
+        (Source("scalar", r"^\(50,50\): "),),
+    ),
+    Target(
         "T21", "NIST's nonlinear regressions: 11 of 11 from near starts, 10 from far ones", (Source("nist"),)
+    ),
+    Target(
+        "T22",
+        "Noiseless, as many outputs as units: 99 % of 100 seeds exact at 2.5 times the information limit, twice without "
+        "biases",
+        (Source("limits_closer", r"^biases "), Source("limits_closer", r"^no biases ")),
     ),
     Target(
         "T26",
@@ -177,20 +188,32 @@ TARGETS = (
 # Why a stored result falls short: benchmark, pattern of the line, reason. A red line without a reason fails the tests.
 EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
-        "calibration",
-        r"^false RECOVERED",
-        "Three claims take a smooth term of a few steps of single precision for the rounding of the labels; one takes two "
-        "units at 25 degrees, with outputs at 26 degrees and noise of 0.4, for one.",
+        "limits_closer",
+        r"^(biases \(30, 20, 25\) n=110|no biases \(20, 10, 15\) n=46)",
+        "The search misses two networks of a hundred with these inputs; none of the two is claimed. Why these is not known.",
     ),
     (
         "calibration",
         r"^problems with rounded labels",
-        "One of fourteen problems is not recovered; of 360 drawn for the purpose (refusals.py) 357 are.",
+        "Three of 24 are not recovered: two have one output and more units than inputs, which the search does not find, one "
+        "ran out of its two seconds. Of 400 drawn for the purpose (refusals.py) 396 are recovered.",
+    ),
+    (
+        "intervals",
+        r"^multiplicative noise",
+        "Five claims in 200, with 100 parameters of which 99 lie in their intervals: too few to tell 99 from 97 per cent.",
     ),
     (
         "refusals",
         r"^one input, one unit, noise",
-        "Of the three that are not recovered two came back with another number of units, one as not identifiable.",
+        "Of the three that are not recovered one has a gap at its kink that one in a hundred has, one came back with a "
+        "second kink that noise made, and one as a small network of many units.",
+    ),
+    (
+        "kinks",
+        r"planted, not told, no fewer than pwlf",
+        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out; told the number, "
+        "planted finds more of them than pwlf.",
     ),
     (
         "kinks",
@@ -247,8 +270,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^certificate",
-        "Gauss-Newton steps on 10,000 samples cost more than those of L-BFGS, and the certificate looks for smooth rivals, "
-        "missing and needless units.",
+        "The certificate looks for missing and needless units and smooth rivals and tests the law of the noise; in about a "
+        "quarter of these recoveries the score of a missing unit alarms, and wider networks are refined.",
     ),
     (
         "speed",

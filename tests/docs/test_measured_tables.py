@@ -151,7 +151,14 @@ def test_few_samples() -> None:
     section = page.partition("## Few samples\n")[2].partition("\n## ")[0]
     shown = {line for line in section.splitlines() if line.startswith(("| biases", "| no biases"))}
     rows = stored("limits_closer")
-    assert shown == {f"| {row['case']} | {row['hits']} of {row['seeds']} |" for row in rows}
+    apart = {
+        row["case"]: f", {row['determined_hits']} of the {row['determined']} identifiable"
+        for row in rows
+        if "determined" in row
+    }
+    assert shown == {
+        f"| {row['case']} | {row['hits']} of {row['seeds']}{apart.get(row['case'], '')} |" for row in rows
+    }
     assert not any(row["false"] for row in rows)
 
 

@@ -32,7 +32,7 @@ Idea        At a minimum the residual R is orthogonal to the Jacobian J of the n
 Guarantee   Heuristic. The search may miss a unit, and no test excludes one that is too weak for the noise: the fall that
             was found is a lower bound.
 Cost        One pass for the normal equations and one of n · k (d + 1) operations for each half-space, on the rows in
-            memory; after an alarm at most `STARTS` refinements of k + 1 units.
+            memory; after an alarm `STARTS` refinements of k + 1 units.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ STRENGTH, DRAWN_WEIGHTS = (
     200,
 )  # of units that might be hidden, and output weights drawn for each half-space
 STARTS = 2
-SAME_UNIT = 0.9  # cosine of two half-spaces from which on they are one start
 STEPS = 12
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
 QUANTILE_ROWS = 500
@@ -114,7 +113,7 @@ def missing_unit_evidence(
         base = fit.cost
         if known is None or not fit.converged:
             base = refine(rows, network, offset=offset, biases=biases, max_iter=STEPS, weights=weights).cost
-        for unit in _apart(np.column_stack([W, b]))[:STARTS]:
+        for unit in range(min(STARTS, len(b))):
             wider = _with_unit(network, W[unit], float(b[unit]))
             cost = refine(
                 rows,
@@ -142,18 +141,6 @@ def _hidden_part(problem: Problem, network: TwoLayerNetwork, spectra: Array, lim
     directions = unit_rows(problem.rng.standard_normal((DRAWN_WEIGHTS, problem.n_outputs)))[0]
     raised = STRENGTH**2 * float(sizes.mean()) * directions**2 @ np.maximum(spectra, 0.0).T
     return float((raised < limit - problem.n_features - problem.n_outputs).mean())
-
-
-def _apart(half_spaces: Array) -> list[int]:
-    """Return the first of some half-spaces, and those that differ from all before them: refinements do not meet.
-
-    Shapes: half_spaces, normals with biases, (s, d + 1).
-    """
-    rows, chosen = unit_rows(half_spaces)[0], [0]
-    for place in range(1, len(rows)):
-        if (rows[chosen] @ rows[place] < SAME_UNIT).all():
-            chosen.append(place)
-    return chosen
 
 
 def noise_limit(problem: Problem, level: float) -> float:

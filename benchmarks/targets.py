@@ -195,7 +195,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "calibration",
         r"^false RECOVERED",
-        "Three layers, of which 107 samples show two units: the third bends on one input in a hundred, and on none of these. "
+        "Three layers, of which 107 samples show two: the third bends on one input in a hundred, and on none of them. "
         "The claim reproduces all samples; about other inputs it is wrong.",
     ),
     (

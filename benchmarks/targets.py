@@ -194,8 +194,14 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "calibration",
+        r"^false RECOVERED",
+        "Three layers, of which 107 samples show two: the third bends on one input in a hundred, and on none of them. "
+        "The claim reproduces all samples; about other inputs it is wrong.",
+    ),
+    (
+        "calibration",
         r"^problems with rounded labels",
-        "Three of 24 are not recovered: two have one output and more units than inputs, which the search does not find, one "
+        "Three of 30 are not recovered: two have one output and more units than inputs, which the search does not find, one "
         "ran out of its two seconds. Of 400 drawn for the purpose (refusals.py) 396 are recovered.",
     ),
     (

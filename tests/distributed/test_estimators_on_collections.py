@@ -187,3 +187,20 @@ def test_the_budget_holds_while_the_workers_hash_rows_for_a_checkpoint(client, t
             assert answer.outcome is planted.Outcome.STOPPED_EARLY and answer.network is None
         answer = planted.recover(kept(resume=True), n_hidden=2, **RETURNED)
         assert planted.parameter_error(answer.network, data.network) < 1e-10
+
+
+@pytest.mark.parametrize("method", ["complementarity", "restarts", "small-network"])
+def test_methods_by_name_fit_the_linear_part_of_arrays(method):
+    data = planted.simulate.dataset(
+        400, n_features=4, n_hidden=3, n_outputs=4, affine=True, activity=(0.3, 0.7), random_state=5
+    )
+    X, Y = as_arrays(data.X, data.Y, rng=np.random.default_rng(5))
+    options = {"method": method, "affine": True, "effort": "quick", "random_state": 1}
+    here, there = (planted.recover(*rows, **options) for rows in ((data.X, data.Y), (X, Y)))
+    assert there.outcome is here.outcome and there.network.B is not None
+    if method == "small-network":  # a search by steps: rounding of sums in another order grows on the way
+        costs = [np.mean((found.network(data.X) - data.Y) ** 2) for found in (here, there)]
+        np.testing.assert_allclose(costs[1], costs[0], rtol=1e-2)
+    else:
+        assert there.outcome is planted.Outcome.RECOVERED
+        assert planted.parameter_error(there.network, data.network) < 1e-10

@@ -11,7 +11,8 @@ from numpy.linalg import LinAlgError
 
 from planted._clock import StopRequested
 from planted._streams import solver_streams
-from planted.identification._grid import DOUBLES, Grid
+from planted._typing import Array
+from planted.identification._grid import DOUBLE, DOUBLES, Grid
 from planted.identification._rounding import Rounding
 from planted.identification._run import QueryRun
 from planted.identification._session import N_REPEATED, Domain, QuerySession
@@ -26,6 +27,7 @@ from planted.identification.deep import (
     looks_deep,
     miss_on_lines,
     read_layers,
+    refine_nearby,
 )
 from planted.identification.two_layer import (
     COARSE,
@@ -47,6 +49,10 @@ from planted.results import Recovery
 
 __all__ = ["identify_exact"]
 
+FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at which several layers are read
+FARTHER = (
+    2.0**17
+)  # at least so much farther out: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
 
 
@@ -66,7 +72,8 @@ def identify_exact(run: QueryRun) -> Recovery:
         wide = replace(domain, scale=domain.scale * larger)
         box = _black_box(session, wide, grid)
         reader = _DeepReader(run, box, wide, deep_rng)
-        is_open = run.depth != 1 and not grid.words
+        has_decimals = grid.step > 0 and grid.relative <= DOUBLE and not box.has_box
+        is_open = run.depth != 1 and (has_decimals or not grid.words)
         guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
         for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
             found = latest  # kept in case the search is stopped; the last is the answer
@@ -78,16 +85,19 @@ def identify_exact(run: QueryRun) -> Recovery:
                 and breaks_bend(box, guessing)
             ):
                 break
-        if isinstance(found, Deeper) and reader.too_coarse(found):
+        if isinstance(found, Deeper) and reader.too_coarse(found) and not has_decimals:
             found = Refusal(
                 "parallel lines say that it has several hidden layers, and its answers are uncertain by "
                 f"{found.rounding.relative:.1e} of their size, too coarse to read those"
             )
-        if is_open and reader.is_wanted(found):
+        if has_decimals and is_open and reader.is_wanted(found, is_coarse=True):
+            reader = _farther_reader(run, replace(near, grid=grid), answers, checking, deep_rng)
+            reader.read([])
+        elif is_open and reader.is_wanted(found):
             reader.read(found.scans if isinstance(found, Deeper) else [])
-            if isinstance(found, Deeper) and not reader.is_answer:
-                for latest in search_lines(box, rng=rng, progress=run.progress):
-                    found = latest
+        if isinstance(found, Deeper) and not reader.is_answer:
+            for latest in search_lines(box, rng=rng, progress=run.progress):
+                found = latest
         if is_open and isinstance(found, Identification) and not (found.misfits or reader.is_answer):
             refusal = _refuse_shallow(box, found, guessing)
             if refusal is not None:
@@ -137,19 +147,27 @@ def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generat
 class _DeepReader:
     """The reading of several hidden layers, in the units of the search, and the record that is made of it."""
 
-    def __init__(self, run: QueryRun, box: BlackBox, domain: Domain, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        run: QueryRun,
+        box: BlackBox,
+        domain: Domain,
+        rng: np.random.Generator,
+        near: BlackBox | None = None,
+    ) -> None:
         self.run, self.records, self.domain, self.rng = run, Records(box), domain, rng
+        self.near = near  # the black box at typical inputs, if it is asked farther out
         self.reading = Reading()
         self.finding: DeepFinding | None = None
         self.is_started = False
 
-    def is_wanted(self, found: Identification | Refusal | Deeper | None) -> bool:
-        """Whether the search along lines leaves room for several hidden layers."""
+    def is_wanted(self, found: Identification | Refusal | Deeper | None, *, is_coarse: bool = False) -> bool:
+        """Whether the search along lines leaves room for several hidden layers; `is_coarse`: even if answers are coarse."""
         if isinstance(found, Identification):
-            return found.misfits > 0 and found.rounding.relative <= COARSE
-        return (
-            isinstance(found, Deeper | Refusal) and found.rounding is not None and not self.too_coarse(found)
-        )
+            return found.misfits > 0 and (is_coarse or found.rounding.relative <= COARSE)
+        if not isinstance(found, Deeper | Refusal) or found.rounding is None:
+            return False
+        return is_coarse or not self.too_coarse(found)
 
     @staticmethod
     def too_coarse(found: Identification | Refusal | Deeper | None) -> bool:
@@ -172,6 +190,9 @@ class _DeepReader:
         if self.reading.top is not None and len(self.reading.layers) > 1:
             self.run.progress("refining all layers", 0.9)
             self.finding = finish_reading(self.reading, self.records, rng=self.rng)
+            if self.near is not None:
+                larger = float((self.domain.scale / self.run.domain.scale).max())
+                self.finding = refine_nearby(self.finding, self.records, self.near, larger, self.rng)
 
     @property
     def is_answer(self) -> bool:
@@ -214,6 +235,15 @@ class _DeepReader:
             return {"certain_layers": [], "first_hyperplanes": {"W": W.tolist(), "b": b.tolist()}}
         restored = self.domain.restore_layers(layers)
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
+
+
+def _farther_reader(
+    run: QueryRun, near: BlackBox, answers: Array, checking: np.random.Generator, rng: np.random.Generator
+) -> _DeepReader:
+    """A reader that asks so far out that the decimals of the answers are as good as exact."""
+    larger = max(choose_scale(near, answers, checking, fine=FINEST)[1], FARTHER)
+    wide = replace(run.domain, scale=run.domain.scale * larger)
+    return _DeepReader(run, _black_box(run.session, wide, near.grid), wide, rng, near)
 
 
 def _black_box(session: QuerySession, domain: Domain, grid: Grid) -> BlackBox:

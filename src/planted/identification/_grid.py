@@ -13,7 +13,7 @@ import numpy as np
 
 from planted._typing import Array
 
-__all__ = ["DOUBLES", "Grid", "find_grid"]
+__all__ = ["DOUBLE", "DOUBLES", "Grid", "find_grid"]
 
 PRECISIONS = ((np.float16, "half precision", 2.0**-11), (np.float32, "single precision", 2.0**-24))
 DOUBLE = 2.0**-53

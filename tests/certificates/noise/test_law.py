@@ -137,6 +137,16 @@ def test_the_sum_over_pairs_of_outputs_is_that_over_the_pairs_one_by_one() -> No
     np.testing.assert_allclose(_pairs(V, U), expected, rtol=1e-12)
 
 
+def test_outputs_without_a_residual_are_left_out_of_the_products() -> None:
+    """Two outputs that are constant, and reproduced as such, change no score and divide by nothing."""
+    rng = np.random.default_rng(7)
+    net = TwoLayerNetwork(rng.standard_normal((2, 3)), None, rng.standard_normal((2, 2)))
+    X, residual = rng.standard_normal((200, 3)), rng.standard_normal((200, 2))
+    wider = TwoLayerNetwork(net.W, None, np.vstack([net.A, np.zeros((2, 2))]))
+    still = np.hstack([residual, np.zeros((200, 2))])
+    assert _pair_score(X, wider(X), still, wider) == pytest.approx(_pair_score(X, net(X), residual, net))
+
+
 def test_one_output_has_the_lower_limit() -> None:
     X, Y = noisy_rows(0, lambda rng, X, F: 0.1 * rng.standard_normal(F.shape))
     net = TwoLayerNetwork(NET.W, NET.b, NET.A[:1])

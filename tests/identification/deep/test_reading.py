@@ -8,7 +8,10 @@ import pytest
 import planted
 from planted import DeepNetwork, Outcome
 from planted.checks import Check
+from planted.identification._grid import Grid
+from planted.identification.deep._finish import _check_switches
 from planted.identification.deep._polish import jacobian
+from planted.identification.two_layer._search import BlackBox
 
 
 def draw(seed, widths, activation="relu"):
@@ -102,6 +105,31 @@ def test_a_pipeline_that_scales_its_inputs_is_read_with_the_scaling_in_its_first
     W = layers[0][0] / scaler.scale_
     truth = DeepNetwork([(W, layers[0][1] - W @ scaler.mean_), *layers[1:]])
     assert planted.parameter_error(found.network, truth) < 1e-9
+
+
+@pytest.mark.parametrize(("decimals", "seed"), [(6, 0), (8, 1), (10, 2)])
+def test_answers_with_decimals_are_read_farther_out_to_within_the_bound_that_is_stated(decimals, seed):
+    net = draw(40 + seed, (10, 6, 5, 2))
+    found = planted.identify(lambda X: np.round(net(X), decimals), 10, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    bound = found.find(Check.ERROR_BOUND)[0].measured
+    assert bound < 200 * 10.0**-decimals and f"right to {bound:.1e}" in found.detail
+    assert planted.parameter_error(found.network, net) <= bound
+
+
+def test_answers_where_units_switch_tell_a_smooth_function_from_a_broken_one():
+    net = draw(41, (10, 6, 5, 1))
+
+    def softened(X):
+        for W, b in net.layers[:-1]:
+            X = np.logaddexp(0, 1e5 * (X @ W.T + b)) / 1e5
+        return np.round(X @ net.layers[-1][0].T + net.layers[-1][1], 8)
+
+    for oracle, is_smooth in ((softened, True), (lambda X: np.round(net(X), 8), False)):
+        near = BlackBox(oracle, 10, False, lambda X: X, Grid(1e-8, 2.0**-53, "8 decimals"))
+        off, on = _check_switches(near, net, np.random.default_rng(0))
+        assert on >= 8
+        assert off > on / 2 if is_smooth else off == 0
 
 
 def test_a_budget_ends_with_the_layers_that_are_certain():

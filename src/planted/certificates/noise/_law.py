@@ -269,7 +269,7 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
         return 0.0
     rows = int(np.clip(PAIR_PRODUCTS / (m**2 * (d + 1)), MIN_ROWS, len(X)))
     some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
-    u, predictions = ((values[some] / scales)[:, noisy] for values in (residual, F))
+    u, predictions = (values[some][:, noisy] / scales[noisy] for values in (residual, F))
     gradients = _Gradients.of(X[some], network)
     gradients = replace(gradients, C=gradients.C[:, noisy] / scales[noisy, None])
     terms, with_predictions = _gradient_pairs(gradients, u, predictions)

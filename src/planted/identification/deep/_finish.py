@@ -1,8 +1,18 @@
-"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
+r"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
 
 The checks are of three kinds: random answers at several distances, one answer on every linear piece of a fresh line, and
 the rank of the Jacobian, which says whether the answers determine all parameters. For large networks the rank is not
 computed; that every hidden unit was seen on and off stands for it.
+
+Answers with decimals are wrong by half a step everywhere, while the function grows with the distance. Far enough out it is
+as good as exact, and the network is read there. Its biases are small there: they show at typical inputs. All answers, far
+and near, have the same rounding error, and least squares over all of them refines the network. The covariance of that fit,
+with the scales of the hidden units fixed by unit rows, says how exact each parameter is:
+
+.. math:: \Sigma = \frac{s^2}{12} (J'J + C'C)^{-1}, \qquad C\delta = (w_i'\delta w_i)_i                     \quad (1)
+
+with s the step of the decimals. A function that bends smoothly looks broken from afar; fresh answers at typical inputs, some
+of them where units switch, must be within two steps.
 """
 
 from __future__ import annotations
@@ -20,10 +30,10 @@ from planted.identification.deep._reading import Reading
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
-from planted.identification.two_layer._search import BlackBox, Checks, check_network
+from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 
-__all__ = ["DeepFinding", "finish_reading"]
+__all__ = ["DeepFinding", "finish_reading", "refine_nearby"]
 
 ATTEMPTS = 3
 # Equations for each parameter in the polish, fresh ones and from earlier questions, by the number of parameters.
@@ -38,6 +48,11 @@ FAR_ROWS = 3  # for each parameter: answers farther out, where rare units are le
 FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
 CORNERS = 800  # places at which rare units show
 ON_LINE = 400  # questions on a fresh line, at most
+NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
+NEAR_LINES = 4  # through typical inputs, asked where units switch
+BISECTIONS = 50
+LARGEST_FIT = 6_000_000  # numbers in the Jacobian for the errors
+SIGMAS = 5.0  # standard errors that bound the error of a parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,9 @@ class DeepFinding:
     one_sided: tuple[
         tuple[int, int], ...
     ]  # (layer, unit) of hidden units that were never seen on, or never off
+    rounding: Rounding  # of the answers
+    bound: float | None = None  # on the error of a parameter, where answers are rounded
+    words: str = ""  # how they are rounded
     n_attempts: int = 1  # how often fresh questions were asked, so that chance had as many opportunities
 
 
@@ -118,7 +136,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     checks = check_network(box, net, rounding, rng)
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
-    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z))
+    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z), rounding)
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
@@ -211,3 +229,78 @@ def _one_sided(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
     for layer, on in enumerate(net.patterns(X)):
         found += [(layer + 1, int(unit)) for unit in np.flatnonzero(on.all(axis=0) | ~on.any(axis=0))]
     return tuple(found)
+
+
+def refine_nearby(
+    finding: DeepFinding, records: Records, near: BlackBox, larger: float, rng: np.random.Generator
+) -> DeepFinding:
+    """Refine a network that was read `larger` times farther out on typical answers as well, and check it there.
+
+    The finding stays in the units in which it was read.
+    """
+    net = _rescaled(finding.network, 1 / larger)
+    count = int(np.ceil(NEAR_ANSWERS * net.n_parameters / net.n_outputs))
+    rows = near.snap(near.draw(count, rng) * 2.0 ** rng.uniform(-2, 2, (count, 1)))
+    far, answers = records.all()
+    X, Y = np.concatenate([far * larger, rows]), np.concatenate([answers, near.ask(rows)])
+    # Far out the arithmetic of the black box itself may be coarser than its decimals.
+    errors = np.maximum(near.grid.steps(np.abs(Y)), finding.rounding.at(X / larger)).max(axis=1)
+    net = polish(net, X, Y, near.grid.step / errors)
+    checks = check_network(near, net, finding.rounding, rng, is_fine=True)
+    off, on = _check_switches(near, net, rng)
+    return replace(
+        finding,
+        network=_rescaled(net, larger),
+        checks=checks,
+        off_line=finding.off_line + off,
+        on_line=finding.on_line + on,
+        bound=_error_bound(net, X, errors, rng),
+        words=near.grid.words,
+    )
+
+
+def _rescaled(net: DeepNetwork, factor: float) -> DeepNetwork:
+    """The network of inputs that are measured in larger or smaller units."""
+    (W, b), *others = net.layers
+    return DeepNetwork([(W * factor, b), *others])
+
+
+def _check_switches(near: BlackBox, net: DeepNetwork, rng: np.random.Generator) -> tuple[int, int]:
+    """Ask where units switch on lines through typical inputs; how many answers are off, and of how many."""
+    rows = []
+    for _ in range(NEAR_LINES):
+        ends = near.draw(2, rng)
+        points = ends[0] + np.linspace(-1.0, 2.0, 3001)[:, None] * (ends[1] - ends[0])
+        codes = np.concatenate(net.patterns(points), axis=1)
+        changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1))
+        low, high = points[changes], points[changes + 1]
+        before = codes[changes]
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            same = (np.concatenate(net.patterns(middle), axis=1) == before).all(axis=1)[:, None]
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        rows.append(low)
+    X = near.snap(np.concatenate(rows))
+    truth = near.ask(X)
+    steps = np.abs(truth - net(X)) / near.grid.steps(np.abs(truth))
+    return int((steps > STEPS_OFF).any(axis=1).sum()), len(X)
+
+
+def _error_bound(net: DeepNetwork, X: Array, errors: Array, rng: np.random.Generator) -> float:
+    """The bound on the error of a parameter of the network with unit rows, by eq. (1)."""
+    net = net.canonical()
+    most = LARGEST_FIT // (net.n_parameters * net.n_outputs)
+    chosen = rng.permutation(len(X))[:most]
+    J = jacobian(net, X[chosen]) / np.repeat(errors[chosen], net.n_outputs)[:, None]
+    gauge, start = [], 0
+    for W, b in net.layers[:-1]:
+        for unit, row in enumerate(W):
+            fixed = np.zeros(J.shape[1])
+            fixed[start + unit * row.size :][: row.size] = row
+            gauge.append(fixed)
+        start += W.size + b.size
+    size = np.linalg.norm(J, axis=0)
+    size[size == 0] = 1.0
+    J = np.concatenate([J / size, np.array(gauge) / size * np.linalg.norm(size)])
+    inverse = np.linalg.pinv(np.linalg.qr(J, mode="r")) / size[:, None]
+    return float(SIGMAS / np.sqrt(12) * np.linalg.norm(inverse, axis=1).max())

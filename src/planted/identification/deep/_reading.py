@@ -56,6 +56,7 @@ MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the s
 CORNER = 1e-4  # typical pre-activations: where rays along an axis begin
 NEAR, FAR = 0.02, 400.0  # where chords begin and rays end
 CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end early
+FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
 HIGHER = 2  # breaks that bend, to say that there are higher layers
@@ -166,6 +167,15 @@ def read_layers(
             space, survey = _survey_second(records, base, rng)
             reading.surveys.append(survey)
             layer = _orient_second(survey, _all_on(base, reading.layers))
+            for _ in range(FURTHER):
+                if (
+                    _has_higher(survey)
+                    or not len(layer.signs)
+                    or fit_top(records.all(), reading.layers, layer.planes) is not None
+                ):
+                    break
+                _survey_chords(space, base, survey, rng)
+                layer = _orient_second(survey, _all_on(base, reading.layers))
         else:
             layer = _read_later(records, base, reading, space.rounding, rng)
 
@@ -201,7 +211,7 @@ def _input_space(records: Records, rng: np.random.Generator) -> Space:
     d = box.n_features
     sides = np.concatenate([np.eye(d), -np.eye(d)]) if box.has_box else np.zeros((0, d))
     return Space.calibrated(
-        records.ask, box.draw, sides=sides, limits=np.ones(len(sides)), reach=REACH, rng=rng
+        records.ask, box.draw, sides=sides, limits=np.ones(len(sides)), reach=REACH, rng=rng, grid=box.grid
     )
 
 
@@ -434,7 +444,8 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
         V = np.abs(stream.standard_normal((count, p))) * np.exp(stream.standard_normal((count, p)))
         return _pulled_in(base, V)
 
-    space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=FAR / np.sqrt(p), rng=rng)
+    reach, grid = FAR / np.sqrt(p), records.box.grid
+    space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=reach, rng=rng, grid=grid)
     lines = list(_orthant_lines(base, rng))
     survey = find_planes(
         space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
@@ -444,6 +455,19 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
         doubt_planes(space, survey.planes, rng)
     refine_planes(space, survey.planes, rng)
     return space, survey
+
+
+def _survey_chords(space: Space, base: Base, survey: Survey, rng: np.random.Generator) -> None:
+    """Look for units of the second layer along further chords."""
+    lines, before = list(_chords(base, CHORDS, rng)), survey.n_lines
+    find_planes(
+        space,
+        lambda _: iter(lines),
+        rng=rng,
+        is_done=lambda survey, quiet: survey.n_lines >= before + CHORDS,
+        survey=survey,
+    )
+    refine_planes(space, survey.planes, rng)
 
 
 def _pulled_in(base: Base, V: Array) -> Array:
@@ -462,8 +486,15 @@ def _pulled_in(base: Base, V: Array) -> Array:
 def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
     """Chords between opposite corners, then one ray along each axis: every unit that switches anywhere meets a ray."""
     p = int(base.matrix.shape[1])
-    chords = CHORDS if len(base.sides) == p else BOX_CHORDS
-    for _ in range(chords):
+    yield from _chords(base, CHORDS if len(base.sides) == p else BOX_CHORDS, rng)
+    for axis in rng.permutation(p):
+        yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG
+
+
+def _chords(base: Base, count: int, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
+    """Chords between opposite corners."""
+    p = int(base.matrix.shape[1])
+    for _ in range(count):
         far = rng.permutation(p) < p / 2
         sizes = np.exp(1.5 * rng.standard_normal((2, p)))
         corners = [np.where(far, 8 * sizes[0], NEAR * sizes[1]), np.where(far, NEAR * sizes[0], 8 * sizes[1])]
@@ -473,5 +504,3 @@ def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line,
             Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)),
             np.linspace(0.0, 1.0, 9) ** 1.5,
         )
-    for axis in rng.permutation(p):
-        yield Line(CORNER * rng.uniform(0.5, 1.5, p), np.eye(p)[axis]), ALONG

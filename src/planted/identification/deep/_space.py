@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planted._typing import Array, BoolArray, IntArray
+from planted.identification._grid import DOUBLES, Grid
 from planted.identification._rounding import N_SEGMENTS, Rounding, calibrate_rounding
 from planted.identification.two_layer._breakpoints import LineScan, Piece, find_breakpoints
 from planted.identification.two_layer._jumps import Line
@@ -74,11 +75,12 @@ class Space:
         limits: Array,
         reach: float,
         rng: np.random.Generator,
+        grid: Grid = DOUBLES,
     ) -> Space:
         """Measure the rounding error of a function and return it as a space."""
         centres = draw(N_SEGMENTS, rng)
         far = np.zeros((0, centres.shape[1]))
-        rounding = calibrate_rounding(ask, centres, far=far, rng=rng)
+        rounding = calibrate_rounding(ask, centres, far=far, rng=rng, grid=grid)
         return cls(ask, centres.shape[1], draw, sides, limits, rounding, reach)
 
     def room(self, origin: Array, direction: Array) -> tuple[float, float]:

@@ -13,6 +13,8 @@ from planted.results import Evidence, Unavailable, Verdict
 
 __all__ = ["judge_deep", "judge_deep_stop"]
 
+LARGEST_BOUND = 1e-3  # on the error of a parameter, above which rounded answers say too little
+
 
 def judge_deep(
     reading: Reading, finding: DeepFinding | None, *, queries: int, has_box: bool, depth: int | None
@@ -112,6 +114,10 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         )
         detail = f"The network agrees with every answer, but others would as well: {reason}."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
+    if finding.bound is not None and not finding.bound <= LARGEST_BOUND:
+        left = f"{finding.words} leave parameters uncertain by {finding.bound:.1e}"
+        detail = f"The network agrees with every answer, but {left}."
+        return Outcome.FITTED, Guarantee.HEURISTIC, detail
     law = "uniform in the box" if has_box else "normal, a quarter to four times as large as typical ones"
     uncovered = _uncovered(finding)
     detail = (
@@ -121,6 +127,11 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         f"Hidden layers: {_shape(net)}. Units "
         "that switch nowhere in that region leave no trace."
     )
+    if finding.bound is not None:
+        detail += (
+            f" The answers have {finding.words}: parameters are right to {finding.bound:.1e}, with unit rows."
+        )
+
     return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
 
 
@@ -152,6 +163,9 @@ def _evidence(reading: Reading, finding: DeepFinding) -> tuple[Evidence, ...]:
         Evidence(linear, top.rest, 0, "<=", "L = Σ oⱼ αⱼ wⱼ", key=Check.LINEAR_REST),
         Evidence(sides, len(finding.one_sided), 0, "<=", key=Check.INVISIBLE_UNITS),
     )
+    if finding.bound is not None:
+        bound = "bound on the error of a parameter, with unit rows"
+        found = (*found, Evidence(bound, finding.bound, LARGEST_BOUND, "<=", key=Check.ERROR_BOUND))
     if finding.missing_rank < 0:
         return found
     return (*found, Evidence(rank, finding.missing_rank, 0, "<=", "rank J", key=Check.JACOBIAN))

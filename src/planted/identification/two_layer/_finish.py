@@ -36,8 +36,10 @@ LARGER = 2.0**12  # by which the scale is widened at once, at most
 FINE_GRID = 1e-8  # the step of a grid, relative to the outputs' spread, at which steps do not matter
 
 
-def choose_scale(box: BlackBox, answers: Array, rng: np.random.Generator) -> tuple[Grid, float]:
-    """Find the grid of the answers, and how many times farther out to ask so that its steps are small.
+def choose_scale(
+    box: BlackBox, answers: Array, rng: np.random.Generator, *, fine: float = FINE_GRID
+) -> tuple[Grid, float]:
+    """Find the grid of the answers, and how many times farther out to ask so that its steps are `fine` or smaller.
 
     Answers with decimals have the same rounding error everywhere, while the function grows with the distance. No further
     question is asked if the first answers are on no grid.
@@ -52,7 +54,7 @@ def choose_scale(box: BlackBox, answers: Array, rng: np.random.Generator) -> tup
         smallest = float(spread[spread > 0].min(initial=np.inf))
         if box.has_box or (not grid.words and np.isfinite(smallest)):
             break
-        factor = grid.step / (max(FINE_GRID, grid.relative) * smallest) if np.isfinite(smallest) else LARGER
+        factor = grid.step / (max(fine, grid.relative) * smallest) if np.isfinite(smallest) else LARGER
         larger *= 2.0 ** np.ceil(np.log2(min(max(factor, 1.0), LARGER)))
         if factor < LARGER:
             break

@@ -223,6 +223,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "kinks",
+        r"^correlated noise, n=100",
+        "In few samples kinks that follow the noise take its correlation with them, and residuals show too little of it; "
+        "with 400 samples all are noticed.",
+    ),
+    (
+        "kinks",
         r"^a kink across columns, two noises high",
         "The test looks at many hyperplanes at once and pays for it with power; its level is kept.",
     ),

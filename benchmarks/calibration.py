@@ -154,7 +154,10 @@ def three_layers(rng: np.random.Generator, seed: int) -> Problem:
     X = simulate.inputs(enough(net, 8), net.n_features, law=law, random_state=seed)
     hidden = net(X)
     last = rng.standard_normal((hidden.shape[1], max(hidden.shape[1] - 1, 1)))
-    return X, np.maximum(hidden - np.median(hidden, axis=0), 0) @ last, None, "mis-specified"
+    # Of different values: rows on which all units are off share one. A threshold there would switch nothing, and what is
+    # left would be a two-layer network.
+    middle = np.array([np.median(np.unique(values)) for values in hidden.T])
+    return X, np.maximum(hidden - middle, 0) @ last, None, "mis-specified"
 
 
 def interactions(rng: np.random.Generator, seed: int) -> Problem:

@@ -72,10 +72,8 @@ VARIED, VARIATIONS = 4, 40  # so many of the best half-spaces, each varied so of
 REACHES = (0.5, 0.25, 0.12)  # how far they are varied, in radians and standard deviations
 ALARM = 0.7  # part of the limit from which on the score is not trusted to be the whole fall
 HIDDEN_PART = 2e-3
-STRENGTH, DRAWN_WEIGHTS = (
-    0.5,
-    200,
-)  # of units that might be hidden, and output weights drawn for each half-space
+STRENGTH = 0.5  # of units that might be hidden, in those found
+DRAWN_WEIGHTS = 200  # output weights drawn for each half-space
 STARTS = 2
 STEPS = 12
 STEP_GAIN = 0.01  # part of the limit: a step that gains less decides nothing
@@ -184,7 +182,7 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
     best = np.argsort(falls)[::-1][: 2 * VARIED]
     falls = score.falls(W[best], b[best])
     order = np.argsort(falls)[::-1]
-    return W[best][order], b[best][order], falls[order], np.linalg.eigvalsh(S)
+    return W[best][order], b[best][order], falls[order], as_array(np.linalg.eigvalsh(S))
 
 
 @dataclass(frozen=True)
@@ -339,7 +337,7 @@ def _least_outside(squares: Array) -> Array:
 
     In directions inside the Jacobian S is rounding, and it is nothing for half-spaces without a row: neither may count.
     """
-    return INSIDE_SINGLE * (squares + FEW_ACTIVE * squares.max()) + np.finfo(float).tiny
+    return as_array(INSIDE_SINGLE * (squares + FEW_ACTIVE * squares.max()) + np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, slots=True)

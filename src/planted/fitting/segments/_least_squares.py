@@ -188,7 +188,7 @@ def _all_sets(count: int, k: int) -> IntArray:
     return np.array(list(combinations(range(count), k)), dtype=np.intp)
 
 
-def set_gains(products: Array, cross: Array, sets: Array) -> Array:
+def set_gains(products: Array, cross: Array, sets: IntArray) -> Array:
     """Return what each set of columns explains of several right-hand sides.
 
     Shapes: products (j, j), cross (j, r), sets (s, k), result (s, r).

@@ -155,7 +155,7 @@ def _evidence(reading: Reading, finding: DeepFinding) -> tuple[Evidence, ...]:
     linear = "linear part of the last layer that no switching unit explains, relative"
     rank = "parameters that the answers do not determine"
     sides = "hidden units never seen on, or never off"
-    found = (
+    found: tuple[Evidence, ...] = (
         Evidence(missed, finding.checks.misfits, 0, "<=", f"of {N_CHECKS}", key=Check.FRESH_ANSWERS),
         Evidence(line, finding.off_line, 0, "<=", f"of {finding.on_line}", key=Check.FRESH_ANSWERS),
         Evidence(differ, _uncovered(finding), key=Check.COVERED_INPUTS),

@@ -6,6 +6,7 @@ the pages with the stored results.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -59,6 +60,7 @@ def replaced_once(pattern: re.Pattern[str], text: str, page: str) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for name, write in (("front-door.md", effort_sentence), ("theory/complementarity.md", few_samples_table)):
         path = DOCS / name
         path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -47,6 +47,8 @@ FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
+# What noise alone may hide: it speaks against a claim, not against the answer.
+UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
@@ -200,8 +202,7 @@ def _is_settled(answer: Recovery) -> bool:
     """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
     keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
-    unseen = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
-    nothing_else = answer.fails_only(*unseen) or _is_one_kink(answer)
+    nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
     return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
 
 
@@ -210,7 +211,7 @@ def _is_one_kink(answer: Recovery) -> bool:
     if answer.network is None or answer.network.n_hidden != 1:
         return False
     is_near = all(line.measured > -BEND_NOISE for line in answer.find(Check.SMOOTH_BENDS))
-    return is_near and answer.fails_only(Check.SMOOTH_BENDS, Check.KNOWN_LINEAR_PART)
+    return is_near and answer.fails_only(Check.SMOOTH_BENDS, *UNSEEN)
 
 
 def _settled(answers: list[Recovery]) -> Recovery | None:

@@ -28,6 +28,7 @@ from planted.verification._two_layers import TwoLayerSearch
 __all__ = ["Bracket", "bracket"]
 
 ROOT_STEPS = 30
+ROUNDING = 1e-12  # of the largest output: what rounding may leave of the proof of a smaller difference
 SMALLEST = -500  # exponent of products of weights that, with all their roundings, are far from underflow
 CLIMB_EVERY = 20  # rounds of branch and bound between two searches from the best inputs
 
@@ -70,8 +71,9 @@ def bracket(
     """Bracket the outputs of f, or of f - g, in both directions; the largest values alone with `only_upwards`.
 
     With `tol` it ends as soon as a value above it is found or none is proved to be; without, when the ends of the largest
-    bracket are within `gap` of each other, relative to the size of the larger one. `check_time` ends it at any time.
-    What is found is taken to be smaller by `margin`, so that rounding of the networks does not decide.
+    bracket are within `gap` of each other, relative to the size of the larger one, or within what rounding leaves.
+    `check_time` ends it at any time. What is found is taken to be smaller by `margin`, so that rounding of the networks does
+    not decide.
     """
     run = _Run((f,) if g is None else (f, g), inputs, tol, gap, only_upwards, margin, rng)
     try:
@@ -126,7 +128,10 @@ class _Run:
         if self.tol is not None:
             return float(self.tol)
         top = float(self.found.values.max())
-        return top + self.gap * abs(top) if np.isfinite(top) else -np.inf
+        if not np.isfinite(top):
+            return -np.inf
+        size = float(np.abs(self.nets[0](self.found.inputs)).max())
+        return top + max(self.gap * abs(top), ROUNDING * size)
 
     def is_done(self) -> bool:
         """Whether the question is answered."""

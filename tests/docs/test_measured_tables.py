@@ -170,3 +170,10 @@ def test_what_effort_costs() -> None:
         assert f'`"{effort}"` ' in page and f"between {min(shares):.2f} and {max(shares):.2f}" in page
     peers = [row["peer"] for row in part["rows"]]
     assert len(peers) == 8 and f"the search took {min(peers):.0f} to {max(peers):.0f} s" in page
+
+
+def test_the_share_of_the_statements_that_tests_run() -> None:
+    rows = stored("tested_lines")
+    run, lines = (sum(row[key] for row in rows) for key in ("run", "lines"))
+    for page in ("CONTRIBUTING.md", "docs/release.md"):
+        assert f"{100 * run / lines:.1f} %" in (ROOT / page).read_text(encoding="utf-8")

@@ -92,6 +92,10 @@ def certify_noisy(
         doubt = model_uncertainty(problem, fit, offset, biases)
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
+    if noise == 0:
+        text = "The network reproduces every label, so that there is no noise to measure a claim by."
+        doubt = model_uncertainty(problem, fit, offset, biases)
+        return Verdict(Outcome.FITTED, Guarantee.NONE, (count, rank, *sides), text, doubt)
     traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
     missing = missing_unit_evidence(problem, fit, offset=offset, noise=noise, biases=biases, weights=weights)
     strengths, direction = _unit_strengths(net, info, noise)

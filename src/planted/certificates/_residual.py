@@ -153,8 +153,10 @@ def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
     """Test whether functions of x explain more of the residual than noise would.
 
     Returns the probability of an F as large as (1) if the network is right, NaN when nothing could be tested, and the
-    number of dimensions that Φ added.
+    number of dimensions that Φ added. Without a residual there is nothing to explain.
     """
+    if not len(sums.A):
+        return float("nan"), 0
     plain, dimension = _explained(sums, end=sums.own)
     full, full_dimension = _explained(sums, end=len(sums.products))
     outputs, tested = len(sums.A), full_dimension - dimension

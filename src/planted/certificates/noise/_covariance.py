@@ -107,8 +107,10 @@ def sphericity_p_value(covariance: Array, n_samples: int, kurtosis: float = 0.0)
 
 
 def _excess_kurtosis(residual: Array) -> float:
-    """Return the mean excess kurtosis of the outputs, at least zero; missing labels are left out."""
-    return float(max(np.nanmean(stats.kurtosis(residual, axis=0, nan_policy="omit")), 0.0))
+    """Return the mean excess kurtosis of the outputs, at least zero; missing labels and constant outputs are left out."""
+    values = stats.kurtosis(residual, axis=0, nan_policy="omit")
+    known = values[np.isfinite(values)]
+    return float(max(known.mean(), 0.0)) if len(known) else 0.0
 
 
 def _mixed(network: TwoLayerNetwork, T: Array) -> TwoLayerNetwork:

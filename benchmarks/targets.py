@@ -282,8 +282,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^no, tanh, normal",
-        "Half of the time are searches by restarts: one for the answer and one on each fold of its comparison with the small "
-        "network, which takes a third. The error is a thirtieth of the rival's.",
+        "Half of the time are searches by restarts: one for the answer and one on each fold of its comparison with the "
+        "small network, which takes a third. The error is a thirtieth of the rival's.",
     ),
 )
 

@@ -7,7 +7,7 @@ of the same idea: twice the units, `scipy.optimize.least_squares` with the exact
 fit again until k are left; it is told k and begins once.
 
 Class labels: log-odds are a teacher with output weights of size 1 to 3 and an offset that makes their median zero, n =
-20,000 labels, k told, one attempt (effort quick). All parameters are compared with the Cramér–Rao bound of the
+20,000 labels, k told, default effort. All parameters are compared with the Cramér–Rao bound of the
 Bernoulli likelihood at the truth, and with their own intervals of 95 %. Tables of scikit-learn: mean log-loss of five
 stratified folds, beside MLPClassifier on standardised columns (its defaults, 1,000 iterations), of which the median of
 five seeds is taken. Questions: a black box of curved units is asked (`planted.identify`), the number of units is not

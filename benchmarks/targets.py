@@ -258,6 +258,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "activations",
+        r"^logistic",
+        "Fits from the truth have about 1.2 times the bound on other such teachers, since kinks at single labels leave the "
+        "likelihood rough; nearly parallel units end at another of its maxima.",
+    ),
+    (
+        "activations",
         "Cramér–Rao",
         "At 360 samples some of the networks are outside the regime of the bound: two units fit as one, the weights of the "
         "other are free, and one network of eight makes up nearly all of the error. Such networks end as FITTED.",

@@ -71,9 +71,8 @@ def test_a_folder_is_diagnosed_with_its_cost(folder: Path) -> None:
         "diagnose", folder / "rows", "--targets", "y0", "y1", "y2", "--hidden", "3", "--seed", "0"
     )
     assert code == 0, text
-    cost = predict_cost(
-        240, 4, 3, n_outputs=3, in_process=True
-    )  # as many outputs as units: noise cannot be excluded
+    # As many outputs as units: noise cannot be excluded.
+    cost = predict_cost(240, 4, 3, n_outputs=3, in_process=True)
     assert f"Predicted cost of a recovery: {cost}" in " ".join(text.split())
 
 

@@ -50,9 +50,7 @@ from planted.results import Recovery
 __all__ = ["identify_exact"]
 
 FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at which several layers are read
-FARTHER = (
-    2.0**17
-)  # at least so much farther out: biases are small there beside the corners at which rays begin
+FARTHER = 2.0**17  # at least: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
 
 

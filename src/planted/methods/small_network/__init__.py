@@ -47,7 +47,9 @@ LINEAR_RIDGE = 1e-3
 MAX_ROWS = 3000
 HALF_SPACES = 200
 LAST_STEPS = 15
-MEANINGFUL = 1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
+MEANINGFUL = (
+    1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
+)
 WIDE = 150  # half-spaces of the wide network
 WORTHWHILE = 0.95  # of the best small network's error: what a wide one must reach to be the answer
 PATIENCE = 2  # widths in a row that do not predict better before no wider one is tried

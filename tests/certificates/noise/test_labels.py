@@ -109,3 +109,19 @@ def test_equal_inputs_and_labels_of_few_values_are_no_copies(seed):
     assert copied_rows(X, F + rng.standard_normal((400, 1))).passed
     assert copied_rows(X, np.round(F + rng.standard_normal((400, 1)), 1)).passed
     assert copied_rows(X, rng.integers(0, 2, (400, 1)).astype(float)).passed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_labels_cut_off_where_the_network_is_flat_too(seed):
+    """A network with flat pieces at the limit leaves nothing there; noise that vanishes with the network is no fault."""
+    rng = np.random.default_rng([seed, 53])
+    F = np.maximum(rng.standard_normal((500, 1)), 0.0)
+    noise = rng.uniform(0.03, 0.1) * rng.uniform(-1.0, 1.0, (500, 1))
+    limit = np.quantile(F, rng.uniform(0.75, 0.95))
+    clear = np.abs(F - limit)[:, 0] > 0.1  # labels that the noise takes across the limit are seen anyway
+    F, noise = F[clear], noise[clear]
+    flat = np.minimum(F, limit) + 1e-3 * noise  # as fitted: nearly, not wholly, flat
+    cut, _ = label_fault_evidence(np.minimum(F + noise, limit), flat)
+    assert not cut.passed and cut.key is Check.CUT_LABELS
+    silent, _ = label_fault_evidence(F * (1 + noise), np.maximum(F - 0.01, 0.0))
+    assert silent.passed

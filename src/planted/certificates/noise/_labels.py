@@ -7,8 +7,11 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             their range as at its ends. Labels that equal the largest one of an output and lie above the prediction, by
             more than half the noise, are counted; so are those that equal the smallest one and lie below. There
             must not be more of them than of any value inside the range. Labels of rows on which all units are off may be
-            equal as well, but they lie at the prediction. Likewise a single value must not be more frequent than twice
-            the next among labels beyond `FAR` scales from their predictions, as a placeholder for lost labels is.
+            equal as well, but they lie at the prediction. A wide network may have flat pieces at the limit, so that labels
+            there lie at their predictions too: where no labels inside are equal, those at an end must not be either on
+            more than `CUT` of the rows, counting rows of one prediction once. Likewise a single value must not be more
+            frequent than twice the next among labels beyond `FAR` scales from their predictions, as a placeholder for
+            lost labels is.
 
             *Lost.* The residual of a lost label is minus a part of what the network says there. Among the residuals
             beyond `FAR` scales it falls with the prediction, while that of noise does not, or rises with it if the noise
@@ -36,6 +39,7 @@ FAR = 3.0  # scales of the residual
 AGAINST = 4.0  # standard errors
 HALF_NOISE = 0.5  # standard deviations of the residual
 COPIED = 0.01  # part of the rows
+CUT = 0.02  # part of the rows; where noise is proportional to the network, a unit that is slightly off touches fewer
 FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
@@ -114,7 +118,7 @@ def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
     if len(starts) < 4:  # fewer than three values
         return 0, FEW_EQUAL
-    beyond = HALF_NOISE * float(residual.std())
+    beyond, most_inside = HALF_NOISE * float(residual.std()), int(np.diff(starts)[1:-1].max())
     ends = []
     for value, sign in ((ordered[-1], 1), (ordered[0], -1)):
         there = np.flatnonzero(labels == value)
@@ -123,7 +127,10 @@ def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
         is_flat = int((predictions == predictions[there[0]]).sum()) == len(there)
         is_flat = is_flat and bool((predictions[there] == predictions[there[0]]).all())
         ends.append(0 if is_flat else int((sign * residual[there] > beyond).sum()))
-    return max(ends), max(int(np.diff(starts)[1:-1].max()), FEW_EQUAL)
+        silent = len(np.unique(predictions[there]))
+        if most_inside <= FEW_EQUAL and silent > CUT * len(labels):
+            ends.append(silent)
+    return max(ends), max(most_inside, FEW_EQUAL)
 
 
 def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:

@@ -196,8 +196,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "calibration",
         r"^false RECOVERED",
         "Two of 3,000. Labels cut off at an end: the network found has flat pieces at the cut, and no test asked why labels "
-        "there are equal and without noise; one does since. A smooth term within the rounding of 120 labels: the residual is larger by a "
-        "third, and the limit is a half.",
+        "there are equal and without noise; one does since. A smooth term within the rounding of 120 labels: the residual "
+        "is larger by a third, and the limit is a half.",
     ),
     (
         "calibration",

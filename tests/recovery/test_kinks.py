@@ -118,6 +118,18 @@ def test_the_regressor_shows_kinks_and_intervals() -> None:
         model.predict(fresh, interval=1.5)
 
 
+def test_the_interval_of_a_change_is_about_the_change() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0, 10, 200)
+    y = 1.5 * np.maximum(x - 6, 0) + 0.6 * rng.standard_normal(200)
+    found = planted.recover(x[:, None], y, random_state=0)
+    (kink,) = planted.kinks(found)
+    assert (
+        found.network.B is None
+    )  # fitted anew without the slope below the kink, which the tests had left free
+    assert (kink.change_low[0] + kink.change_high[0]) / 2 == pytest.approx(kink.change[0], rel=1e-12)
+
+
 def test_what_has_no_kinks_is_refused() -> None:
     with pytest.raises(BadInputTypeError, match="Recovery"):
         planted.kinks("nothing")

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from planted.fitting.segments._kinks import find_segments, further_kinks
+from planted.fitting.segments._kinks import _neighbours, find_segments, further_kinks
 from planted.fitting.segments._kinks import test_of_columns as additions_test
 from planted.fitting.segments._least_squares import KinkData, costs_of_sets, segment_fits, set_gains
 
@@ -132,6 +132,22 @@ def test_correlated_neighbours_are_noticed() -> None:
         segments = find_segments(x, 0.3 * x + 0.1 * e, rng, details=False)
         unnoticed += bool(segments.kinks) and not segments.is_correlated
     assert unnoticed == 0
+
+
+def test_neighbours_are_judged_by_residuals_of_the_same_fit() -> None:
+    rng = np.random.default_rng(8)
+    data = KinkData(np.sort(rng.random(100)), np.zeros(100))
+    Q = data.basis(np.array([0.2, 0.4, 0.6, 0.8]), with_steps=True)
+    E = rng.standard_normal((100, 60))
+    found = [_neighbours(e - Q @ (Q.T @ e), Q, rng) for e in E.T]
+    correlations, p_values = np.array(found).T
+    assert correlations.mean() < -0.05  # the fit makes them negative
+    assert abs(p_values.mean() - 0.5) < 0.15  # uniform: four standard errors
+    follows = E.copy()
+    for i in range(1, 100):
+        follows[i] += 0.5 * follows[i - 1]
+    noticed = [_neighbours(e - Q @ (Q.T @ e), Q, rng)[1] < 0.05 for e in follows.T]
+    assert np.mean(noticed) > 0.9
 
 
 @pytest.mark.parametrize("x", [np.zeros(50), np.repeat([0.0, 1.0], 25), np.arange(6.0)])

@@ -113,7 +113,7 @@ def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
 class Project:
     """Inputs in the coordinates of a subspace, outputs as they are."""
 
-    span: Array  # (d, k): orthonormal directions
+    span: Array  # (d, k): the directions, one per column
 
     def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Return the coordinates and the outputs of rows."""

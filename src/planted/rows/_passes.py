@@ -32,7 +32,6 @@ from planted.outcomes import BadInputError, FileFormatError
 from planted.rows._sources import bind_weights
 
 if TYPE_CHECKING:
-    from planted._typing import Array
     from planted.rows._blocks import RowBlocks
     from planted.rows._sources import RowSource
 

@@ -250,5 +250,5 @@ def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
     if unit < 0:
         return (anything,)
     return anything, Evidence(
-        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}", key=Check.SPLIT_UNIT
+        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit + 1}", key=Check.SPLIT_UNIT
     )

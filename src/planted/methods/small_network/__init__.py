@@ -55,7 +55,7 @@ MEANINGFUL = (
     1.0  # residual variances: a step that lowers the sum of squares by less means nothing for prediction
 )
 WIDE = 150  # half-spaces of the wide network
-LEAST_RIDGE = 1e-3  # of the wide network: with less it goes through few rows exactly
+LEAST_RIDGE = 1e-3  # of a wide network with fewer rows than weights: with less it goes through them all
 FAR_WORSE = 2.0  # times the small network's error: a wide one beyond it has no part in the answer
 FEW_ROWS = 100  # fewer in a quick look: a third of them decides too much, and they are split into more folds
 FOLDS_OF_FEW = 5
@@ -144,7 +144,10 @@ def recover(
     run.trace += [{"k": item.width, "ridge": item.ridge, "score": item.error} for item in path]
     found = "The best small network by cross-validation"
     if choice.beside is not None:
-        found += f", mixed with a wide one of {choice.beside.width} random half-spaces"
+        found += (
+            f", mixed with a wide one of {choice.beside.width} random half-spaces, whose units cannot be read (the default "
+            "effort gives few units)"
+        )
     text = f"{found}; nothing shows that it is the planted one."
     doubt = Unavailable("The fit is penalised and not claimed to be the planted network.")
     return run.finish_restored(
@@ -250,7 +253,7 @@ def _regression(problem: Problem, folds: IntArray, count: int) -> _Choice:
         inside = folds != fold
         misses[:, ~inside] = _drawn(X[inside], count).held_out(X, Y, inside)
     errors = (misses**2).mean(axis=(1, 2))
-    if count:
+    if count and len(X) < X.shape[1] + count:
         errors[RIDGES < LEAST_RIDGE] = np.inf
     best = int(errors.argmin())
     return _Choice(count, float(RIDGES[best]), misses[best], is_refined=False)

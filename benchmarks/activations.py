@@ -3,8 +3,9 @@
 Teachers: unit rows of W, biases uniform in [-1, 1], normal output weights (in noise: sizes uniform in [0.5, 1.5], signs
 mixed); inputs standard normal, n = 12 (k+1)(d+1), one output. The number of units is not told, except in noise, where
 n = 8,000 and the squared error of each parameter is divided by its Cramér–Rao bound at the truth; the mean of these ratios
-is one for an efficient estimate. The peer is a plain version of the same idea: twice the units, `scipy.optimize.least_squares` with the exact Jacobian, drop the least useful unit and
-fit again until k are left; it is told k and begins once.
+is one for an efficient estimate. The peer is a plain version of the same idea: twice the units,
+`scipy.optimize.least_squares` with the exact Jacobian, drop the least useful unit and fit again until k are left; it is
+told k and begins once.
 
 Class labels: log-odds are a teacher with output weights of size 1 to 3 and an offset that makes their median zero, n =
 20,000 labels, k told, default effort. All parameters are compared with the Cramér–Rao bound of the

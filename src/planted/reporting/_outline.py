@@ -275,6 +275,8 @@ def advice_of(recovery: Recovery) -> str:
             "Look longer with --effort thorough (`effort=` in Python), or give the number of hidden units with --hidden "
             "(`n_hidden=`) if you know it."
         )
+    if method == "small-network" and recovery.network is not None and recovery.held_out_mse is None:
+        return "Collect more samples: nothing says how well this predicts others."
     comparison = beside_a_line(recovery)
     if outcome is Outcome.FITTED and comparison:
         more = "" if method == "small-network" else f" {outcome.advice.partition('. ')[2]}"

@@ -86,6 +86,7 @@ class Check(Enum):
     LOSS = "loss"
     LOSS_VARIANCE = "loss-variance"
     LACK_OF_FIT = "lack-of-fit"
+    NEAR_MODELS = "near-models"
     LOCAL_MINIMUM = "local-minimum"
     RIDGE = "ridge"
     ROUNDING = "rounding"

@@ -16,6 +16,7 @@ from planted.certificates._parts import (
     model_uncertainty,
     named_failure,
 )
+from planted.certificates._near_models import near_model_evidence
 from planted.certificates._residual import (
     SPLIT_NAME,
     ResidualSums,
@@ -114,6 +115,11 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
+    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):
+        near = near_model_evidence(
+            problem, fit, law, doubt, offset=offset, biases=biases, weights=weights
+        )
+        checks = (*checks, *near)
     if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights

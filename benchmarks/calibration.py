@@ -230,6 +230,7 @@ def judge(
     planes = [np.column_stack([net.W, net.b]) for net in (ours, target)]
     order = linear_sum_assignment(((planes[0][:, None] - planes[1][None]) ** 2).sum(axis=2))[1]
     gaps = {"W": ours.W - target.W[order], "b": ours.b - target.b[order], "A": ours.A - target.A[:, order]}
+    gaps["c"] = ours.c - target.c
     z = np.concatenate([_in_errors(gap, errors[name]) for name, gap in gaps.items()])
     return bool(z.max() < 6), int((z < 1.96).sum()), int(z.size)
 

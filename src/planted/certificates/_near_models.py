@@ -43,14 +43,14 @@ from planted.certificates.noise._law import NoiseLaw
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangent_basis
 from planted.fitting._refine import Refinement, weigh_blocks
-from planted.fitting._run import Problem
+from planted.fitting._run import Problem, Scaling
 from planted.fitting._sandwich import long_run_deviation
 from planted.moments import augment, output_columns
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights
 
-__all__ = ["near_model_evidence"]
+__all__ = ["Departure", "Jacobian", "near_model_evidence"]
 
 SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
 MOVES = 3.0  # standard errors of a parameter
@@ -72,7 +72,7 @@ def near_model_evidence(
 
     `doubt`: the standard errors of the parameters, in the user's units. Nothing where no departure could be tested.
     """
-    jacobian = _Jacobian.of(problem, fit.network, offset=offset, biases=biases, weights=weights)
+    jacobian = Jacobian.of(problem, fit.network, offset=offset, biases=biases, weights=weights)
     freedom = len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
     if freedom <= 0:
         return ()
@@ -81,11 +81,8 @@ def near_model_evidence(
     least = float(stats.norm.isf(LEVEL / 2 / max(singles, 1)))
     worst: tuple[float, Evidence] | None = None
     for departure in departures:
-        found = jacobian.coefficient(departure, law, freedom)
-        if found is None:
-            continue
-        coefficient, score, rest = found
-        moved = abs(coefficient) * jacobian.largest_shift(departure, rest, problem, doubt)
+        coefficient, score = jacobian.coefficient(departure, law, freedom)
+        moved = abs(coefficient) * _largest(jacobian.shifts(departure, problem.scaling), doubt)
         limit = float(np.clip(MOVES * abs(score) / max(moved, 1e-300), SEEN, CERTAIN))
         limit = max(limit, least) if departure.is_single else limit
         line = Evidence(
@@ -102,7 +99,7 @@ def near_model_evidence(
 
 
 @dataclass(frozen=True, slots=True)
-class _Departure:
+class Departure:
     """A direction beside the network: functions of the rows times weights in the outputs."""
 
     name: str
@@ -111,7 +108,7 @@ class _Departure:
     is_single: bool = False  # of one unit or one output
 
 
-def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> Iterator[_Departure]:
+def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> Iterator[Departure]:
     """Yield the departures, rows weighted by `root`, (n, 1)."""
     X, A, (m, k) = problem.X, network.A, network.A.shape
     t = network.preactivations(X)
@@ -122,28 +119,28 @@ def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> Iter
     bent = {"square": root * added**2 / sizes, "cube": root * added**3 / sizes**2}
     each = np.eye(m)
     if not network.activation.is_curved:
-        yield _Departure("another power of the units", powers, A)
-        yield _Departure("the other side of the kinks", root * np.maximum(-t, 0.0) ** network.activation.degree, A)
+        yield Departure("another power of the units", powers, A)
+        yield Departure("the other side of the kinks", root * np.maximum(-t, 0.0) ** network.activation.degree, A)
     for name, values in bent.items():
-        yield _Departure(f"the {name} of the outputs", values, each)
+        yield Departure(f"the {name} of the outputs", values, each)
     if k > 1 and not network.activation.is_curved:
         for unit in range(k):
-            yield _Departure(f"another power of unit {unit}", powers[:, [unit]], A[:, [unit]], True)
+            yield Departure(f"another power of unit {unit}", powers[:, [unit]], A[:, [unit]], True)
     if m > 1:
         for name, values in bent.items():
             for output in range(m):
                 name_of_one = f"the {name} of output {output}"
-                yield _Departure(name_of_one, values[:, [output]], each[:, [output]], True)
+                yield Departure(name_of_one, values[:, [output]], each[:, [output]], True)
     if problem.holds_all_rows:
         place = root * np.linspace(-1.0, 1.0, len(X))[:, None]
-        yield _Departure("a drift of the outputs' size with the order of rows", place * added, each)
+        yield Departure("a drift of the outputs' size with the order of rows", place * added, each)
         for output in range(m):
             name_of_one = f"a drift of output {output} with the order of rows"
-            yield _Departure(name_of_one, place, each[:, [output]], m > 1)
+            yield Departure(name_of_one, place, each[:, [output]], m > 1)
 
 
-@dataclass(frozen=True)
-class _Jacobian:
+@dataclass(frozen=True, slots=True)
+class Jacobian:
     """The Jacobian of a network on the rows in memory, the output layer eliminated."""
 
     network: TwoLayerNetwork
@@ -163,8 +160,9 @@ class _Jacobian:
         *,
         offset: bool,
         biases: bool,
-        weights: RowWeights | None,
-    ) -> _Jacobian:
+        weights: RowWeights | None = None,
+    ) -> Jacobian:
+        """Take it at the rows in memory."""
         X = problem.X
         w = np.ones(len(X))
         if weights is not None:
@@ -181,19 +179,16 @@ class _Jacobian:
         spread = T @ linalg.pinvh(T.T @ weigh_blocks(Z.T @ Z, network.A) @ T, check_finite=False) @ T.T
         return cls(network, root * (problem.Y - network(X)), root, Q, triangle, Z, inner, spread)
 
-    def coefficient(self, departure: _Departure, law: NoiseLaw, freedom: float) -> tuple[float, float, Array] | None:
-        """Return (1), the same in its standard errors, and how the hidden layer follows; None inside the Jacobian."""
+    def coefficient(self, departure: Departure, law: NoiseLaw, freedom: float) -> tuple[float, float]:
+        """Return (1), and the same in its standard errors; zero for a departure inside the Jacobian."""
         outside = departure.functions - self.Q @ (self.Q.T @ departure.functions)
-        along = self.network.A.T @ departure.outputs  # (k, q)
-        width = self.Z.shape[1] // len(along)
-        gradient = ((self.Z.T @ outside) * np.repeat(along, width, axis=0)).sum(axis=1)
-        hidden = self.spread @ gradient
-        moved = (self.Z * hidden).reshape(len(self.Z), len(along), width).sum(axis=2)
+        hidden, k = self.hidden(departure), self.network.n_hidden
+        moved = (self.Z * hidden).reshape(len(self.Z), k, -1).sum(axis=2)
         rest = outside @ departure.outputs.T - moved @ self.network.A.T
         products = rest.T @ rest
         size = float(np.trace(products))
         if not size > DEPENDENT**2 * float(((departure.functions @ departure.outputs.T) ** 2).sum()):
-            return None
+            return 0.0, 0.0
         value = float((rest * self.residual).sum()) / size
         left = self.residual - value * rest
         if law.is_unequal or law.is_ordered:
@@ -201,30 +196,34 @@ class _Jacobian:
             error = long_run_deviation((rest * left).sum(axis=1), correlation) / size
         else:
             error = float(np.sqrt((products * (left.T @ left)).sum() / freedom)) / size
-        return value, value / max(error, np.finfo(float).tiny), hidden
+        return value, value / max(error, np.finfo(float).tiny)
 
-    def largest_shift(
-        self, departure: _Departure, hidden: Array, problem: Problem, doubt: Uncertainty | Unavailable
-    ) -> float:
-        """Return how far a coefficient of one moves the parameter that it moves most, in standard errors."""
-        if isinstance(doubt, Unavailable):
-            return 0.0
-        net, k = self.network, self.network.n_hidden
-        changes = hidden_changes(hidden.reshape(k, -1, 1), net, problem.scaling)
+    def hidden(self, departure: Departure) -> Array:
+        """Return how the hidden layer follows a departure, (k p,)."""
+        along = self.network.A.T @ departure.outputs  # (k, q)
+        width = self.Z.shape[1] // len(along)
+        products = self.Z.T @ departure.functions  # the columns of Z are outside those of the output layer
+        return as_array(self.spread @ (products * np.repeat(along, width, axis=0)).sum(axis=1))
+
+    def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
+        """Return how far the parameters follow a departure, in the user's units."""
+        net, k, hidden = self.network, self.network.n_hidden, self.hidden(departure)
+        changes = hidden_changes(hidden.reshape(k, -1, 1), net, scaling)
         inside = (self.Q.T @ departure.functions) @ departure.outputs.T  # (g, m)
         weighted = hidden[:, None] * np.repeat(net.A.T, len(hidden) // k, axis=0)
         weights = linalg.lstsq(self.triangle, inside - self.inner @ weighted, check_finite=False)[0]
-        outer = np.stack(
+        outer = scaling.y_scale * np.stack(
             [changes.output_changes(weights[:, [row]], net.A[row], net)[:, 0] for row in range(net.n_outputs)]
         )
-        outer *= problem.scaling.y_scale
         moved = {"W": changes.dW[:, :, 0], "b": changes.db[:, 0], "A": outer[:, :k]}
-        if outer.shape[1] > k and "c" in doubt.standard_errors:
+        if outer.shape[1] in (k + 1, k + 1 + net.n_features):
             moved["c"] = outer[:, -1]
-        return max(_in_errors(moved[name], doubt.standard_errors[name]) for name in moved)
+        return moved
 
 
-def _in_errors(change: Array, error: Array) -> float:
-    """Return the largest of some changes, in standard errors; parameters without one are known."""
-    known = error > 0
-    return float(np.abs(as_array(change[known] / error[known])).max(initial=0.0))
+def _largest(shifts: dict[str, Array], doubt: Uncertainty | Unavailable) -> float:
+    """Return the largest of some shifts, in standard errors; parameters without one are known."""
+    if isinstance(doubt, Unavailable):
+        return 0.0
+    parts = [(shifts[name], error) for name, error in doubt.standard_errors.items() if name in shifts]
+    return max(float(np.abs(shift[error > 0] / error[error > 0]).max(initial=0.0)) for shift, error in parts)

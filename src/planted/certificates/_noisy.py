@@ -20,6 +20,7 @@ from planted.certificates._near_models import near_model_evidence
 from planted.certificates._residual import (
     SPLIT_NAME,
     ResidualSums,
+    input_trace_evidence,
     lack_of_fit,
     residual_sums,
     split_unit_p_value,
@@ -112,6 +113,7 @@ def certify_noisy(
     checks = (
         *checks,
         *law.evidence,
+        *input_trace_evidence(problem.X, problem.Y - net(problem.X)),
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )

@@ -8,6 +8,7 @@ exact          the network differs from the truth by more than 1e-6 in any match
                output divided by its own spread
 noisy          the number of units is wrong, or a parameter is more than 6 standard errors off
 rounded        both: neither within 1e-6 nor within 6 standard errors
+cut off        the same; a refusal is as good, since nothing tells labels that were cut off from rounded ones
 unidentifiable any network is claimed that is not the truth to 1e-6 (units never seen on are not part of the truth here:
                nothing in the data can show them; units never seen off are a linear part)
 mis-specified  anything is claimed at all
@@ -220,7 +221,7 @@ def judge(
     truth = as_seen(truth, data[0], folded=answer.network.B is not None)
     if family != "noisy":
         error = planted.parameter_error(standardised(answer.network, *data), standardised(truth, *data))
-        if error <= 1e-6 or family != "rounded":
+        if error <= 1e-6 or family not in ("rounded", "cut off"):
             return error <= 1e-6, 0, 0
     if (answer.network.B is None) != (truth.B is None):
         return False, 0, 0

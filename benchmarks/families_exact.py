@@ -218,7 +218,7 @@ def cut_decimals(rng: np.random.Generator) -> Problem:
     X = draw_inputs(rng, net, 12)
     steps = 10.0 ** int(rng.integers(3, 9))
     cut = np.floor if rng.random() < 0.5 else np.trunc
-    return X, cut(net(X) * steps) / steps, net, "rounded"
+    return X, cut(net(X) * steps) / steps, net, "cut off"
 
 
 def term_in_rounding(rng: np.random.Generator) -> Problem:

@@ -213,7 +213,12 @@ def further_term(rng: np.random.Generator) -> Problem:
     X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
     F = net(X)
     t = X @ rng.standard_normal(net.n_features) / np.sqrt(net.n_features)
-    terms = (np.sin(float(rng.uniform(1.0, 3.0)) * X[:, 0]), np.sin(2 * t), X[:, 0] * X[:, 1], X[:, 0] ** 2 - 1.0)
+    terms = (
+        np.sin(float(rng.uniform(1.0, 3.0)) * X[:, 0]),
+        np.sin(2 * t),
+        X[:, 0] * X[:, 1],
+        X[:, 0] ** 2 - 1.0,
+    )
     term = terms[int(rng.integers(len(terms)))][:, None]
     if rng.random() < 0.3:  # in one of the outputs
         term = term * (np.arange(net.n_outputs) == rng.integers(net.n_outputs))

@@ -10,9 +10,10 @@ Idea        Each such model departs from the network along one known function of
             .. math:: \hat\theta = \langle D_\perp, R\rangle / \|D_\perp\|^2,                                   \quad (1)
 
             which is one number with a standard error of its own. The departures are: h log|t|, the derivative of a power, in
-            all units and in each (*powers*); the other side of the kink (*leaks*); the square and the cube of what the units
-            add up to, in all outputs and in each (*bent labels*: saturation, selection by the label); the place in the order
-            of rows, and the network times it (*drifts*).
+            all units and in each (*powers*); a round bend in place of the kink, likewise, since a few weak units beside
+            strong ones may stand for something smooth; the other side of the kink (*leaks*); the square and the cube of
+            what the units add up to, in all outputs and in each (*bent labels*: saturation, selection by the label); the
+            place in the order of rows, and the network times it (*drifts*).
 
             What matters is not whether a departure can be seen, but what it does. The part of D that the Jacobian takes
             moves the parameters, by :math:`\hat\theta J^+ D`. A departure that stays within `SEEN` standard errors of zero
@@ -32,13 +33,12 @@ References  Ramsey (1969), J. R. Statist. Soc. B 31, for powers of the predictio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special
 
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
 from planted.certificates.noise._law import NoiseLaw
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangent_basis
@@ -54,6 +54,7 @@ __all__ = ["Departure", "Jacobian", "near_model_evidence"]
 
 SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
 MOVES = 3.0  # standard errors of a parameter
+BEND_WIDTH = 0.25  # of a softplus, in standard deviations of a unit's pre-activation
 LEVEL = 0.005  # of the tests of single units and outputs, all together
 DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
 
@@ -73,70 +74,75 @@ def near_model_evidence(
     `doubt`: the standard errors of the parameters, in the user's units. Nothing where no departure could be tested.
     """
     jacobian = Jacobian.of(problem, fit.network, offset=offset, biases=biases, weights=weights)
-    freedom = len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
+    freedom = (
+        len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
+    )
     if freedom <= 0:
         return ()
-    departures = list(_departures(problem, fit.network, jacobian.root))
+    functions, departures = _departures(problem, fit.network, jacobian.root)
+    beside = jacobian.beside(functions)
     singles = sum(departure.is_single for departure in departures)
-    least = float(stats.norm.isf(LEVEL / 2 / max(singles, 1)))
-    worst: tuple[float, Evidence] | None = None
+    least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))
+    lines = []
     for departure in departures:
-        coefficient, score = jacobian.coefficient(departure, law, freedom)
-        moved = abs(coefficient) * _largest(jacobian.shifts(departure, problem.scaling), doubt)
-        limit = float(np.clip(MOVES * abs(score) / max(moved, 1e-300), SEEN, CERTAIN))
-        limit = max(limit, least) if departure.is_single else limit
-        line = Evidence(
-            f"{departure.name}, in standard errors",
-            abs(score),
-            limit,
-            "<=",
-            f"moves a parameter by {moved:.2g} standard errors",
-            key=Check.NEAR_MODELS,
-        )
-        if worst is None or abs(score) / limit > worst[0]:
-            worst = abs(score) / limit, line
-    return () if worst is None else (worst[1],)
+        coefficient, score = beside.coefficient(departure, law, freedom)
+        limit, effect = least if departure.is_single else SEEN, ""
+        if abs(score) > limit:
+            moved = abs(coefficient) * _largest(beside.shifts(departure, problem.scaling), doubt)
+            most = MOVES * abs(score) / moved if moved * CERTAIN > MOVES * abs(score) else CERTAIN
+            limit, effect = max(limit, most), f"moves a parameter by {moved:.2g} standard errors"
+        name = f"{departure.name}, in standard errors"
+        lines.append(Evidence(name, abs(score), limit, "<=", effect, key=Check.NEAR_MODELS))
+    return (max(lines, key=lambda line: line.measured / line.required),)
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A direction beside the network: functions of the rows times weights in the outputs."""
+    """A direction beside the network: some functions of the rows times weights in the outputs."""
 
     name: str
-    functions: Array  # (n, q)
+    functions: IntArray  # (q,): places among all functions
     outputs: Array  # (m, q)
     is_single: bool = False  # of one unit or one output
 
 
-def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> Iterator[Departure]:
-    """Yield the departures, rows weighted by `root`, (n, 1)."""
-    X, A, (m, k) = problem.X, network.A, network.A.shape
+def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> tuple[Array, list[Departure]]:
+    """Return functions of the rows, weighted by `root`, (n, 1), and the departures that they make up."""
+    X, A, m = problem.X, network.A, network.n_outputs
     t = network.preactivations(X)
     H = network.activation(t)
-    powers = root * H * np.log(np.where(t == 0, 1.0, np.abs(t)))
     added = H @ A.T + (0.0 if network.B is None else X @ network.B.T)
-    sizes = np.maximum(np.sqrt((added**2).mean(axis=0)), np.finfo(float).tiny)
-    bent = {"square": root * added**2 / sizes, "cube": root * added**3 / sizes**2}
+    relative = added / np.maximum(np.sqrt((added**2).mean(axis=0)), np.finfo(float).tiny)
     each = np.eye(m)
+    columns: list[Array] = []
+    departures: list[Departure] = []
+
+    def depart(names: tuple[str, str], values: Array, outputs: Array) -> None:
+        """Add a departure in all columns together, and in every one if there are several."""
+        places = sum(column.shape[1] for column in columns) + np.arange(values.shape[1])
+        columns.append(values)
+        together, alone = names
+        departures.extend([Departure(together, places, outputs)] if together else [])
+        if alone and (len(places) > 1 or not together):
+            departures.extend(
+                Departure(f"{alone} {index}", places[[index]], outputs[:, [index]], True)
+                for index in range(len(places))
+            )
+
     if not network.activation.is_curved:
-        yield Departure("another power of the units", powers, A)
-        yield Departure("the other side of the kinks", root * np.maximum(-t, 0.0) ** network.activation.degree, A)
-    for name, values in bent.items():
-        yield Departure(f"the {name} of the outputs", values, each)
-    if k > 1 and not network.activation.is_curved:
-        for unit in range(k):
-            yield Departure(f"another power of unit {unit}", powers[:, [unit]], A[:, [unit]], True)
-    if m > 1:
-        for name, values in bent.items():
-            for output in range(m):
-                name_of_one = f"the {name} of output {output}"
-                yield Departure(name_of_one, values[:, [output]], each[:, [output]], True)
+        widths = np.maximum(BEND_WIDTH * t.std(axis=0), np.finfo(float).tiny)
+        powers = H * np.log(np.where(t == 0, 1.0, np.abs(t)))
+        depart(("another power of the units", "another power of unit"), powers, A)
+        bumps = widths * np.log1p(np.exp(-np.abs(t) / widths))
+        depart(("round bends of the units", "a round bend of unit"), bumps, A)
+        depart(("the other side of the kinks", ""), np.maximum(-t, 0.0) ** network.activation.degree, A)
+    depart(("the square of the outputs", "the square of output"), added * relative, each)
+    depart(("the cube of the outputs", "the cube of output"), added * relative**2, each)
     if problem.holds_all_rows:
-        place = root * np.linspace(-1.0, 1.0, len(X))[:, None]
-        yield Departure("a drift of the outputs' size with the order of rows", place * added, each)
-        for output in range(m):
-            name_of_one = f"a drift of output {output} with the order of rows"
-            yield Departure(name_of_one, place, each[:, [output]], m > 1)
+        place = np.linspace(-1.0, 1.0, len(X))[:, None]
+        depart(("the outputs' size rising with the order of rows", ""), place * added, each)
+        depart(("", "the order of rows in output"), np.repeat(place, m, axis=1), each)
+    return root * np.hstack(columns), departures
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +153,12 @@ class Jacobian:
     residual: Array  # (n, m), weighted like all rows here
     root: Array  # (n, 1): roots of the rows' weights
     Q: Array  # (n, g): orthonormal columns of the output layer
-    triangle: Array  # (g, g): from them to the columns themselves
+    inverse: Array  # (g, g): from coefficients of these to those of the columns themselves
     Z: Array  # (n, k p): the hidden layer's columns, outside those of the output layer
     inner: Array  # (g, k p): what of them is inside
+    products: Array  # (k p, k p): of the hidden layer's columns
     spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
+    has_offset: bool
 
     @classmethod
     def of(
@@ -175,50 +183,94 @@ class Jacobian:
         Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
         inner = Q.T @ Z
         Z -= Q @ inner
-        T = tangent_basis(network, biases=biases)
-        spread = T @ linalg.pinvh(T.T @ weigh_blocks(Z.T @ Z, network.A) @ T, check_finite=False) @ T.T
-        return cls(network, root * (problem.Y - network(X)), root, Q, triangle, Z, inner, spread)
+        T, products = tangent_basis(network, biases=biases), Z.T @ Z
+        reduced = T.T @ weigh_blocks(products, network.A) @ T
+        return cls(
+            network,
+            root * (problem.Y - network(X)),
+            root,
+            Q,
+            linalg.pinv(triangle, check_finite=False),
+            Z,
+            inner,
+            products,
+            T @ linalg.pinvh(reduced, check_finite=False) @ T.T,
+            offset,
+        )
+
+    def beside(self, functions: Array) -> Beside:
+        """Return what functions of the rows have to do with it; shapes: functions (n, q)."""
+        inside = self.Q.T @ functions
+        outside = functions - self.Q @ inside
+        with_residual = np.hstack([outside, self.Z]).T @ self.residual
+        return Beside(
+            self,
+            inside,
+            outside,
+            outside.T @ outside,
+            self.Z.T @ outside,
+            with_residual[: outside.shape[1]],
+            with_residual[outside.shape[1] :],
+            self.residual.T @ self.residual,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Functions of the rows beside a Jacobian."""
+
+    jacobian: Jacobian
+    inside: Array  # (g, q): what the columns of the output layer explain
+    functions: Array  # (n, q): what they leave
+    products: Array  # (q, q): of what they leave
+    with_hidden: Array  # (k p, q): products with the hidden layer's columns
+    with_residual: Array  # (q, m): products with the residual
+    hidden_residual: Array  # (k p, m): products of the hidden layer's columns with the residual
+    squares: Array  # (m, m): products of the residual
 
     def coefficient(self, departure: Departure, law: NoiseLaw, freedom: float) -> tuple[float, float]:
         """Return (1), and the same in its standard errors; zero for a departure inside the Jacobian."""
-        outside = departure.functions - self.Q @ (self.Q.T @ departure.functions)
-        hidden, k = self.hidden(departure), self.network.n_hidden
-        moved = (self.Z * hidden).reshape(len(self.Z), k, -1).sum(axis=2)
-        rest = outside @ departure.outputs.T - moved @ self.network.A.T
-        products = rest.T @ rest
+        at, A = self.jacobian, self.jacobian.network.A
+        places, hidden = departure.functions, self.hidden(departure)
+        weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
+        # What the Jacobian leaves is functions @ outputs' - Z @ weighted: its products between outputs follow.
+        own = departure.outputs @ self.products[np.ix_(places, places)]
+        mixed = departure.outputs @ self.with_hidden[:, places].T @ weighted
+        products = own @ departure.outputs.T - mixed - mixed.T + weighted.T @ at.products @ weighted
         size = float(np.trace(products))
-        if not size > DEPENDENT**2 * float(((departure.functions @ departure.outputs.T) ** 2).sum()):
+        if not size > DEPENDENT**2 * float((own * departure.outputs).sum()):
             return 0.0, 0.0
-        value = float((rest * self.residual).sum()) / size
-        left = self.residual - value * rest
         if law.is_unequal or law.is_ordered:
-            correlation = law.correlation if law.is_ordered else 0.0
-            error = long_run_deviation((rest * left).sum(axis=1), correlation) / size
+            rest = self.functions[:, places] @ departure.outputs.T - at.Z @ weighted
+            value = float((rest * at.residual).sum()) / size
+            terms = (rest * (at.residual - value * rest)).sum(axis=1)
+            error = long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
         else:
-            error = float(np.sqrt((products * (left.T @ left)).sum() / freedom)) / size
-        return value, value / max(error, np.finfo(float).tiny)
+            own_share = (departure.outputs.T * self.with_residual[places]).sum()
+            value = float(own_share - (weighted * self.hidden_residual).sum()) / size
+            error = float(np.sqrt((products * self.squares).sum() / freedom))
+        return value, value * size / max(error, np.finfo(float).tiny)
 
     def hidden(self, departure: Departure) -> Array:
         """Return how the hidden layer follows a departure, (k p,)."""
-        along = self.network.A.T @ departure.outputs  # (k, q)
-        width = self.Z.shape[1] // len(along)
-        products = self.Z.T @ departure.functions  # the columns of Z are outside those of the output layer
-        return as_array(self.spread @ (products * np.repeat(along, width, axis=0)).sum(axis=1))
+        along = self.jacobian.network.A.T @ departure.outputs  # (k, q)
+        products = self.with_hidden[:, departure.functions]
+        gradient = (products * np.repeat(along, len(products) // len(along), axis=0)).sum(axis=1)
+        return as_array(self.jacobian.spread @ gradient)
 
     def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
         """Return how far the parameters follow a departure, in the user's units."""
-        net, k, hidden = self.network, self.network.n_hidden, self.hidden(departure)
+        at, net, k = self.jacobian, self.jacobian.network, self.jacobian.network.n_hidden
+        hidden = self.hidden(departure)
         changes = hidden_changes(hidden.reshape(k, -1, 1), net, scaling)
-        inside = (self.Q.T @ departure.functions) @ departure.outputs.T  # (g, m)
+        inside = self.inside[:, departure.functions] @ departure.outputs.T  # (g, m)
         weighted = hidden[:, None] * np.repeat(net.A.T, len(hidden) // k, axis=0)
-        weights = linalg.lstsq(self.triangle, inside - self.inner @ weighted, check_finite=False)[0]
+        weights = at.inverse @ (inside - at.inner @ weighted)
         outer = scaling.y_scale * np.stack(
             [changes.output_changes(weights[:, [row]], net.A[row], net)[:, 0] for row in range(net.n_outputs)]
         )
         moved = {"W": changes.dW[:, :, 0], "b": changes.db[:, 0], "A": outer[:, :k]}
-        if outer.shape[1] in (k + 1, k + 1 + net.n_features):
-            moved["c"] = outer[:, -1]
-        return moved
+        return moved | ({"c": outer[:, -1]} if at.has_offset else {})
 
 
 def _largest(shifts: dict[str, Array], doubt: Uncertainty | Unavailable) -> float:

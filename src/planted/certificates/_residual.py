@@ -25,13 +25,13 @@ Idea        *Lack of fit.* Every output gets, beside the network, a linear part 
             the whitened coefficients are a matrix of standard normal entries, and its largest singular value follows
             the Tracy–Widom law (with Johnstone's scaling, Ma's correction by halves, and Chiani's gamma form of the
             law; for a single row or column it is a χ²).
-            *Single inputs, pairs, neighbours.* A function of one input in one output, or the product of two inputs, is lost among the
-            many functions of (1). Every input gets cosines of its ranks, up to `COSINES` half periods, and the coefficients
-            of each output's residual are tested together, with the covariance that the residual itself gives them
-            (White), so that the noise may have any variance. Products of inputs, clipped, are tested one by one. A function
-            of many inputs that changes too fast for all of these makes the residuals of nearest neighbours agree, in an
-            output or in all; so does noise that near copies of a row share. The Jacobian is not taken out, which can only
-            make the coefficients smaller.
+            *Single inputs, pairs, neighbours.* A function of one input in one output, or the product of two inputs, is lost
+            among the many functions of (1). Every input gets cosines of its ranks, up to `COSINES` half periods, and the
+            coefficients of each output's residual are tested together, with the covariance that the residual itself gives
+            them (White), so that the noise may have any variance. Products of inputs, clipped, are tested one by one. A
+            function of many inputs that changes too fast for all of these makes the residuals of nearest neighbours agree,
+            in an output or in all; so does noise that near copies of a row share. The Jacobian is not taken out, which can
+            only make the coefficients smaller.
 Guarantee   If the network is right, F has an F distribution: exactly for Gaussian noise of known covariance and a
             linear model, otherwise as n grows. At most half of the degrees of freedom go to Φ. The level of the
             second test is at most that of its law as n grows: the Jacobians of the other units are not taken out,
@@ -74,8 +74,8 @@ COSINES = 8
 INPUT_LEVEL = 1e-3  # of the tests of single inputs and pairs, all together
 INPUT_ROWS = 20  # for each cosine, at least
 CLIPPED = 3.0  # standard deviations of an input
-NEIGHBOURS, NEIGHBOUR_ROWS = 3, 1000
-COSINE_PRODUCTS = 3e5  # of rows, inputs and outputs: rows are left out beyond
+NEIGHBOURS, NEIGHBOUR_ROWS = 3, 600
+COSINE_PRODUCTS = 2e5  # of rows, inputs and outputs: rows are left out beyond
 RANK_TOL = 1e-11  # of normal matrices with unit diagonal: a relative singular value of 3e-6
 
 
@@ -219,7 +219,9 @@ def input_trace_evidence(X: Array, residual: Array) -> tuple[Evidence, ...]:
     (n, d), m = X.shape, residual.shape[1]
     if n < INPUT_ROWS * COSINES:
         return ()
-    some = np.linspace(0, n - 1, int(np.clip(COSINE_PRODUCTS / (d * m), INPUT_ROWS * COSINES, n))).astype(np.int64)
+    some = np.linspace(0, n - 1, int(np.clip(COSINE_PRODUCTS / (d * m), INPUT_ROWS * COSINES, n))).astype(
+        np.int64
+    )
     X, residual = X[some], residual[some]
     of_inputs = np.array([_cosine_p_values(column, residual).min() for column in X.T])
     score, pair = _pair_score(X, residual)

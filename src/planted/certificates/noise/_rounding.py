@@ -5,9 +5,10 @@ Problem     Labels on a grid (`_parts.LabelGrid`) tolerate a residual of several
             could hide there.
 Idea        *Size.* A label that was rounded to nearest misses the network by a uniform number of variance step² / 12, the
             step being that of the label itself. The sum of squares of an output is compared with the sum of these: it is
-            normal about it, with 4/5 of the sum of their squares as variance. Labels that were computed in single or half precision miss it by more, and by how much is known too: the network is
-            computed in that precision `REPEATS` times, its units scaled and its sums ordered at random, and compared with
-            the same numbers in double precision. Labels computed by three programs gave at most 1.3 times that.
+            normal about it, with 4/5 of the sum of their squares as variance. Labels that were computed in single or half
+            precision miss it by more, and by how much is known too: the network is computed in that precision `REPEATS`
+            times, its units scaled and its sums ordered at random, and compared with the same numbers in double precision.
+            Labels computed by three programs gave at most 1.3 times that.
             *Traces of x.* Errors of rounding are as good as independent of x, but their size is not: it changes with the
             labels, by which the F test of `_residual` would be misled. The rows are therefore weighted by the variance
             that the size of their errors says. Right networks then gave a p-value as noise does. Labels of so many
@@ -97,11 +98,11 @@ def with_half_step(
     units = problem.scaling
     labels = problem.Y * units.y_scale + units.y_shift
     half, each = grid.spacing(labels) / units.y_scale / 2, np.eye(network.n_outputs)
-    jacobian = Jacobian.of(problem, network, offset=offset, biases=biases)
-    errors = dict(doubt.standard_errors)
-    downwards, inwards = (
-        jacobian.shifts(Departure("half a step", steps, each), units) for steps in (half, half * np.sign(labels))
+    beside = Jacobian.of(problem, network, offset=offset, biases=biases).beside(
+        np.hstack([half, half * np.sign(labels)])
     )
+    errors, places = dict(doubt.standard_errors), np.arange(2 * len(each)).reshape(2, -1)
+    downwards, inwards = (beside.shifts(Departure("half a step", row, each), units) for row in places)
     for name, error in errors.items():
         if name in downwards:
             shift = np.maximum(np.abs(downwards[name]), np.abs(inwards[name]))

@@ -37,7 +37,7 @@ __all__ = [
     "hash_rows",
 ]
 
-BLOCK_VALUES = 1 << 20  # values looked at together: 8 MB
+BLOCK_VALUES = 1 << 20
 """Values looked at together: 8 MB, so that a scan of a memory map stays small."""
 
 MAX_HASHED_VALUES = 20_000_000
@@ -98,7 +98,9 @@ def check_rows(
         if constant:
             notices.append(_constant_notice(label, names, constant))
             warnings.warn(notices[-1], ConstantColumnsWarning, stacklevel=3)
-    n_distinct = _count_distinct_rows(X_clean, Y_clean)
+    # By a 64-bit hash of each row; n rows collide with probability n²/2⁶⁵.
+    is_countable = X_clean.size + Y_clean.size <= MAX_HASHED_VALUES
+    n_distinct = len(np.unique(hash_rows(X_clean, Y_clean))) if is_countable else None
     if n_distinct is not None and n_distinct < len(X_clean):
         notices.append(
             f"{len(X_clean) - n_distinct} of {len(X_clean)} rows repeat an earlier row; "
@@ -268,11 +270,6 @@ def _constant_notice(label: str, names: Sequence[str] | None, constant: tuple[in
     return f"{len(constant)} constant column(s) in {label}: {', '.join(shown)}{more}; kept, but {effect}."
 
 
-def _count_distinct_rows(X: Array, Y: Array) -> int | None:
-    """Count distinct rows of ``[X, Y]`` by a 64-bit hash of each; n rows collide with probability n²/2⁶⁵."""
-    return len(np.unique(hash_rows(X, Y))) if X.size + Y.size <= MAX_HASHED_VALUES else None
-
-
 def _compare_names(names: tuple[str, ...], expected: tuple[str, ...]) -> None:
     """Refuse a frame whose columns are not those of the fit, in the same order."""
     if names == expected:
@@ -306,9 +303,7 @@ def hash_rows(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
     hashes = np.zeros(len(X), dtype=np.uint64)
     for values, salt in ((X, 1), (Y, 2)):
         keys = np.random.SeedSequence(salt).generate_state(values.shape[1], np.uint64) | np.uint64(1)
-        step = max(1, BLOCK_VALUES // values.shape[1])
-        for start in range(0, len(values), step):
-            block = values[start : start + step]
+        for start, block in _row_blocks(values):
             # + 0.0 makes one zero of the two. The mixing spreads the leading bits, where round numbers
             # differ, over the whole word before the columns are added up (Steele, Lea, Flood 2014).
             word = (np.ascontiguousarray(block) + 0.0).view(np.uint64) ^ keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -313,8 +313,40 @@ class Provenance:
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
+class Findings:
+    """A record with lines of evidence."""
+
+    __slots__ = ()
+    evidence: tuple[Evidence, ...]
+
+    def find(self, key: Check) -> tuple[Evidence, ...]:
+        """Return the lines of evidence about one thing.
+
+        Parameters
+        ----------
+        key : Check
+            What they are about.
+
+        Returns
+        -------
+        tuple of Evidence
+            The lines, in order; empty if there is none.
+        """
+        return tuple(item for item in self.evidence if item.key is key)
+
+    def _lines(self, most: int | None = None) -> list[str]:
+        """Return the evidence as text, at most so many lines."""
+        lines = []
+        for item in self.evidence[:most]:
+            is_judged = item.comparison != "info"
+            need = f"  needs {item.comparison} {item.required:.3g}" if is_judged else ""
+            mark = ("+" if item.passed else "x") if is_judged else " "
+            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        return lines
+
+
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Findings):
     """The answer of every method, always whole.
 
     Parameters
@@ -353,21 +385,6 @@ class Recovery:
     trace: tuple[Mapping[str, Any], ...] = ()
     held_out_mse: float | None = None
 
-    def find(self, key: Check) -> tuple[Evidence, ...]:
-        """Return the lines of evidence about one thing.
-
-        Parameters
-        ----------
-        key : Check
-            What they are about.
-
-        Returns
-        -------
-        tuple of Evidence
-            The lines, in order; empty if there is none.
-        """
-        return tuple(item for item in self.evidence if item.key is key)
-
     @property
     def failed(self) -> tuple[Evidence, ...]:
         """The lines of evidence that do not hold."""
@@ -394,10 +411,7 @@ class Recovery:
         lines.append(self.detail or self.outcome.meaning)
         if self.network is not None:
             lines.append(repr(self.network))
-        for item in self.evidence[:8]:
-            need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
-            mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
-            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        lines += self._lines(most=8)
         if len(self.evidence) > 8:
             lines.append(f"   … and {len(self.evidence) - 8} more lines of evidence")
         lines.extend([self._scope] if self._scope else [])
@@ -464,12 +478,7 @@ class Recovery:
             "outcome": self.outcome.name,
             "guarantee": self.guarantee.name,
             "evidence": [
-                {
-                    name: getattr(item, name)
-                    for name in ("name", "measured", "required", "comparison", "equation")
-                }
-                | {"key": item.key.value, "passed": item.passed}
-                for item in self.evidence
+                asdict(item) | {"key": item.key.value, "passed": item.passed} for item in self.evidence
             ],
             "uncertainty": uncertainty,
             "stats": dict(self.stats),

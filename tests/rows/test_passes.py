@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from planted.moments._gram import JointSummand, RowMoments
+from planted.moments._gram import RowMoments, sum_joint
 from planted.moments._summary import summarise_rows
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
@@ -49,7 +49,7 @@ class Diary:
 
 
 def test_a_journal_hears_of_every_part_and_of_the_end():
-    diary, summand = Diary(), JointSummand()
+    diary, summand = Diary(), sum_joint
     blocks = RowBlocks.from_source(source()).executed(journal=diary)
     total = accumulate(blocks, summand)
     assert diary.said == [
@@ -62,7 +62,7 @@ def test_a_journal_hears_of_every_part_and_of_the_end():
 def test_a_pass_that_is_complete_is_not_read_again():
     known = RowMoments.of(X)
     blocks = RowBlocks(lambda: 1 / 0).executed(journal=Diary(known))
-    assert accumulate(blocks, JointSummand()) is known
+    assert accumulate(blocks, sum_joint) is known
 
 
 def test_an_interrupted_pass_is_saved_and_goes_on_where_it_stopped():
@@ -70,14 +70,14 @@ def test_an_interrupted_pass_is_saved_and_goes_on_where_it_stopped():
     spoiled[35] = np.nan  # in the third part
     diary = Diary()
     with raises("block 35 contains NaN or infinity"):
-        accumulate(RowBlocks.from_arrays(spoiled, Y, block_rows=1).executed(journal=diary), JointSummand())
+        accumulate(RowBlocks.from_arrays(spoiled, Y, block_rows=1).executed(journal=diary), sum_joint)
     assert diary.said[-1] == ("save", 1, 2)
     tree = SumTree()
     for first in (0, 1):
-        tree.push(sum_branch(source(), JointSummand(), first, first + 1))
+        tree.push(sum_branch(source(), sum_joint, first, first + 1))
     rest = RowBlocks.from_source(source()).executed(journal=Diary(tree))
-    whole = accumulate(RowBlocks.from_source(source()), JointSummand())
-    np.testing.assert_array_equal(accumulate(rest, JointSummand()).scatter, whole.scatter)
+    whole = accumulate(RowBlocks.from_source(source()), sum_joint)
+    np.testing.assert_array_equal(accumulate(rest, sum_joint).scatter, whole.scatter)
     assert whole.count == 42
 
 
@@ -87,7 +87,7 @@ def test_an_engine_is_asked_for_the_parts_that_are_left():
             asked.append((rows, summand, first))
             yield 0, RowMoments.of(np.ones((1, 3)))
 
-    asked, summand, rows = [], JointSummand(), source()
+    asked, summand, rows = [], sum_joint, source()
     blocks = RowBlocks.from_source(rows).executed(engine=Engine())
     assert accumulate(blocks, summand).count == 1 and asked == [(rows, summand, 0)]
     same = blocks.executed(journal=Diary())
@@ -97,12 +97,12 @@ def test_an_engine_is_asked_for_the_parts_that_are_left():
 
 def test_no_rows_are_refused_in_words():
     with raises("the data have 0 sample(s)"):
-        accumulate(RowBlocks.from_arrays(X[:0], Y[:0]), JointSummand())
+        accumulate(RowBlocks.from_arrays(X[:0], Y[:0]), sum_joint)
     with raises("all weights are zero: the data have 0 sample(s)"):
-        accumulate(RowBlocks.from_arrays(X, Y, weights=np.zeros(42)), JointSummand())
+        accumulate(RowBlocks.from_arrays(X, Y, weights=np.zeros(42)), sum_joint)
     with raises("the data have 0 sample(s)"):
         RowBlocks(lambda: []).widths()
-    assert sum_branch(ArraySource(X[:0], Y[:0]), JointSummand(), 0, 1) is None
+    assert sum_branch(ArraySource(X[:0], Y[:0]), sum_joint, 0, 1) is None
 
 
 # --- samples

@@ -1,7 +1,7 @@
 """Files in and out: saved networks, and tables of data."""
 
 from planted.io._memory import memory_budget
-from planted.io.networks._columns import Labels, SavedNetwork, check_columns, match_columns
+from planted.io.networks._columns import Labels, SavedNetwork, check_columns
 from planted.io.networks._exports import (
     Export,
     export_network,
@@ -38,7 +38,6 @@ __all__ = [
     "load_network",
     "load_two_layers",
     "load_with_columns",
-    "match_columns",
     "memory_budget",
     "open_blocks",
     "read_sums",

@@ -16,96 +16,66 @@ References  [GWZ20]_
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import e, log, sqrt
 
-from planted.memorization.printed import DescentConstants, DescentInput, descent_constants
+from planted.memorization.printed import DescentInput
 from planted.outcomes import BadInputError
 
-__all__ = ["TheoremConstants", "predicted_iterations", "theorem_constants", "theorem_input"]
+__all__ = ["TheoremFacts"]
 
 
 @dataclass(frozen=True, slots=True)
-class TheoremConstants(DescentConstants):
-    """The constants of Algorithm 1 under Theorem 4, with the penalty of the function it runs on."""
+class TheoremFacts:
+    """What Theorem 4 is told of the data and of what is wanted; the constants of Algorithm 1 follow from it."""
 
-    penalty: float  # γ, the weight of ‖W‖²/2 in g
+    n: int
+    d: int
+    sigma: float  # σ_min([x_j⊗x_j])
+    largest_norm: float  # B
+    largest_label: float  # Y
+    initial_loss: float  # f(0)
+    epsilon: float  # the loss that is wanted
+    delta: float = 0.1  # the probability of failure
 
+    @property
+    def penalty(self) -> float:
+        """γ, the weight of ‖W‖²/2 in g."""
+        return sqrt(self.sigma**2 * self.epsilon / (self.n * self.d))
 
-def theorem_input(
-    n: int,
-    d: int,
-    *,
-    sigma: float,
-    largest_norm: float,
-    largest_label: float,
-    initial_loss: float,
-    epsilon: float,
-    delta: float = 0.1,
-    c: float = 1.0,
-) -> tuple[float, DescentInput]:
-    """Return the penalty γ of Theorem 4 and the input that it gives to Algorithm 1.
+    @property
+    def gradient_lipschitz(self) -> float:
+        """ℓ, at least 1: the gradient's Lipschitz constant on the level set (proof of Theorem 4)."""
+        quartic = 3 * self.largest_norm**4 * 2 * (self.initial_loss + 1) / self.penalty
+        return max(quartic + self.largest_label * self.largest_norm**2 + self.penalty, 1.0)
 
-    `c` is the theorem's absolute constant, at most an unknown c_max; 1 is the largest that the proof allows.
-    """
-    if not sigma > 0:
-        raise BadInputError(
-            f"the smallest singular value of [x⊗x] is {sigma}; Theorem 4 needs it positive. "
-            "Add a small noise to the inputs or use constants='practical'."
+    def descent_input(self) -> DescentInput:
+        """Return the input that Theorem 4 gives to Algorithm 1.
+
+        The theorem's absolute constant c is at most an unknown c_max; 1 is the largest that the proof allows.
+        """
+        if not self.sigma > 0:
+            raise BadInputError(
+                f"the smallest singular value of [x⊗x] is {self.sigma}; Theorem 4 needs it positive. "
+                "Add a small noise to the inputs or use constants='practical'."
+            )
+        share = self.sigma**2 * self.epsilon / (self.n * self.d)
+        bound = 6 * self.largest_norm**4 * sqrt(2 * (self.initial_loss + 1))
+        return DescentInput(
+            ell=self.gradient_lipschitz,
+            rho=bound * share**-0.25,
+            epsilon=share**1.25 / bound,  # ε' of the proof
+            c=1.0,
+            delta=self.delta,
+            gap=self.initial_loss + 1.0,
         )
-    share = sigma**2 * epsilon / (n * d)
-    bound = 6 * largest_norm**4 * sqrt(2 * (initial_loss + 1))
-    penalty = sqrt(share)
-    given = DescentInput(
-        ell=_gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss),
-        rho=bound * share**-0.25,
-        epsilon=share**1.25 / bound,  # ε' of the proof
-        c=c,
-        delta=delta,
-        gap=initial_loss + 1.0,
-    )
-    return penalty, given
 
+    def predicted_iterations(self) -> float:
+        """Return Theorem 4's number of iterations, with its hidden factor set to 1.
 
-def theorem_constants(n: int, d: int, **facts: float) -> TheoremConstants:
-    """Return the constants that Algorithm 1 uses under Theorem 4; the facts are those of `theorem_input`.
-
-    Examples
-    --------
-    >>> constants = theorem_constants(300, 100, sigma=0.8, largest_norm=1.0, largest_label=1.0,
-    ...                               initial_loss=1 / 12, epsilon=1e-2)
-    >>> constants.step < 1e-4, constants.wait > 1e9
-    (True, True)
-    """
-    penalty, given = theorem_input(n, d, **facts)
-    return TheoremConstants(**asdict(descent_constants(d, given)), penalty=penalty)
-
-
-def predicted_iterations(
-    n: int,
-    d: int,
-    *,
-    sigma: float,
-    largest_norm: float,
-    largest_label: float,
-    initial_loss: float,
-    epsilon: float,
-    delta: float = 0.1,
-) -> float:
-    """Return Theorem 4's number of iterations, with its hidden factor set to 1.
-
-    This is B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of a logarithm.
-    """
-    penalty = sqrt(sigma**2 * epsilon / (n * d))
-    ell = _gradient_lipschitz(penalty, largest_norm, largest_label, initial_loss)
-    main = largest_norm**8 * ell * (n * d) ** 2.5 * (initial_loss + 1) ** 2 / (sigma**5 * epsilon**2.5)
-    inside = largest_norm * n * (2 * d + 2) * d * ell * (initial_loss + 1) ** 2 / (epsilon**2 * delta * sigma)
-    return float(main * log(max(inside, e)) ** 4)
-
-
-def _gradient_lipschitz(
-    penalty: float, largest_norm: float, largest_label: float, initial_loss: float
-) -> float:
-    """Return ℓ, at least 1: the gradient's Lipschitz constant on the level set (proof of Theorem 4)."""
-    quartic = 3 * largest_norm**4 * 2 * (initial_loss + 1) / penalty
-    return max(quartic + largest_label * largest_norm**2 + penalty, 1.0)
+        This is B⁸ ℓ (nd)^{5/2} (f(0)+1)² / (σ⁵ ε^{5/2}) times the fourth power of a logarithm.
+        """
+        n, d, B, ell, rise = self.n, self.d, self.largest_norm, self.gradient_lipschitz, self.initial_loss + 1
+        main = B**8 * ell * (n * d) ** 2.5 * rise**2 / (self.sigma**5 * self.epsilon**2.5)
+        inside = B * n * (2 * d + 2) * d * ell * rise**2 / (self.epsilon**2 * self.delta * self.sigma)
+        return float(main * log(max(inside, e)) ** 4)

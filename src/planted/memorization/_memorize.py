@@ -150,9 +150,8 @@ def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
     fit = _solve(chosen, task, solver_options)
     stats: dict[str, Any] = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
     network = restore(fit, frame)
-    features = frame.feature_facts()
-    conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale, features=features)
-    evidence = gather_evidence(task, fit, conditions, tol=tol, features=features, rng=theory_rng)
+    conditions = gather_conditions(task, fit, network, data, frame)
+    evidence = gather_evidence(task, fit, conditions, frame, tol=tol, rng=theory_rng)
     outcome, detail = judge(task, fit, conditions, data, solver=chosen, tol=tol, has_bias=request.bias)
     stats |= {**watch.read(), **fit.notes}
     stats |= {"fallback": fit.fallback} if fit.fallback else {}

@@ -18,7 +18,7 @@ References  [GWZ20]_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -184,7 +184,7 @@ def signed_units(matrices: Array) -> tuple[Array, Array]:
     return np.vstack(units), linalg.block_diag(*signs) if len(signs) > 1 else signs[0][None]
 
 
-def merge_curves(curves: list[list[float]]) -> tuple[tuple[int, float], ...]:
+def merge_curves(curves: Sequence[list[float]]) -> tuple[tuple[int, float], ...]:
     """Add the losses of several outputs step by step; a curve that has ended counts with its last value.
 
     Examples

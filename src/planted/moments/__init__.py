@@ -36,14 +36,14 @@ from planted.moments._hermite_fit import (
     hermite_design,
     leading_span,
 )
-from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
+from planted.moments._hermite_sums import RowFunction, accumulate_grams
 from planted.moments._hermite_tensors import (
     HermiteTensors,
     hermite_values,
     relu_coefficients,
 )
 from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
-from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
+from planted.moments._pair_moments import SampleMoments, second_moments
 from planted.moments._paired import (
     PairedSums,
     PairMaps,
@@ -54,14 +54,12 @@ from planted.moments._summary import RowSummary, row_keys, summarise_rows
 
 __all__ = [
     "Contractions",
-    "ControlledSlope",
     "Draws",
     "HermiteMoments",
     "HermiteTensors",
     "LinearSums",
     "NormalSums",
     "PairMaps",
-    "PairMoments",
     "PairedSums",
     "PolynomialFit",
     "Project",
@@ -73,7 +71,6 @@ __all__ = [
     "RowSummary",
     "SampleHermite",
     "SampleMoments",
-    "WeightedGrams",
     "accumulate_grams",
     "accumulate_kinks",
     "accumulate_linear",

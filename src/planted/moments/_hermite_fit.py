@@ -12,7 +12,7 @@ Cost: O(n p²/2) time for p = C(d + degree, degree) columns, one symmetric produ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from math import comb, factorial
 
@@ -87,7 +87,7 @@ def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) ->
     (d, k).
     """
     inner = blocks if span is None else blocks.map(Project(span))
-    total = accumulate(inner, _DesignSummand(degree))
+    total = accumulate(inner, partial(_sum_design, degree))
     d = inner.widths()[0]
     if total.count <= len(total.GG):
         raise BadInputError(
@@ -113,26 +113,21 @@ def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
 class Project:
     """Inputs in the coordinates of a subspace, outputs as they are."""
 
-    span: Array  # (d, k): orthonormal directions
+    span: Array  # (d, k): the directions, one per column
 
     def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Return the coordinates and the outputs of rows."""
         return X @ self.span, Y
 
 
-@dataclass(frozen=True, slots=True)
-class _DesignSummand:
-    """Products of the design's columns."""
-
-    degree: int
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
-        rows = max(_SLICE_NUMBERS // design_size(X.shape[1], self.degree), 64)
-        slices = row_slices(X, Y, rows)
-        return reduce(
-            RegressionSums.merge,
-            (RegressionSums.of(hermite_design(part, self.degree).T, outputs) for part, outputs in slices),
-        )
+def _sum_design(degree: int, first_row: int, X: Array, Y: Array) -> RegressionSums:
+    """Sum the products of the design's columns over a block."""
+    rows = max(_SLICE_NUMBERS // design_size(X.shape[1], degree), 64)
+    slices = row_slices(X, Y, rows)
+    return reduce(
+        RegressionSums.merge,
+        (RegressionSums.of(hermite_design(part, degree).T, outputs) for part, outputs in slices),
+    )
 
 
 def hermite_design(X: Array, degree: int) -> Array:

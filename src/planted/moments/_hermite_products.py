@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from typing import Protocol
 
@@ -55,7 +56,7 @@ def contract_products(
         )
     degrees = range(2 * order, 2 * order + 3)
     exponents = [exponents_of_products(d, degree)[0] for degree in degrees]
-    sums = accumulate(blocks, _ProductSummand(outputs, np.vstack(exponents)))
+    sums = accumulate(blocks, partial(_sum_products, outputs, np.vstack(exponents)))
     splits = np.cumsum([len(part) for part in exponents])[:-1]
     matrices = _Matrices(d, order, exponents)
     first, second = (
@@ -76,22 +77,18 @@ class _ProductSums(Sums):
     values: Array  # (2, m, p): outputs times products
 
 
-@dataclass(frozen=True, slots=True)
-class _ProductSummand:
-    """Sums of outputs times products of Hermite polynomials."""
-
-    outputs: Callable[[Array, Array], Array]
-    exponents: IntArray  # (p, d)
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _ProductSums:
-        values = hermite_values(X, int(self.exponents.max()))
-        products = np.ones((len(X), len(self.exponents)))
-        for s in range(X.shape[1]):
-            products *= values[self.exponents[:, s], :, s].T
-        half = (first_row + np.arange(len(X))) % 2 == 1
-        g = self.outputs(X, Y)
-        parts = [(g[rows].T @ products[rows], float(rows.sum())) for rows in (~half, half)]
-        return _ProductSums(np.array([n for _, n in parts]), np.stack([total for total, _ in parts]))
+def _sum_products(
+    outputs: Callable[[Array, Array], Array], exponents: IntArray, first_row: int, X: Array, Y: Array
+) -> _ProductSums:
+    """Sum outputs times products of Hermite polynomials over a block."""
+    values = hermite_values(X, int(exponents.max()))
+    products = np.ones((len(X), len(exponents)))
+    for s in range(X.shape[1]):
+        products *= values[exponents[:, s], :, s].T
+    half = (first_row + np.arange(len(X))) % 2 == 1
+    g = outputs(X, Y)
+    parts = [(g[rows].T @ products[rows], float(rows.sum())) for rows in (~half, half)]
+    return _ProductSums(np.array([n for _, n in parts]), np.stack([total for total, _ in parts]))
 
 
 class _Matrices:

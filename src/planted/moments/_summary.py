@@ -8,6 +8,7 @@ summed. While there are no more rows than the sample holds, it contains all of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -68,18 +69,12 @@ def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
     >>> bool((parts[0].merge(parts[1]).X == whole.X).all()), whole.count, len(whole.X)
     (True, 6, 4)
     """
-    return accumulate(blocks, SummarySummand(size))
+    return accumulate(blocks, partial(_summarise_block, size))
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySummand:
-    """The summary of a block."""
-
-    size: int  # rows to keep
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSummary:
-        """Summarise a block."""
-        return _kept(self.size, RowMoments.of(np.hstack([X, Y])), row_keys(X, Y), X, Y)
+def _summarise_block(size: int, first_row: int, X: Array, Y: Array) -> RowSummary:
+    """Summarise a block; so many rows are kept."""
+    return _kept(size, RowMoments.of(np.hstack([X, Y])), row_keys(X, Y), X, Y)
 
 
 def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array, Y: Array) -> RowSummary:

@@ -226,10 +226,10 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
 
 def measure_curve(function: Elementwise, derivative: Elementwise) -> tuple[Curve | None, str]:
     """Make a curve of a user's function and derivative, or say what is wrong with them."""
-    fault = _fault(function, derivative, np.concatenate([-_GRID[::-1], [0.0], _GRID]))
+    t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
+    fault = _fault(function, derivative, t)
     if fault:
         return None, fault
-    t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
     return Curve(function, derivative, measure_mirror(function), float(np.abs(derivative(t)).max())), ""
 
 

@@ -33,7 +33,7 @@ from planted._typing import Array
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
 
-__all__ = ["ExactSum", "Plane", "exact_sum"]
+__all__ = ["ExactSum", "Plane", "exact_sum", "to_float"]
 
 MANTISSA = 53
 N_POINTS = 3  # at which a polynomial of higher degree is evaluated
@@ -162,7 +162,7 @@ def exact_sum(terms: Sequence[tuple[TwoLayerNetwork, int]]) -> ExactSum:
             ahead, behind = (right, left) if facing > 0 else (left, right)
             plane.ahead = [one + a * ahead * ratio for one, a in zip(plane.ahead, outputs, strict=True)]
             plane.behind = [one + a * behind * ratio for one, a in zip(plane.behind, outputs, strict=True)]
-            plane.size = plane.size + sizes * _as_float(ratio)
+            plane.size = plane.size + sizes * to_float(ratio)
     planes = {
         p: kept
         for p, group in found.items()
@@ -184,9 +184,9 @@ def _whole_numbers(row: Array) -> tuple[tuple[int, ...], Fraction, int]:
     return tuple(facing * n // divisor for n in numbers), factor, facing
 
 
-def _as_float(number: Fraction) -> float:
+def to_float(number: Fraction) -> float:
     """The nearest float; infinite if there is none."""
     try:
         return float(number)
     except OverflowError:
-        return float("inf")
+        return float("inf") if number > 0 else float("-inf")

@@ -24,38 +24,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
-from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
 
 __all__ = [
-    "KinkForm",
     "ScaledUnits",
     "UnitGroups",
     "group_units",
     "joined_points",
-    "kink_form",
     "scale_units",
     "sum_groups",
+    "sum_labels",
     "unit_order",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class KinkForm:
-    """The form (1) of a piecewise-linear function: ``sum_i s_i |n_i'x + o_i| + V x + c``."""
-
-    normals: Array  # (h, d): unit normals of the distinct hyperplanes
-    offsets: Array  # (h,): their offsets
-    strengths: Array  # (m, h): half the jump of the gradient across each hyperplane
-    slope: Array  # (m, d): the linear part
-    intercept: Array  # (m,): the constant part
-
-    def __call__(self, X: Array) -> Array:
-        """Evaluate the function at the rows of ``X``."""
-        bends = np.abs(X @ self.normals.T + self.offsets)
-        return bends @ self.strengths.T + X @ self.slope.T + self.intercept
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +58,6 @@ class UnitGroups:
     offsets: Array  # (h,): their offsets
     labels: IntArray  # (k,): the hyperplane of each unit
     signs: Array  # (k,): +1 where the unit looks along the hyperplane's normal, -1 where it looks against it
-
-
-def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
-    """Return the unique form ``sum_i s_i |n_i'x + o_i| + V x + c`` of a piecewise-linear network.
-
-    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same; a strength that cancels to this
-    fraction of its terms is zero.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> form = kink_form(TwoLayerNetwork(W=[[2.0], [-1.0]], b=[2.0, -1.0], A=[[1.0, 1.0]]))
-    >>> form.normals, form.offsets, form.strengths, form.slope, form.intercept
-    (array([[1.]]), array([1.]), array([[1.5]]), array([[0.5]]), array([0.5]))
-    """
-    activation = net.activation
-    if not activation.is_piecewise_linear:
-        raise BadInputError(
-            f"activation {activation.name!r} is not piecewise linear; the kink form needs degree one"
-        )
-    units = scale_units(net)
-    groups = group_units(units, tol=tol)
-    strengths = activation.kink * sum_groups(units.outputs, groups)
-    sizes = activation.kink * sum_groups(np.abs(units.outputs), groups)
-    kept = (np.abs(strengths) > tol * np.abs(sizes)).any(axis=0)
-    slopes = activation.slope * sum_groups(units.outputs * groups.signs, groups)
-    return KinkForm(
-        normals=groups.normals[kept],
-        offsets=groups.offsets[kept],
-        strengths=strengths[:, kept],
-        slope=slopes @ groups.normals if net.B is None else slopes @ groups.normals + net.B,
-        intercept=units.constant + slopes @ groups.offsets,
-    )
 
 
 def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
@@ -141,8 +90,13 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
 
 def sum_groups(values: Array, groups: UnitGroups) -> Array:
     """Sum the columns of ``values`` (m, k) hyperplane by hyperplane, giving (m, h)."""
-    sums = np.zeros((groups.offsets.size, values.shape[0]))
-    np.add.at(sums, groups.labels, values.T)
+    return sum_labels(values, groups.labels, groups.offsets.size)
+
+
+def sum_labels(values: Array, labels: IntArray, count: int) -> Array:
+    """Sum the columns of ``values`` (m, k) by label, giving (m, count)."""
+    sums = np.zeros((count, len(values)))
+    np.add.at(sums, labels, values.T)
     return sums.T
 
 

@@ -30,7 +30,6 @@ from planted.rows._sources import (
     RowSource,
     Stream,
     Weighted,
-    has_weights,
 )
 
 __all__ = ["RowBlocks"]
@@ -117,7 +116,7 @@ class RowBlocks:
     @property
     def is_weighted(self) -> bool:
         """Whether the rows carry weights."""
-        return has_weights(self.source)
+        return self.source.is_weighted
 
     def map(
         self, transform: Callable[[Array, Array], tuple[Array, Array]], *, may_miss: bool = False

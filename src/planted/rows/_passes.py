@@ -32,7 +32,6 @@ from planted.outcomes import BadInputError, FileFormatError
 from planted.rows._sources import bind_weights
 
 if TYPE_CHECKING:
-    from planted._typing import Array
     from planted.rows._blocks import RowBlocks
     from planted.rows._sources import RowSource
 
@@ -226,10 +225,10 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
     Examples
     --------
     >>> import numpy as np
-    >>> from planted.moments._gram import JointSummand
+    >>> from planted.moments._gram import sum_joint
     >>> from planted.rows import RowBlocks
     >>> blocks = RowBlocks.from_arrays(np.arange(6.0)[:, None], np.ones((6, 1)), block_rows=4)
-    >>> accumulate(blocks, JointSummand()).mean, blocks.passes.count
+    >>> accumulate(blocks, sum_joint).mean, blocks.passes.count
     (array([2.5, 1. ]), 1)
     """
     passes = blocks.passes

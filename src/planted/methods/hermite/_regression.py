@@ -38,20 +38,12 @@ class Approximation:
 
     def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
         """Return the numbers as lines of evidence."""
+        rest = "standard deviation of the linear part beside the units, in output standard deviations"
+        left_out = "share of rows that the truncated loss leaves out"
         return (
             *self.error.evidence(function),
-            Evidence(
-                "standard deviation of the linear part beside the units, in output standard deviations",
-                self.linear_rest,
-                equation="Claim D.14",
-                key=Check.LINEAR_REST,
-            ),
-            Evidence(
-                "share of rows that the truncated loss leaves out",
-                self.truncated,
-                equation="step 4",
-                key=Check.TRUNCATED_ROWS,
-            ),
+            Evidence(rest, self.linear_rest, equation="Claim D.14", key=Check.LINEAR_REST),
+            Evidence(left_out, self.truncated, equation="step 4", key=Check.TRUNCATED_ROWS),
         )
 
 

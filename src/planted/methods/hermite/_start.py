@@ -18,6 +18,7 @@ The paper's way is Algorithm 4 on averages of y He_j(x), with signs by Algorithm
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -86,11 +87,6 @@ class Start:
     noise: float  # sampling error of T_2 as a spectral norm
     sign_margin: float = float("nan")  # smallest |x_i| of Algorithm 3; NaN when it did not run
     counts: dict[str, float] = field(default_factory=dict)  # what was done, for the record's stats
-
-    @property
-    def hyperplanes(self) -> Array:
-        """Rows (w, b)."""
-        return np.hstack([self.units.W, self.units.b[:, None]])
 
 
 def start_as_printed(
@@ -214,7 +210,7 @@ def _start_full_rank(
         control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
         if reduction != "joint" or sweep == sweeps:
             break
-        rest = replace(sample, blocks=sample.blocks.map(_Subtract(control)))
+        rest = replace(sample, blocks=sample.blocks.map(partial(_subtract, control)))
         second = _second_order(rest, _fit(rest, "quadratic"))[0]
         second = second + relu_tensors(control.W, control.b, control.A).second
     assert control is not None
@@ -226,7 +222,7 @@ def _tensors_in_span(
     sample: Sample, span: Array, reduction: str, control: TwoLayerNetwork | None
 ) -> HermiteTensors:
     """Estimate orders 0 to 4 in the coordinates of a subspace, of the outputs or of what a known network leaves."""
-    blocks = sample.blocks if control is None else sample.blocks.map(_Subtract(control))
+    blocks = sample.blocks if control is None else sample.blocks.map(partial(_subtract, control))
     inner = replace(sample, blocks=blocks.map(Project(span)), shape=(span.shape[1], sample.shape[1]))
     tensors = SampleHermite(inner.blocks, inner.shape, _fit(inner, reduction)).tensors()
     if control is None:
@@ -258,7 +254,7 @@ def _start_overcomplete(
     fit = _fit(sample, reduction)
     sample.progress(f"contracting orders {2 * order} to {2 * order + 2}", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, fit)
-    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden, together=True)
+    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden)
     n_visible = len(units.W)
     if fit is not None and fit.degree == 4 and n_hidden == n_visible:
         start = (units.W, np.clip(units.b, -START_BIAS, START_BIAS), units.A)
@@ -267,11 +263,6 @@ def _start_overcomplete(
     return Start(units, order, False, n_visible, noise)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subtract:
-    """Outputs minus those of a known network."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        return X, Y - self.network(X)
+def _subtract(network: TwoLayerNetwork, X: Array, Y: Array) -> tuple[Array, Array]:
+    """Return the outputs minus those of a known network."""
+    return X, Y - network(X)

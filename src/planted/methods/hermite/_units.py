@@ -1,4 +1,4 @@
-r"""From Hermite tensors to units up to sign: the printed way, or ours, which decomposes three orders together.
+r"""From Hermite tensors to units up to sign, our way: three orders are decomposed together.
 
 Contracted along random directions, T_{2l}, T_{2l+1} and T_{2l+2} are matrices between products of l inputs that all
 have the form Σ_i c_i z_i z_i', z_i = w_i^{⊗l}. [ATV21]_ decomposes the two upper orders separately, each by one random
@@ -18,36 +18,26 @@ from planted.methods.hermite.printed import (
     EXACT_FLOOR,
     Thresholds,
     Units,
-    algorithm_4,
-    flip_units,
+    algorithm_2,
     noise_edge,
 )
-from planted.methods.hermite.printed import algorithm_2 as recover_scalars
-from planted.methods.hermite.printed import algorithm_3 as fix_signs
 from planted.moments import Contractions, Draws, HermiteMoments
 
-__all__ = ["EFFICIENT_DRAWS", "fix_signs", "flip_units", "recover_scalars", "recover_units"]
+__all__ = ["EFFICIENT_DRAWS", "recover_units"]
 
 EFFICIENT_DRAWS = 6
 
 
 def recover_units(
-    moments: HermiteMoments,
-    order: int,
-    *,
-    rng: np.random.Generator,
-    n_hidden: int | None = None,
-    together: bool = False,
+    moments: HermiteMoments, order: int, *, rng: np.random.Generator, n_hidden: int | None = None
 ) -> Units:
-    """Recover the visible units up to sign: by Algorithm 4, or with three orders decomposed together.
+    """Recover the visible units up to sign, with three orders decomposed together.
 
     `n_hidden`: at most so many units; what the thresholds leave if omitted.
     """
-    if not together:
-        return algorithm_4(moments, order, rng=rng, n_hidden=n_hidden)
     found = moments.contract(order, Draws.random(EFFICIENT_DRAWS, *moments.shape, rng=rng))
     W, values = _decompose_together(found, order, rng, n_hidden)
-    b, A = recover_scalars(order, W, moments)
+    b, A = algorithm_2(order, W, moments)
     return Units(W, b, A, values, 1.0)
 
 

@@ -19,8 +19,8 @@ References  [GLM18]_
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -43,8 +43,7 @@ class PopulationRisk:
     W: Array  # (k, d): hidden weights of the truth
     a: Array  # (k,): output weights of the truth
     activation: ScalarActivation  # activation of both
-    name: ClassVar[str] = "l2"
-    trains_outputs: ClassVar[bool] = True
+    name, trains_outputs = "l2", True
     target: _Rows = field(init=False, repr=False, compare=False)
     energy: float = field(init=False, repr=False, compare=False)
 
@@ -74,8 +73,7 @@ class SampleRisk:
 
     rows: RowBlocks  # inputs and one output
     activation: ScalarActivation  # the activation
-    name: ClassVar[str] = "l2"
-    trains_outputs: ClassVar[bool] = True
+    name, trains_outputs = "l2", True
 
     @property
     def has_unit_rows(self) -> bool:
@@ -84,7 +82,7 @@ class SampleRisk:
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
-        sums = accumulate(self.rows, _RiskSummand(self.activation, W, a))
+        sums = accumulate(self.rows, partial(_risk_of_block, self.activation, W, a))
         return sums.squares / sums.count, sums.dW / sums.count, sums.da / sums.count
 
 
@@ -98,19 +96,14 @@ class RiskSums(Sums):
     da: Array  # (k,): its gradient in the output weights
 
 
-@dataclass(frozen=True, slots=True)
-class _RiskSummand:
-    """`risk_sums` of a block."""
-
-    activation: ScalarActivation
-    W: Array
-    a: Array
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RiskSums:
-        T = X @ self.W.T
-        H, slopes = self.activation.function(T), self.activation.derivative(T)
-        squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, self.a)
-        return RiskSums(len(X), float(squares), dW, da)
+def _risk_of_block(
+    activation: ScalarActivation, W: Array, a: Array, first_row: int, X: Array, Y: Array
+) -> RiskSums:
+    """Return `risk_sums` of a block."""
+    T = X @ W.T
+    H, slopes = activation.function(T), activation.derivative(T)
+    squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, a)
+    return RiskSums(len(X), float(squares), dW, da)
 
 
 def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, Any]:

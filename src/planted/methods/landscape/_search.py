@@ -30,7 +30,7 @@ from planted.methods.landscape.objectives import (
     theorem_weights,
 )
 from planted.methods.landscape.printed import algorithm_1
-from planted.moments import joint_moments
+from planted.moments import Project, joint_moments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
@@ -110,7 +110,8 @@ class LandscapeSearch:
         """Fit the low degrees, read k and the signs of a from T₂, set the objective up (step 2)."""
         run, d = self.run, self.problem.n_features
         self.problem.progress("fitting the low degrees", float("nan"))
-        self.target = self._target_in(self.frame)
+        white = self.problem.blocks.map(Project(self.frame))
+        self.target = sample_target(white, self.activation, degree=self.degree)
         values, vectors = linalg.eigh(self._second, check_finite=False)
         shown = int((np.abs(values) > SIGNAL * self._error).sum())
         k = self.n_hidden = run.n_hidden if isinstance(run.n_hidden, int) else shown
@@ -144,10 +145,6 @@ class LandscapeSearch:
                 outcome=Outcome.TOO_FEW_SAMPLES,
                 detail=f"T₂ shows {shown} of {k} directions; F needs all of them.",
             )
-
-    def _target_in(self, frame: Array) -> SampleTarget:
-        white = self.problem.blocks.map(lambda X, Y: (X @ frame, Y))
-        return sample_target(white, self.activation, degree=self.degree)
 
     def _objective(self, target: SampleTarget, R: Array) -> Objective:
         name, weights = self.design, self.weights

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,7 +143,7 @@ class SampleTarget:
 
         Shapes: W (k, d), u (k,).
         """
-        sums, n = accumulate(self.rows, _QuarticSummand(W, u, c)), self.count
+        sums, n = accumulate(self.rows, partial(_quartic_of_block, W, u, c)), self.count
         lower = hermite_correction(W, self.weighted, self.mean, u, c)
         scale = np.sqrt(24.0) * self.hermite[1]
         return (
@@ -161,17 +162,10 @@ class QuarticSums(Sums):
     gradient: Array  # (k, d): sum of the gradients
 
 
-@dataclass(frozen=True, slots=True)
-class _QuarticSummand:
-    """`quartic_sums` of a block."""
-
-    W: Array
-    u: Array
-    c: float
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> QuarticSums:
-        single, pairs, gradient = quartic_sums(X, Y[:, 0], self.W, self.u, self.c)
-        return QuarticSums(single, float(pairs), gradient)
+def _quartic_of_block(W: Array, u: Array, c: float, first_row: int, X: Array, Y: Array) -> QuarticSums:
+    """Return `quartic_sums` of a block."""
+    single, pairs, gradient = quartic_sums(X, Y[:, 0], W, u, c)
+    return QuarticSums(single, float(pairs), gradient)
 
 
 def hermite_correction(W: Any, M: Any, mean: Any, u: Any, c: Any) -> tuple[Any, Any, Any]:

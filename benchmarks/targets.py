@@ -218,15 +218,9 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "kinks",
-        r"planted, not told, no fewer than pwlf",
+        r"planted, not told, no fewer than",
         "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out; told the number, "
-        "planted finds more of them than pwlf.",
-    ),
-    (
-        "kinks",
-        r"^correlated noise, n=100",
-        "In few samples kinks that follow the noise take its correlation with them, and residuals show too little of it; "
-        "with 400 samples all are noticed.",
+        "planted finds at least as many of them as each package that is told it.",
     ),
     (
         "kinks",
@@ -244,12 +238,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         r"<= 40 questions",
         "A first layer wider than the inputs is read by tracing surfaces of the second across its hyperplanes. A unit that "
         "is on for few inputs is missed, and every trace begins anew. What is missed is refused, not claimed.",
-    ),
-    (
-        "kinks",
-        r"^leaky units",
-        "One teacher of ten, the same for every slope, has a unit that the search misses: the answer is FITTED and says "
-        "that one more unit would explain more than noise.",
     ),
     (
         "activations",

@@ -35,6 +35,7 @@ __all__ = [
     "check_rows",
     "check_weights",
     "hash_rows",
+    "mix_bits",
 ]
 
 BLOCK_VALUES = 1 << 20
@@ -305,12 +306,17 @@ def hash_rows(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
         keys = np.random.SeedSequence(salt).generate_state(values.shape[1], np.uint64) | np.uint64(1)
         for start, block in _row_blocks(values):
             # + 0.0 makes one zero of the two. The mixing spreads the leading bits, where round numbers
-            # differ, over the whole word before the columns are added up (Steele, Lea, Flood 2014).
-            word = (np.ascontiguousarray(block) + 0.0).view(np.uint64) ^ keys
-            word ^= word >> np.uint64(30)
-            word *= np.uint64(0xBF58476D1CE4E5B9)
-            word ^= word >> np.uint64(27)
-            word *= np.uint64(0x94D049BB133111EB)
-            word ^= word >> np.uint64(31)
+            # differ, over the whole word before the columns are added up.
+            word = mix_bits((np.ascontiguousarray(block) + 0.0).view(np.uint64) ^ keys)
             hashes[start : start + len(block)] += (word * keys).sum(axis=1, dtype=np.uint64)
     return hashes
+
+
+def mix_bits(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread the bits of every word over the whole of it, in place (Steele, Lea, Flood 2014)."""
+    word ^= word >> np.uint64(30)
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return word

@@ -103,9 +103,7 @@ class MemoryFit:
     # Rank and smallest eigenvalue of the kernel where they were computed, else an upper bound of the latter if known.
     spectrum: tuple[int, float] | None = None
     eigenvalue_bound: float = float("nan")
-    promised_loss: float | None = (
-        None  # the loss, for each output, at which the printed descent ends by its own rule
-    )
+    promised_loss: float | None = None  # of each output, at which the printed descent ends by its own rule
     fallback: str = ""  # what a linear solver did instead because the kernel is singular
     notes: Mapping[str, Any] = field(default_factory=dict)  # further facts for the record
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted._validation import hash_rows
+from planted._validation import hash_rows, mix_bits
 from planted.moments._gram import RowMoments
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks
@@ -88,10 +88,6 @@ def row_keys(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
 
     Shapes: X (n, d), Y (n, m), result (n,).
     """
-    hashes = hash_rows(X, Y)
-    # Mixed once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014).
-    word = hashes ^ (hashes >> np.uint64(30))
-    word *= np.uint64(0xBF58476D1CE4E5B9)
-    word ^= word >> np.uint64(27)
-    word *= np.uint64(0x94D049BB133111EB)
-    return np.asarray(word ^ (word >> np.uint64(31)))
+    return mix_bits(
+        hash_rows(X, Y)
+    )  # once more, so that small keys are as likely for round numbers as for others

@@ -169,9 +169,8 @@ def _output_scales(nets: tuple[TwoLayerNetwork, ...], sizes: Array, rng: np.rand
         # Rounding is that of values on typical inputs; farther out they are larger, and so is what would count as none.
         usual = found[0].values if found else values
         found.append(_Outputs(np.where(scale > 0, scale, values), usual, farther))
-        if (
-            scale > 0
-        ).all():  # exact where terms that cancel hide it: their size says nothing about the outputs
+        # Exact where terms that cancel hide it: their size says nothing about the outputs.
+        if (scale > 0).all():
             return found[-1]
         if len(near) == len(feet):
             break  # nothing new farther out

@@ -100,15 +100,8 @@ class TwoLayerNetwork(Saved):
             raise BadInputError(
                 f"B has shape {slopes.shape}; expected {(m, weights.shape[1])}, outputs by inputs"
             )
-        values = {
-            "W": weights,
-            "b": biases,
-            "A": outputs,
-            "c": offset,
-            "activation": parse_activation(activation),
-            "B": slopes,
-        }
-        for name, value in values.items():
+        values = (weights, biases, outputs, offset, parse_activation(activation), slopes)
+        for name, value in zip(("W", "b", "A", "c", "activation", "B"), values, strict=True):
             object.__setattr__(self, name, value)
 
     @property

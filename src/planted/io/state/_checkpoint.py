@@ -148,9 +148,8 @@ class Checkpoint:
     _saved_at: float = field(default_factory=monotonic, init=False)
     _is_off: bool = field(default=False, init=False)
     _resumes: bool = field(default=False, init=False)
-    _marks: dict[str, Any] = field(
-        default_factory=dict, init=False
-    )  # of files whose rows are not yet compared
+    # Of files whose rows are not yet compared:
+    _marks: dict[str, Any] = field(default_factory=dict, init=False)
 
     def begin(self, manifest: Json, *, resume: bool, wait_seconds: float = 0.0) -> None:
         """Start anew, or check that what is there belongs to this run."""

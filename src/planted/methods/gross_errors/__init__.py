@@ -78,9 +78,8 @@ CONDITIONING_TOL = 1e-6
 ROUGHLY = 0.5  # robust sizes by which pursuit may miss a right label: far from its theorem it is not exact
 NEARLY = 1e-6  # residual of a right label before the last polish, in output standard deviations
 WHOLLY_WRONG = 200  # samples wrong in all outputs that are looked at one by one
-INDEPENDENT = (
-    1e-3  # smallest singular value of unit residuals; units that share a direction leave rounding error
-)
+# Smallest singular value of unit residuals; units that share a direction leave rounding error.
+INDEPENDENT = 1e-3
 COHERENT = 1 - 1e-6  # leverage of an output that alone sees a direction
 
 

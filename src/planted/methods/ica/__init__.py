@@ -43,7 +43,6 @@ from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.linalg import unit_rows
-from planted.methods.ica._components import IndependentComponents
 from planted.methods.ica.printed import TAU, steps_1_to_3, steps_4_to_8
 from planted.results import Evidence, Recovery
 
@@ -112,13 +111,9 @@ def _scores(search: ExactSearch, warm_start: WarmStart | None) -> Array:
         return scores_of_start(search, warm_start)
     problem = search.problem
     scores, components = steps_1_to_3(problem.Y[:COMPONENT_ROWS], search.n_hidden, problem.rng)
-    _note_components(search, components)
-    return scores[: len(search.X)]
-
-
-def _note_components(search: ExactSearch, components: IndependentComponents) -> None:
     name = "steps of the component analysis" + ("" if components.converged else ", which did not converge")
     search.run.note(Evidence(name, components.iterations, key=Check.ITERATIONS))
+    return scores[: len(search.X)]
 
 
 def _note_condition(search: ExactSearch, W: Array) -> None:

@@ -21,14 +21,13 @@ from functools import lru_cache
 from math import factorial
 
 import numpy as np
-from scipy import special
 
 from planted._typing import Array
 from planted.moments import hermite_values, relu_coefficients
 from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 
-__all__ = ["SMOOTH", "ScalarActivation", "hermite_coefficients", "hermite_polynomials", "scalar_activation"]
+__all__ = ["ScalarActivation", "hermite_coefficients", "hermite_polynomials", "scalar_activation"]
 
 REACH, PANELS, NODES = 14.0, 56, 20  # φ(14) = 1e-43; panels of width 1/2
 VANISHING = 1e-12  # a coefficient below is rounding error of the quadrature
@@ -53,20 +52,10 @@ class ScalarActivation:
         return np.where(np.abs(values) < VANISHING, 0.0, values)
 
 
-# Activations that `planted.networks` does not have, because the scale of a unit is no gauge for them.
-SMOOTH = {
-    "sigmoid": ScalarActivation("sigmoid", special.expit, lambda t: special.expit(t) * special.expit(-t)),
-    "tanh": ScalarActivation("tanh", np.tanh, lambda t: 1.0 - np.tanh(t) ** 2),
-    "softplus": ScalarActivation("softplus", lambda t: np.logaddexp(0.0, t), special.expit),
-}
-
-
 def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
-    """Return an activation by name: ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or one that a network knows."""
+    """Return an activation by its name."""
     if isinstance(activation, ScalarActivation):
         return activation
-    if activation in SMOOTH:
-        return SMOOTH[activation]
     parsed = parse_activation(activation)
     return ScalarActivation(parsed.name, parsed, parsed.derivative, parsed.degree == 1)
 

@@ -27,7 +27,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array
 from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search
 from planted.checks import Check
 from planted.fitting._run import MethodRun
@@ -90,7 +90,8 @@ def _require_columns_apart(run: MethodRun, lone: LoneUnits) -> None:
         f"residual {lone.misfit:.1e}): two columns of A are parallel, with the same or with opposite signs, or there are "
         "biases or noise.",
     )
-    opposite = _opposite(lone.directions)
+    sums = lone.directions[:, None] + lone.directions[None]
+    opposite = np.linalg.norm(sums, axis=2) < PARALLEL_TOL
     if opposite.any():
         i, j = (int(index) for index in np.argwhere(opposite)[0])
         count = int(opposite.sum()) // 2
@@ -99,10 +100,6 @@ def _require_columns_apart(run: MethodRun, lone: LoneUnits) -> None:
             detail=f"Columns {i} and {j} of A are parallel with opposite signs: samples along them may have both units "
             "active.",
         )
-
-
-def _opposite(directions: Array) -> BoolArray:
-    return np.asarray(np.linalg.norm(directions[:, None] + directions[None], axis=2) < PARALLEL_TOL)
 
 
 def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:

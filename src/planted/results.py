@@ -20,7 +20,13 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
+from planted.networks import (
+    DeepNetwork,
+    TwoLayerNetwork,
+    activation_names,
+    parse_activation,
+    plain_parameters,
+)
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
@@ -455,15 +461,8 @@ class Recovery(Findings):
         dict
             The record with its schema version.
         """
-        network = None
-        if self.network is not None:
-            net = self.network
-            parts = (
-                {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
-                if isinstance(net, DeepNetwork)
-                else {name: getattr(net, name).tolist() for name in net.parts}
-            )
-            network = parts | {"activation": net.activation.name}
+        net = self.network
+        network = None if net is None else plain_parameters(net) | {"activation": net.activation.name}
         if isinstance(self.uncertainty, Uncertainty):
             uncertainty: Json = {
                 "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},

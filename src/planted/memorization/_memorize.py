@@ -145,7 +145,9 @@ def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
     feature_options, solver_options = _split_options(request.options, request.layers)
     frame = standardise(data, feature_rng, bias=request.bias, features=feature_options)
     task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], progress)
-    chosen = _choose(task) if request.solver == "auto" else request.solver
+    chosen = request.solver
+    if chosen == "auto":
+        chosen = "direct" if min(len(task.Z), task.capacity) <= DIRECT_ROWS else "cg"
     solving = _Watch()
     fit = _solve(chosen, task, solver_options)
     stats: dict[str, Any] = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
@@ -204,11 +206,6 @@ def _options_of(function: Callable[..., Any]) -> list[str]:
     """Return the keyword-only parameters of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _choose(task: MemoryTask) -> str:
-    """Return the solver of "auto"."""
-    return "direct" if min(len(task.Z), task.capacity) <= DIRECT_ROWS else "cg"
 
 
 def _solve(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:

@@ -194,17 +194,11 @@ def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
 
 def _slots(d: int, order: int) -> tuple[list[IntArray], Array]:
     """Return the indices of each slot of the flattened tensor's entries, and the weights of vectorised pairs."""
-    inputs = np.arange(d, dtype=np.intp)
-    i, j = symmetric_pairs(d)
-    pair = triangle_weights(d)
-    if order == 0:
-        return [], np.ones(1)
-    if order == 1:
-        return [inputs], np.ones(d)
-    if order == 2:
-        return [np.repeat(inputs, d), np.tile(inputs, d)], np.ones(d * d)
-    if order == 3:
-        return [np.repeat(i, d), np.repeat(j, d), np.tile(inputs, len(i))], np.repeat(pair, d)
-    size = len(i)
-    slots = [np.repeat(i, size), np.repeat(j, size), np.tile(i, size), np.tile(j, size)]
-    return slots, np.repeat(pair, size) * np.tile(pair, size)
+    single, pair = ([np.arange(d, dtype=np.intp)], np.ones(d)), (symmetric_pairs(d), triangle_weights(d))
+    slots: list[IntArray] = []
+    weights = np.ones(1)
+    for indices, own in ((), (single,), (single, single), (pair, single), (pair, pair))[order]:
+        slots = [np.repeat(slot, len(own)) for slot in slots]
+        slots += [np.tile(index, len(weights)) for index in indices]
+        weights = np.repeat(weights, len(own)) * np.tile(own, len(weights))
+    return slots, weights

@@ -80,7 +80,8 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
     """
-    labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
+    labels, signs = joined_points(_points(units.normals, units.offsets), tol, up_to_sign=True)
+    first = np.unique(labels, return_index=True)[1]
     facing = _facing(units.normals[first])
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
     order = unit_order(normals, offsets)
@@ -113,14 +114,6 @@ def _row_norms(rows: Array) -> Array:
     """Euclidean norms that neither overflow nor underflow."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     return as_array(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
-
-
-def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
-    """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
-    labels = _components(len(normals), _near_pairs(_points(normals, offsets), tol))
-    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
-    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
-    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
 
 
 def joined_points(points: Array, tol: float, *, up_to_sign: bool) -> tuple[IntArray, Array]:

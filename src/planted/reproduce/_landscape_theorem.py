@@ -47,17 +47,12 @@ def theorem_study(options: StudyOptions) -> Study:
             rows += [row for start in range(2 * n_starts) if (row := world.saddle(start)) is not None]
             rows += [world.approximate(start) for start in range(n_starts)]
         options.progress(f"d = {d}", (number + 1) / len(sizes))
-    panels = (
-        Axes(
-            "distance from a signed permutation at minima",
-            "d",
-            "distance",
-            "series",
-            where={"part": "minimum"},
-        ),
-        Axes("curvature over the bound at saddles", "d", "ratio", "series", where={"part": "saddle"}),
-        Axes("distance over the bound", "d", "ratio", "series", where={"part": "approximate"}),
+    drawn = (
+        ("distance from a signed permutation at minima", "distance", "minimum"),
+        ("curvature over the bound at saddles", "ratio", "saddle"),
+        ("distance over the bound", "ratio", "approximate"),
     )
+    panels = [Axes(title, "d", y, "series", where={"part": part}) for title, y, part in drawn]
     return Study("landscape-theorem", "Theorem 2.3 in numbers", rows, panels, _claims(rows))
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -306,21 +307,15 @@ class RowSample(Sums):
         return RowSample(self.size, self.seen, self.keys[chosen], self.X[chosen], self.Y[chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSummand:
-    """Draws the keys of a block."""
-
-    size: int  # rows wanted
-    state: dict[str, Any]  # state of the generator at the key of row zero
-    highest: float = 1.0  # keys above are dropped at once
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSample:
-        """Return the sample of a block."""
-        stream = np.random.PCG64()
-        stream.state = self.state  # type: ignore[assignment]  # a plain dict of the same keys
-        keys = np.random.Generator(stream.advance(first_row)).random(len(X))
-        chosen = keys <= self.highest
-        return RowSample(self.size, len(X), keys[chosen], X[chosen], Y[chosen]).cut()
+def _sample_block(
+    size: int, state: dict[str, Any], highest: float, first_row: int, X: Array, Y: Array
+) -> RowSample:
+    """Draw the keys of a block from the generator's state at row zero; keys above the highest are dropped at once."""
+    stream = np.random.PCG64()
+    stream.state = state  # type: ignore[assignment]  # a plain dict of the same keys
+    keys = np.random.Generator(stream.advance(first_row)).random(len(X))
+    chosen = keys <= highest
+    return RowSample(size, len(X), keys[chosen], X[chosen], Y[chosen]).cut()
 
 
 def sample_rows(
@@ -338,6 +333,6 @@ def sample_rows(
     highest = 1.0
     if n_rows is not None and n_rows > max_rows:
         highest = min(1.0, (max_rows + SPARE_DEVIATIONS * np.sqrt(max_rows) + SPARE_DEVIATIONS**2) / n_rows)
-    sample = accumulate(blocks, SampleSummand(max_rows, dict(stream.state), highest))
+    sample = accumulate(blocks, partial(_sample_block, max_rows, dict(stream.state), highest))
     stream.advance(sample.seen)
     return sample.X, sample.Y

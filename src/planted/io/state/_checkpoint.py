@@ -410,13 +410,12 @@ def _load_tree(file: BinaryIO, *, budget: Budget) -> tuple[SumTree[Any], Json]:
     is_tree = isinstance(counts, list) and isinstance(kinds, list) and len(counts) == len(kinds)
     if not is_tree or not all(type(count) is int and 0 <= count < FAN_IN for count in counts):
         raise FileFormatError(f"its tree has the counts {counts!r:.60}")
-    nodes = [kind and unpack_sums(kind, _of_level(arrays, level)) for level, kind in enumerate(kinds)]
+    levels: dict[str, dict[str, Any]] = {str(level): {} for level in range(len(kinds))}
+    for name, array in arrays.items():
+        level, _, field_name = name.partition(".")
+        levels.get(level, {})[field_name] = array
+    nodes = [kind and unpack_sums(kind, levels[str(level)]) for level, kind in enumerate(kinds)]
     return SumTree(list(counts), nodes), head
-
-
-def _of_level(arrays: Mapping[str, Any], level: int) -> dict[str, Any]:
-    start = f"{level}."
-    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 def _difference(found: Any, expected: Any) -> str:

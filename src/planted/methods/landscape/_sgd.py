@@ -88,12 +88,11 @@ def train_on_fresh_samples(
     first = torch.Generator().manual_seed(_stream(seed, 0, 1))
     trainer = _Trainer(torch, truth, objective, weights, getattr(torch, precision), first)
     W, a = trainer.tensor(start.W), trainer.tensor(start.a)
-    step, total = start.step, sum(stage.steps for stage in schedule)
-    while step < total:
+    step, stages = start.step, [stage for stage in schedule for _ in range(stage.steps)]
+    while step < len(stages):
         check_time()
         generator = torch.Generator().manual_seed(_stream(seed, step, 0))
-        for _ in range(min(record_every, total - step)):
-            stage = _stage_at(schedule, step)
+        for stage in stages[step : step + record_every]:
             dW, da = trainer.gradient(W, a, batch_size, generator)
             W, a = W - stage.rate * dW, a - stage.rate_outputs * da
             if objective == "f'":
@@ -117,14 +116,6 @@ def _import_torch() -> Any:
             "or use method='landscape' with optimiser='sgd' on samples of your own, which does not need it."
         ) from error
     return torch
-
-
-def _stage_at(schedule: tuple[Stage, ...], step: int) -> Stage:
-    for stage in schedule:
-        if step < stage.steps:
-            return stage
-        step -= stage.steps
-    return schedule[-1]
 
 
 class _Trainer:

@@ -160,8 +160,11 @@ def recover(
     if variant == "efficient" and refined is not False:
         _find_efficiently(search, slope, noise)  # steps 3 and 4
         return _certify(search, n_restarts)  # step 5
-    _require_rank(search, slope)
-    k, noisy, rng = search.n_hidden, noise != "none", run.problem.rng
+    k, rank = search.n_hidden, search.output_rank
+    if not (k <= rank and slope.is_of_rank(k)):
+        text, measured = "A and W of full rank", min(rank, slope.rank)
+        run.require(Evidence("rank of A W", measured, k, ">=", text, key=Check.SIGNAL_RANK))
+    noisy, rng = noise != "none", run.problem.rng
     spectral = recover_from_moments(moments, k, variant=variant, noisy=noisy, rng=rng)  # step 3
     search.gap = spectral.gap
     if not refined:
@@ -192,14 +195,6 @@ def _begin(run: MethodRun, moments: SampleMoments, slope: Slope) -> _Search:
         Evidence("outputs", m, k, ">=", "k <= m", key=Check.OUTPUTS),
     )
     return _Search(run, moments, k, rank)
-
-
-def _require_rank(search: _Search, slope: Slope) -> None:
-    """Refuse data whose slope or outputs have fewer dimensions than there are units."""
-    k, rank = search.n_hidden, search.output_rank
-    if not (k <= rank and slope.is_of_rank(k)):
-        text, measured = "A and W of full rank", min(rank, slope.rank)
-        search.run.require(Evidence("rank of A W", measured, k, ">=", text, key=Check.SIGNAL_RANK))
 
 
 def _find_efficiently(search: _Search, slope: Slope, noise: str) -> None:

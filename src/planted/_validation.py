@@ -73,12 +73,6 @@ def check_rows(
     """Check inputs and targets and return them as float64 matrices.
 
     Returns the matrices, the names and what is worth knowing about them. Shapes: X (n, d), Y (n, m).
-
-    Examples
-    --------
-    >>> data = check_rows([[1, 2], [3, 4], [3, 4]], [0.5, 1.5, 1.5])
-    >>> data.Y.shape, data.y_was_1d, data.n_distinct
-    ((3, 1), True, 2)
     """
     if Y is None:
         raise BadInputError(f"recovery requires y to be passed, but the target {y_name} is None.")
@@ -139,11 +133,6 @@ def check_features(
 
     `feature_names`: the column names of the fit, if it had any. A frame must then have the same names in the same
     order. Shapes: X (n, d), result (n, d).
-
-    Examples
-    --------
-    >>> check_features([[1, 2]], 2)
-    array([[1., 2.]])
     """
     X_clean, names = as_matrix(X, "X", vector_ok=False)
     if feature_names is not None and names is not None:
@@ -160,11 +149,6 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
     """Check sample weights; None means that all rows count the same.
 
     Shapes: sample_weight (n,), result (n,).
-
-    Examples
-    --------
-    >>> check_weights([1, 2], 2)
-    array([1., 2.])
     """
     if sample_weight is None:
         return None
@@ -189,13 +173,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
 
 
 def check_n_hidden(value: Any) -> int | Literal["auto"]:
-    """Check the number of hidden units.
-
-    Examples
-    --------
-    >>> check_n_hidden("auto"), check_n_hidden(3)
-    ('auto', 3)
-    """
+    """Check the number of hidden units."""
     expected = "expected 'auto' or an integer of at least 1"
     if isinstance(value, str):
         if value == "auto":
@@ -222,12 +200,6 @@ def check_finite(
     `values`: the data; read in blocks, so that a memory map is never loaded whole. `first_row`: row number of the
     first row, where `values` is a part of a larger table. `if_missing`: what to do about missing values. Returns indices
     of the columns that hold one value only; empty if there are fewer than two rows. Shapes: values (n, d).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_finite(np.array([[1.0, 2.0], [1.0, 3.0]]), "X")
-    (0,)
     """
     low, high = np.full(values.shape[1], np.inf), np.full(values.shape[1], -np.inf)
     n_nan = n_infinite = 0

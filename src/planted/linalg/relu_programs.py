@@ -60,12 +60,6 @@ def fit_units_exactly(
     `bound` is M of (1), the largest pre-activation considered; weights are bounded by it too. The solution's ``x``
     starts with the rows of V, ``n_units * d`` numbers; its status is INFEASIBLE when there is no such network.
     Shapes: X (n, d), y (n,).
-
-    Examples
-    --------
-    >>> X = np.array([[1.0], [-1.0]])
-    >>> fit_units_exactly(X, np.array([1.0, 1.0])).status.name, fit_units_exactly(X, np.array([1.0, 1.0]), 1).status.name
-    ('OPTIMAL', 'INFEASIBLE')
     """
     n, d = X.shape
     one, zero = np.eye(n), np.zeros((n, n))

@@ -120,11 +120,6 @@ def round_shares(columns: Array, target: Array, *, error: float) -> Array | None
 
     `error`: bound on the norm of the error of the target. Returns None if the columns are dependent or the error leaves
     a share undecided. Shapes: columns (p, h), target (p,), result (h,).
-
-    Examples
-    --------
-    >>> round_shares(np.diag([2.0, 4.0]), np.array([2.0, 1.0]), error=1e-12)
-    array([1.  , 0.25])
     """
     if columns.shape[1] > columns.shape[0]:
         return None
@@ -150,13 +145,6 @@ def search_corners(columns: Array, target: Array, *, error: float) -> tuple[Arra
     base 10 of the expected number of other corners that fit as well by accident, about 2^h times the part of each
     equation's range that the error leaves. None if no corner was found or there are too many columns to search. Shapes:
     columns (p, h), target (p,), result (h,).
-
-    Examples
-    --------
-    >>> columns = np.array([[1.0, 0.0, 0.6], [0.0, 2.0, 0.8]])
-    >>> corner, log10_chance = search_corners(columns, np.array([1.6, 0.8]), error=1e-12)
-    >>> corner, log10_chance < -20
-    (array([1., 0., 1.]), True)
     """
     count = columns.shape[1]
     if count > MOST_COLUMNS_SEARCHED:
@@ -179,11 +167,6 @@ def nearest_sign_sums(columns: Array, target: Array, *, count: int) -> list[Bool
     `count`: how many to list, at most. For every choice of the first half of the signs only the best choice of the
     second half is considered, so the nearest is exact and the others are near. Returns for each choice which signs are
     -1. Shapes: columns (p, h), target (p,), results (h,).
-
-    Examples
-    --------
-    >>> nearest_sign_sums(np.array([[1.0, 2.0, 4.0]]), np.array([2.9]), count=1)
-    [array([False,  True, False])]
     """
     from scipy.spatial import KDTree  # loaded when it is needed
 

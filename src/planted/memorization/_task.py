@@ -166,12 +166,6 @@ def signed_units(matrices: Array) -> tuple[Array, Array]:
 
     The rows of W are the units of all outputs, at most q for each; A has their signs, and 0 where a unit belongs to
     another output. Shapes: matrices (m, q, q), W (k, q), A (m, k).
-
-    Examples
-    --------
-    >>> W, A = signed_units(np.diag([4.0, -9.0])[None])
-    >>> np.abs(W).tolist(), A.tolist()
-    ([[0.0, 3.0], [2.0, 0.0]], [[-1.0, 1.0]])
     """
     units, signs = [], []
     for matrix in matrices:
@@ -183,13 +177,7 @@ def signed_units(matrices: Array) -> tuple[Array, Array]:
 
 
 def merge_curves(curves: Sequence[list[float]]) -> tuple[tuple[int, float], ...]:
-    """Add the losses of several outputs step by step; a curve that has ended counts with its last value.
-
-    Examples
-    --------
-    >>> merge_curves([[3.0, 1.0], [2.0]])
-    ((0, 5.0), (1, 3.0))
-    """
+    """Add the losses of several outputs step by step; a curve that has ended counts with its last value."""
     padded = zip_longest(*curves)
     last = [curve[-1] for curve in curves]
     return tuple(

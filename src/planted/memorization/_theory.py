@@ -116,11 +116,6 @@ def smoothed_singular_value_bound(
     """Return Lemma 13's lower bound on σ_min([z⊗z]) for features of perturbed inputs, or 0 where it says nothing.
 
     The factor that the paper hides in the probability is set to 1.
-
-    Examples
-    --------
-    >>> 0 < smoothed_singular_value_bound(50, 40, n_random=15, power=2, variance=0.01) < 1e-10
-    True
     """
     symmetric = comb(d + power - 1, power)
     room = comb(d + 2 * power - 1, 2 * power) - n_random * symmetric * comb(2 * power, power)

@@ -59,16 +59,7 @@ class RowSummary(Sums):
 
 
 def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
-    """Summarise rows in one pass.
-
-    Examples
-    --------
-    >>> X, Y = np.arange(6.0)[:, None], np.ones((6, 1))
-    >>> whole = summarise_rows(RowBlocks.from_arrays(X, Y), 4)
-    >>> parts = [summarise_rows(RowBlocks.from_arrays(X[i], Y[i]), 4) for i in (slice(4, 6), slice(0, 4))]
-    >>> bool((parts[0].merge(parts[1]).X == whole.X).all()), whole.count, len(whole.X)
-    (True, 6, 4)
-    """
+    """Summarise rows in one pass."""
     return accumulate(blocks, partial(_summarise_block, size))
 
 

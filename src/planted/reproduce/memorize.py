@@ -42,11 +42,6 @@ def averaged_curve(curve: Array) -> Array:
     """Average each recorded loss with the 19 before it, as the paper does.
 
     Shapes: curve (t, 2), result (t, 2).
-
-    Examples
-    --------
-    >>> averaged_curve(np.array([[0.0, 4.0], [5.0, 2.0]])).tolist()
-    [[0.0, 4.0], [5.0, 3.0]]
     """
     sums = np.concatenate([[0.0], np.cumsum(curve[:, 1])])
     ends = np.arange(1, len(curve) + 1)

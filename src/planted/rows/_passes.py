@@ -83,17 +83,7 @@ S = TypeVar("S", bound=Sums)
 
 @dataclass(slots=True)
 class SumTree(Generic[S]):
-    """Partial sums of the parts seen so far, merged in the fixed order.
-
-    Examples
-    --------
-    >>> from planted.moments._gram import RowMoments
-    >>> tree = SumTree()
-    >>> for value in range(20):
-    ...     tree.push(RowMoments.of(np.array([[float(value)]])))
-    >>> tree.n_parts, tree.total().mean, tree.counts
-    (20, array([9.5]), [4, 2])
-    """
+    """Partial sums of the parts seen so far, merged in the fixed order."""
 
     # Children merged so far into the open node of each level, lowest first; fewer than `FAN_IN`.
     counts: list[int] = field(default_factory=list)
@@ -128,14 +118,7 @@ class SumTree(Generic[S]):
 
 
 def kind_of(sums: type) -> str:
-    """Return the name of a class of sums by which files know it; classes of two modules may share a short name.
-
-    Examples
-    --------
-    >>> from planted.moments import RowSummary
-    >>> kind_of(RowSummary)
-    'planted.moments._summary.RowSummary'
-    """
+    """Return the name of a class of sums by which files know it; classes of two modules may share a short name."""
     return f"{sums.__module__}.{sums.__qualname__}"
 
 
@@ -222,15 +205,6 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
 
     The sums have the same bits for the same blocks wherever they are computed. Raises `BadInputError` if there is no
     row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from planted.moments._gram import sum_joint
-    >>> from planted.rows import RowBlocks
-    >>> blocks = RowBlocks.from_arrays(np.arange(6.0)[:, None], np.ones((6, 1)), block_rows=4)
-    >>> accumulate(blocks, sum_joint).mean, blocks.passes.count
-    (array([2.5, 1. ]), 1)
     """
     passes = blocks.passes
     passes.count += 1

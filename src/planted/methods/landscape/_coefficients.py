@@ -64,11 +64,6 @@ def hermite_coefficients(activation: str | ScalarActivation, order: int) -> Arra
     """Return the coefficients of an activation on normalised Hermite polynomials.
 
     Shapes: result (order + 1,).
-
-    Examples
-    --------
-    >>> hermite_coefficients("relu", 4) * np.sqrt([2 * np.pi, 4, 4 * np.pi, 1, 48 * np.pi])
-    array([ 1.,  1.,  1.,  0., -1.])
     """
     if order < 0:
         raise BadInputError(f"order={order}; expected zero or more")

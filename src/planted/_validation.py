@@ -235,11 +235,8 @@ def _row_blocks(values: Array) -> Iterator[tuple[int, Array]]:
 def _constant_notice(label: str, names: Sequence[str] | None, constant: tuple[int, ...]) -> str:
     shown = [repr(names[j]) if names is not None else str(j) for j in constant[:NAMES_SHOWN]]
     more = f" and {len(constant) - NAMES_SHOWN} more" if len(constant) > NAMES_SHOWN else ""
-    effect = (
-        "what does not vary carries no weight"
-        if label.upper().startswith("X")
-        else "there is nothing to recover from it"
-    )
+    is_input = label.upper().startswith("X")
+    effect = "what does not vary carries no weight" if is_input else "there is nothing to recover from it"
     return f"{len(constant)} constant column(s) in {label}: {', '.join(shown)}{more}; kept, but {effect}."
 
 

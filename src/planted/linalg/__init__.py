@@ -11,13 +11,7 @@ from planted.linalg.khatri_rao import (
 )
 from planted.linalg.null_space import NullSpace, column_space, null_space, numerical_rank
 from planted.linalg.relu_programs import fit_units_exactly, unit_in_subspace
-from planted.linalg.symmetric import (
-    diagonalise_by_congruence,
-    smat,
-    svec,
-    svec_outer,
-    unit_rows,
-)
+from planted.linalg.symmetric import diagonalise_by_congruence, smat, svec, svec_outer, unit_rows
 from planted.linalg.symmetric_cp import decompose_symmetric
 
 __all__ = [

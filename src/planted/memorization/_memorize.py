@@ -132,7 +132,12 @@ def memorize(
     >>> memory.outcome.name, memory.loss < 1e-20, memory.network.n_hidden
     ('MEMORISED', True, 100)
     """
-    _check_choices(layers, solver, tol)
+    if layers not in (2, 3):
+        raise BadInputError(f"layers={layers!r}; expected 2 or 3")
+    if solver != "auto" and solver not in SOLVERS:
+        raise BadInputError(f"unknown solver {solver!r}; known are auto, {', '.join(SOLVERS)}")
+    if not tol > 0:
+        raise BadInputError(f"tol={tol}; expected a positive number")
     request = _Request(layers, solver, bias, tol, budget_seconds, random_state, options)
     with time_budget(budget_seconds):
         return _answer(request, check_rows(X, y, y_name="y"), progress or (lambda what, fraction: None))
@@ -180,16 +185,6 @@ class _Watch:
         """Return both numbers, with a prefix before their names."""
         taken = {"seconds": perf_counter() - self.started, "cpu_seconds": process_time() - self.cpu}
         return {prefix + name: value for name, value in taken.items()}
-
-
-def _check_choices(layers: int, solver: str, tol: float) -> None:
-    """Refuse what cannot be chosen."""
-    if layers not in (2, 3):
-        raise BadInputError(f"layers={layers!r}; expected 2 or 3")
-    if solver != "auto" and solver not in SOLVERS:
-        raise BadInputError(f"unknown solver {solver!r}; known are auto, {', '.join(SOLVERS)}")
-    if not tol > 0:
-        raise BadInputError(f"tol={tol}; expected a positive number")
 
 
 def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any] | None, dict[str, Any]]:

@@ -28,23 +28,11 @@ from planted.linalg.symmetric import spectrum_of, unit_rows
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_products import contract_products
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
-from planted.moments._hermite_tensors import (
-    HermiteTensors,
-    add_slot,
-    contract_slot,
-    hermite_values,
-)
+from planted.moments._hermite_tensors import HermiteTensors, add_slot, contract_slot, hermite_values
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 
-__all__ = [
-    "Contractions",
-    "Draws",
-    "HermiteMoments",
-    "Residual",
-    "SampleHermite",
-    "whitening_map",
-]
+__all__ = ["Contractions", "Draws", "HermiteMoments", "Residual", "SampleHermite", "whitening_map"]
 
 SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the largest are none
 

@@ -139,7 +139,8 @@ def hermite_design(X: Array, degree: int) -> Array:
     scales = np.sqrt([factorial(j) for j in range(degree + 1)])
     values = hermite_values(np.ascontiguousarray(X.T), degree) / scales[:, None, None]
     design = np.empty((design_size(d, degree), n))
-    levels = _split_levels(design, d, degree)
+    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
+    levels = [design[low:high] for low, high in pairwise(bounds)]  # views of the rows of each total degree
     filled = [1] + [0] * degree
     levels[0][:] = 1.0
     for i in range(d):
@@ -165,12 +166,6 @@ def hermite_exponents(d: int, degree: int) -> IntArray:
                 known = [alpha for alpha in levels[total - power] if not any(alpha[i:])]
                 levels[total] += [(*alpha[:i], power, *alpha[i + 1 :]) for alpha in known]
     return np.array([alpha for level in levels for alpha in level], dtype=np.intp)
-
-
-def _split_levels(design: Array, d: int, degree: int) -> list[Array]:
-    """Return views of the rows of each total degree."""
-    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
-    return [design[low:high] for low, high in pairwise(bounds)]
 
 
 @lru_cache(maxsize=64)

@@ -20,12 +20,7 @@ from scipy import linalg
 from planted._typing import Array, as_array
 from planted.linalg.symmetric import svec, unit_rows
 
-__all__ = [
-    "fourth_moments",
-    "gaussian_distinguishing_matrix",
-    "relu_products",
-    "relu_products_with_inputs",
-]
+__all__ = ["fourth_moments", "gaussian_distinguishing_matrix", "relu_products", "relu_products_with_inputs"]
 
 
 def relu_products(W: Array, U: Array, covariance: Array) -> Array:

@@ -170,15 +170,7 @@ SLOPE_TOL = 1e-6  # difference of a derivative from central differences, relativ
 
 
 def measure_mirror(function: Elementwise) -> Mirror | None:
-    """Find (1) for a function by least squares on a grid; None if it does not hold to rounding.
-
-    Examples
-    --------
-    >>> measure_mirror(np.sin)
-    Mirror(sign=-1.0, constant=0.0, slope=0.0)
-    >>> measure_mirror(np.exp) is None
-    True
-    """
+    """Find (1) for a function by least squares on a grid; None if it does not hold to rounding."""
     ahead, behind = function(_GRID), function(-_GRID)
     size = np.abs(ahead) + np.abs(behind) + _GRID
     # Applied twice, (1) must give f back: no slope where the sign is -1, no constant where it is 1.
@@ -191,8 +183,12 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
     return None
 
 
-def measure_curve(function: Elementwise, derivative: Elementwise) -> tuple[Curve | None, str]:
-    """Make a curve of a user's function and derivative, or say what is wrong with them."""
+def measure_curve(
+    function: Elementwise, derivative: Elementwise, inverse: Elementwise | None = None
+) -> tuple[Curve | None, str]:
+    """Make a curve of a user's function and derivative, rectified if there is an inverse, or say what is wrong with them."""
+    if inverse is not None:
+        return measure_rectified(function, derivative, inverse)
     t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
     fault = _fault(function, derivative, t)
     if fault:

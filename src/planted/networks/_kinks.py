@@ -82,7 +82,9 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
     """
     labels, signs = joined_points(_points(units.normals, units.offsets), tol, up_to_sign=True)
     first = np.unique(labels, return_index=True)[1]
-    facing = _facing(units.normals[first])
+    # The sign that makes each normal point to the positive side of the generic vector.
+    ahead = units.normals[first] @ _generic_vector(units.normals.shape[1]) >= 0
+    facing = np.where(ahead, 1.0, -1.0)
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
     order = unit_order(normals, offsets)
     rank = np.argsort(order)
@@ -170,8 +172,3 @@ def _points(normals: Array, offsets: Array) -> Array:
 def _generic_vector(size: int) -> Array:
     """A fixed vector, decreasing so that coordinate axes sort in order, without simple linear relations."""
     return as_array(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
-
-
-def _facing(normals: Array) -> Array:
-    """The sign that makes each normal point to the positive side of the generic vector."""
-    return np.where(normals @ _generic_vector(normals.shape[1]) >= 0, 1.0, -1.0)

@@ -18,14 +18,7 @@ from planted.linalg import unit_rows
 from planted.outcomes import BadInputError
 from planted.reproduce._study import StudyOptions
 
-__all__ = [
-    "SETTINGS",
-    "ImageSetting",
-    "adam_options",
-    "feature_options",
-    "load_images",
-    "prepare_images",
-]
+__all__ = ["SETTINGS", "ImageSetting", "adam_options", "feature_options", "load_images", "prepare_images"]
 
 PCA_DIRECTIONS, PCA_NOISE, FEATURES, FEATURE_STD = 100, 0.05, 750, 0.15
 WIDTH, LEARNING_RATE, EPOCHS, DECAY_EVERY = 3000, 0.003, 60, 15
@@ -53,14 +46,7 @@ SETTINGS = {
 
 
 def load_images(name: str, folder: str | Path) -> ImageSet:
-    """Return digits or MNIST with rows of unit norm.
-
-    Examples
-    --------
-    >>> images = load_images("digits", "")
-    >>> images.X_train.shape, round(float(np.linalg.norm(images.X_train[0])), 12)
-    ((1500, 64), 1.0)
-    """
+    """Return digits or MNIST with rows of unit norm."""
     if name == "mnist":
         images = load_mnist(folder)
     elif name == "digits":

@@ -24,12 +24,12 @@ from scipy.spatial.distance import cdist
 from planted._typing import Array
 from planted.diagnostics import classify_point
 from planted.io import atomic_write
-from planted.methods.landscape._coefficients import scalar_activation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import read_outputs
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.methods.landscape.objectives import Objective, population_objective, theorem_weights
-from planted.networks import glm_error
+from planted.networks import glm_error, parse_activation
 from planted.outcomes import BadInputError, shown
 from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study
@@ -127,7 +127,7 @@ def _run_plans(
     total = sum(plan.runs * sum(stage.steps for stage in plan.schedule) for plan in plans)
     done, rows = 0, []
     for plan in plans:
-        activation, ones = scalar_activation(plan.activation), np.ones(plan.size)
+        activation, ones = parse_activation(plan.activation), np.ones(plan.size)
         truth = FreshSamples(np.eye(plan.size), ones, activation, degree=plan.degree)
         exact = population_objective(plan.objective, truth.W, truth.a, activation=plan.activation)
         floor = descend(exact, truth.W, truth.a).value
@@ -208,7 +208,7 @@ def _start_of(state: dict[str, Any], plan: _Plan, seed: int) -> Training:
 
 
 def _trained(truth: FreshSamples, plan: _Plan, start: Training, seed: int) -> Any:
-    fourth = float(truth.activation.coefficients(4)[4])
+    fourth = float(hermite_coefficients(truth.activation, 4)[4])
     return train_on_fresh_samples(
         truth,
         plan.objective,
@@ -228,10 +228,10 @@ def _measure(
     unit = now.W / norms[:, None]
     W, a = now.W, now.a
     if plan.objective != "l2":  # even objectives: signs from Appendix D, with the exact E[y x]
-        first = float(truth.activation.coefficients(1)[1])
+        first = float(hermite_coefficients(truth.activation, 1)[1])
         slope = first * truth.a @ truth.W
         W, a = read_outputs(unit, slope, first, a=now.a if plan.objective == "f'" else None)
-    elif truth.activation.is_homogeneous:
+    elif truth.activation.is_piecewise_linear:
         W, a = unit, now.a * norms
     return {
         "variant": plan.variant,

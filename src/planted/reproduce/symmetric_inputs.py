@@ -303,26 +303,15 @@ def _world(case: Row, seed: int) -> tuple[Dataset, Dataset]:
 
 
 def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwork | None:
-    answer = recover(
-        data.X,
-        data.Y,
-        case["size"],
-        method="symmetric-inputs",
-        variant=variant,
-        noise="present" if case.get("noise") else ("auto" if variant == "efficient" else "none"),
-        random_state=SOLVER_SEED + seed,
-    )
+    noise = "present" if case.get("noise") else ("auto" if variant == "efficient" else "none")
+    options = {"method": "symmetric-inputs", "variant": variant, "noise": noise}
+    answer = recover(data.X, data.Y, case["size"], random_state=SOLVER_SEED + seed, **options)
     network: TwoLayerNetwork | None = answer.network
     return network
 
 
 def _measured(
-    case: Row,
-    trial: int,
-    variant: str,
-    network: TwoLayerNetwork | None,
-    data: Dataset,
-    test: Dataset,
+    case: Row, trial: int, variant: str, network: TwoLayerNetwork | None, data: Dataset, test: Dataset
 ) -> Iterable[Row]:
     """Return the rows of one answer; no answer counts with the error of the zero network."""
     if network is None:
@@ -343,13 +332,8 @@ def _panel(name: str, x: str, *, y: str = "error", log_x: bool = False) -> Axes:
 
 
 def _values(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> Array:
-    return np.array(
-        [
-            row["error"]
-            for row in rows
-            if (row["panel"], row[x], row["variant"], row["quantity"]) == (panel, at, variant, quantity)
-        ]
-    )
+    names, wanted = ("panel", x, "variant", "quantity"), (panel, at, variant, quantity)
+    return np.array([row["error"] for row in rows if tuple(row[name] for name in names) == wanted])
 
 
 def _median(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> float:

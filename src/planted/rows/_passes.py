@@ -59,16 +59,7 @@ FAN_IN = 8
 
 
 class Sums:
-    """Base of every set of sums: a frozen dataclass of numbers and arrays.
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True, slots=True)
-    ... class Count(Sums):
-    ...     rows: int
-    >>> Count(2).merge(Count(3))
-    Count(rows=5)
-    """
+    """Base of every set of sums: a frozen dataclass of numbers and arrays."""
 
     __slots__ = ()
 

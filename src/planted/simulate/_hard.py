@@ -34,14 +34,7 @@ from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 from planted.simulate._roles import check_number
 
-__all__ = [
-    "Formula",
-    "IllConditionedPair",
-    "SatInstance",
-    "SpuriousMinimum",
-    "hard_instance",
-    "read_dimacs",
-]
+__all__ = ["Formula", "IllConditionedPair", "SatInstance", "SpuriousMinimum", "hard_instance", "read_dimacs"]
 
 MAX_BRUTE_FORCE = 24  # variables; 2^23 assignments up to mirror image
 

@@ -61,7 +61,7 @@ def _feed(value: Any, update: Callable[[bytes], object], seen: set[int]) -> None
         update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
     elif hasattr(value, "__array__") and not isinstance(value, np.generic | np.ndarray):
         feed(np.asarray(value))
-    elif "__repr__" not in _names_of(type(value)) and getattr(value, "__dict__", None):
+    elif type(value).__repr__ is object.__repr__ and getattr(value, "__dict__", None):
         feed(type(value), vars(value))
     else:
         update(repr(value).encode())
@@ -88,8 +88,3 @@ def _names_in(code: CodeType) -> list[str]:
     """Return the names of globals that a function and those within it may use."""
     inner = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names_in(part)]
     return sorted({*code.co_names, *inner})
-
-
-def _names_of(kind: type) -> set[str]:
-    """Return the names that a class and its bases define, without those of every object."""
-    return {name for base in kind.__mro__[:-1] for name in vars(base)}

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._constants import TheoremFacts
 from planted.memorization._task import MemoryFit, MemoryTask, kernel_product
+from planted.memorization._theory import TheoremFacts
 from planted.memorization.printed import DescentConstants, algorithm_1, descent_constants, draw_from_ball
 from planted.memorization.solvers._kernel import form_kernel
 from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, trained_fit

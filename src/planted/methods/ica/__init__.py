@@ -91,15 +91,14 @@ def recover(
     """
     check_choice("variant", variant, VARIANTS)
     search = begin_search(run, activation)
-    if variant != "trimmed":
-        scores = _scores(search, warm_start)  # steps 1 to 3 of the box
+    scores = _scores(search, warm_start)  # steps 1 and 2, which are 1 to 3 of the box
+    if variant == "trimmed":
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
+    else:
         box = partial(steps_4_to_8, activation=search.activation, tau=tau)
         W = units_as_printed(search, box, scores, ell=ell, in_blocks=variant == "blocks")  # 4 to 8
-        _trace(search, scores.shape[1], W)
-    else:
-        scores = _scores(search, warm_start)  # steps 1 and 2
-        W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
-        _trace(search, scores.shape[1], W)
+    run.trace.append({"search": "components", "starts": scores.shape[1], "units": len(W)})
+    if variant == "trimmed":
         W = complete_units(search, W, max_starts=max_starts)
     _note_condition(search, W)
     return finish_search(search, W)  # step 4
@@ -122,7 +121,3 @@ def _note_condition(search: ExactSearch, W: Array) -> None:
         rows = unit_rows(W[: search.n_hidden] / search.problem.scaling.x_scale)[0]
         name = "condition number of W (1 if orthonormal)"
         search.run.note(Evidence(name, float(np.linalg.cond(rows)), key=Check.CONDITION_OF_W))
-
-
-def _trace(search: ExactSearch, n_starts: int, W: Array) -> None:
-    search.run.trace.append({"search": "components", "starts": n_starts, "units": len(W)})

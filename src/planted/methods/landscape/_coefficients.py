@@ -15,8 +15,6 @@ References  [GLM18]_
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial
 
@@ -24,50 +22,31 @@ import numpy as np
 
 from planted._typing import Array
 from planted.moments import hermite_values, relu_coefficients
-from planted.networks import parse_activation
+from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 
-__all__ = ["ScalarActivation", "hermite_coefficients", "hermite_polynomials", "scalar_activation"]
+__all__ = ["hermite_coefficients", "hermite_polynomials", "quadrature_nodes"]
 
 REACH, PANELS, NODES = 14.0, 56, 20  # φ(14) = 1e-43; panels of width 1/2
 VANISHING = 1e-12  # a coefficient below is rounding error of the quadrature
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarActivation:
-    """An activation as a function of one variable, with its derivative."""
+def hermite_coefficients(activation: str | Activation, order: int) -> Array:
+    """Return the coefficients of an activation on normalised Hermite polynomials, of orders 0 to ``order``.
 
-    name: str  # its name
-    function: Callable[[Array], Array]  # elementwise functions of arrays
-    derivative: Callable[[Array], Array]
-    is_homogeneous: bool = False  # whether f(s t) = s f(t) for s > 0: the norm of a row of W is then a gauge
-
-    def coefficients(self, order: int) -> Array:
-        """Return the Hermite coefficients of orders 0 to ``order``; those below the accuracy of the quadrature are zero."""
-        closed = _closed_form(self.name, order)
-        if closed is not None:
-            return closed
-        t, weights = quadrature_nodes()
-        values = hermite_polynomials(t, order) @ (weights * self.function(t))
-        return np.where(np.abs(values) < VANISHING, 0.0, values)
-
-
-def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
-    """Return an activation by its name."""
-    if isinstance(activation, ScalarActivation):
-        return activation
-    parsed = parse_activation(activation)
-    return ScalarActivation(parsed.name, parsed, parsed.derivative, parsed.degree == 1)
-
-
-def hermite_coefficients(activation: str | ScalarActivation, order: int) -> Array:
-    """Return the coefficients of an activation on normalised Hermite polynomials.
-
-    Shapes: result (order + 1,).
+    Those below the accuracy of the quadrature are zero. Shapes: result (order + 1,).
     """
     if order < 0:
         raise BadInputError(f"order={order}; expected zero or more")
-    return scalar_activation(activation).coefficients(order)
+    parsed = parse_activation(activation)
+    if parsed.is_piecewise_linear:
+        eta = relu_coefficients(np.zeros(1), max(order, 1))[: order + 1, 0]
+        values = 2 * parsed.kink * eta / _root_factorials(order) + 0.0  # (1)
+        values[1:2] = parsed.slope
+        return np.asarray(values)
+    t, weights = quadrature_nodes()
+    values = hermite_polynomials(t, order) @ (weights * parsed(t))
+    return np.where(np.abs(values) < VANISHING, 0.0, values)
 
 
 def hermite_polynomials(t: Array, order: int) -> Array:
@@ -87,18 +66,6 @@ def quadrature_nodes() -> tuple[Array, Array]:
     t = ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel()
     weights = np.tile(half * w, PANELS) * np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
     return t, weights
-
-
-def _closed_form(name: str, order: int) -> Array | None:
-    """Return (1) for the ReLU, the absolute value and leaky ReLUs; None for others."""
-    if name.partition(":")[0] not in ("relu", "absolute", "leaky-relu"):
-        return None
-    parsed = parse_activation(name)
-    eta = relu_coefficients(np.zeros(1), max(order, 1))[: order + 1, 0]
-    values = 2 * parsed.kink * eta / _root_factorials(order) + 0.0
-    if order >= 1:
-        values[1] = parsed.slope
-    return np.asarray(values)
 
 
 def _root_factorials(order: int) -> Array:

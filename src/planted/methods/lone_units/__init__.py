@@ -41,12 +41,7 @@ __all__ = ["predict_lone_samples", "recover"]
 DRAWS = 20_000  # normal inputs for the prediction
 
 
-def recover(
-    run: MethodRun,
-    n_hidden: int | str = "auto",
-    *,
-    activation: str = "relu",
-) -> Recovery:
+def recover(run: MethodRun, n_hidden: int | str = "auto", *, activation: str = "relu") -> Recovery:
     """Recover a network from samples with one active unit.
 
     Parameters
@@ -114,7 +109,11 @@ def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:
             "offset, or a unit that is always on.",
         )
     if found < wanted:
-        need, name = _need_of_missing(search, lone, wanted), f"units alone on more than {d} samples"
+        missing, name = wanted - found, f"units alone on more than {d} samples"
+        if len(lone.small) >= missing:  # from the groups that are still too small
+            need = int(np.ceil(n_samples * (d + 2) / lone.small[missing - 1]))
+        else:  # orthonormal units are alone with probability 2^-k
+            need = max(int((d + 2) * 2**wanted), 2 * n_samples)
         run.refuse(
             Outcome.TOO_FEW_SAMPLES,
             f"{found} of {wanted} units were alone on more than {d} samples; there are {n_samples} samples, and "
@@ -127,15 +126,6 @@ def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:
             Evidence("units seen alone", found, asked, "==", "k groups", key=Check.UNITS_ALONE),
             detail=f"{found} units were seen alone; {asked} were asked for.",
         )
-
-
-def _need_of_missing(search: ExactSearch, lone: LoneUnits, wanted: int) -> int:
-    """Predict the samples needed from the groups that are still too small; from W = orthonormal where there are none."""
-    n, d = search.problem.n_samples, search.problem.n_features
-    missing = wanted - len(lone.W)
-    if len(lone.small) >= missing:
-        return int(np.ceil(n * (d + 2) / lone.small[missing - 1]))
-    return max(int((d + 2) * 2**wanted), 2 * n)  # orthonormal units are alone with probability 2^-k
 
 
 def _note_samples(search: ExactSearch, lone: LoneUnits) -> None:

@@ -296,15 +296,15 @@ def _world(case: Row, seed: int) -> tuple[Dataset, Dataset]:
     layers: dict[str, Any] = {"hidden": "orthonormal", "outputs": "orthonormal"}
     if case.get("condition", 1.0) > 1.0:
         layers["hidden" if case["layer"] == "W" else "outputs"] = Conditioned(case["condition"])
-    shape = dict.fromkeys(("n_features", "n_hidden", "n_outputs"), size)
-    world = {"law": case.get("law", "gaussian"), "noise": case.get("noise", 0.0)}
+    shape: Row = dict.fromkeys(("n_features", "n_hidden", "n_outputs"), size)
+    world: Row = {"law": case.get("law", "gaussian"), "noise": case.get("noise", 0.0)}
     data = dataset(case["n"], random_state=seed, **shape, **world, **layers)
     return data, dataset(TEST_ROWS, data.network, random_state=TEST_SEED + seed, **world)
 
 
 def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwork | None:
     noise = "present" if case.get("noise") else ("auto" if variant == "efficient" else "none")
-    options = {"method": "symmetric-inputs", "variant": variant, "noise": noise}
+    options: Row = {"method": "symmetric-inputs", "variant": variant, "noise": noise}
     answer = recover(data.X, data.Y, case["size"], random_state=SOLVER_SEED + seed, **options)
     network: TwoLayerNetwork | None = answer.network
     return network

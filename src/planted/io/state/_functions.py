@@ -37,10 +37,11 @@ def _feed(value: Any, update: Callable[[bytes], object], seen: set[int]) -> None
         for part in parts:
             _feed(part, update, seen)
 
+    kind: Any = type(value)
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         update(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes())
     elif is_dataclass(value) and not isinstance(value, type):
-        update(kind_of(type(value)).encode())
+        update(kind_of(kind).encode())
         feed(*(getattr(value, item.name) for item in fields(value)))
     elif isinstance(value, partial):
         feed(value.func, value.args, value.keywords)
@@ -61,8 +62,8 @@ def _feed(value: Any, update: Callable[[bytes], object], seen: set[int]) -> None
         update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
     elif hasattr(value, "__array__") and not isinstance(value, np.generic | np.ndarray):
         feed(np.asarray(value))
-    elif type(value).__repr__ is object.__repr__ and getattr(value, "__dict__", None):
-        feed(type(value), vars(value))
+    elif kind.__repr__ is object.__repr__ and getattr(value, "__dict__", None):
+        feed(kind, vars(value))
     else:
         update(repr(value).encode())
 

@@ -83,8 +83,8 @@ def solve_pgd(
     for descent in descents:
         notes |= descent.notes
     promised = epsilon if all(descent.ended for descent in descents) else None
-    weights, curves = [descent.W for descent in descents], [descent.losses for descent in descents]
-    return trained_fit(weights, curves, a, promised_loss=promised, notes=notes)
+    runs = [(descent.W, descent.losses) for descent in descents]
+    return trained_fit(runs, a, promised_loss=promised, notes=notes)
 
 
 def _smallest_singular_value(task: MemoryTask) -> float:

@@ -245,12 +245,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "is on for few inputs is missed, and every trace begins anew. What is missed is refused, not claimed.",
     ),
     (
-        "quick_tables",
-        r"^engel: error",
-        "One household with an income twice that of any other decides the fold that holds it: whoever has not seen it goes "
-        "on from the next, which spends much. Ridge regression misses that household too.",
-    ),
-    (
         "kinks",
         r"^leaky units",
         "One teacher of ten, the same for every slope, has a unit that the search misses: the answer is FITTED and says "

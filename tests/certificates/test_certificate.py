@@ -272,7 +272,7 @@ def test_a_unit_must_be_stronger_than_one_of_noise(size, is_enough):
     weak = TwoLayerNetwork(data.network.W, data.network.b, A)
     noise = 0.1 * np.random.default_rng(8).standard_normal(data.Y.shape)
     rise = line(
-        judged(data.X, weak(data.X) + noise, weak, noisy=True), "rise of the sum of squares without unit 0"
+        judged(data.X, weak(data.X) + noise, weak, noisy=True), "rise of the sum of squares without unit 1"
     )
     assert rise.required == pytest.approx(67.6, abs=0.1)  # the 1e-4 tail of χ² with 30
     assert rise.passed is is_enough

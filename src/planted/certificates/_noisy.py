@@ -128,7 +128,8 @@ def certify_noisy(
         text = "; ".join(item.shortfall for item in failed) + "."
         unseen = [item for item in failed if item is hidden or item.key is Check.HIDDEN_UNITS]
         if unseen and all(item in (*unseen, *known) for item in failed):
-            text = f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise "
+            these = "this unit" if net.n_hidden == 1 else f"these {net.n_hidden} units"
+            text = f"Nothing in the residual speaks against {these}, but at this noise "
             if hidden in unseen:
                 text += (
                     f"two units within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
@@ -250,5 +251,5 @@ def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
     if unit < 0:
         return (anything,)
     return anything, Evidence(
-        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}", key=Check.SPLIT_UNIT
+        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit + 1}", key=Check.SPLIT_UNIT
     )

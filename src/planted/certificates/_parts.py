@@ -337,7 +337,7 @@ def named_failure(
         is_singular = info.conditioning <= singular
         return (
             Outcome.NOT_IDENTIFIABLE if is_singular else Outcome.ILL_CONDITIONED,
-            f"The samples leave a direction of unit {info.weakest_unit} undetermined: relative singular value "
+            f"The samples leave a direction of unit {info.weakest_unit + 1} undetermined: relative singular value "
             f"{info.conditioning:.1e}, needed {rank.required:.1e}.",
         )
     for line in search:
@@ -365,7 +365,7 @@ def model_uncertainty(
         return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
     info = information(fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling)
     if info.variances is None:
-        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit + 1}.")
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)

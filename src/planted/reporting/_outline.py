@@ -341,7 +341,8 @@ def _evidence_section(recovery: Recovery) -> Section:
     judged = [item for item in recovery.evidence if item.comparison != "info"]
     measured = [item for item in recovery.evidence if item.comparison == "info"]
     passed = sum(item.passed for item in judged)
-    has_theorem = _has_theorem(recovery.provenance.algorithm)
+    is_by_fit = recovery.guarantee is Guarantee.HEURISTIC  # judged by its fit and local checks alone
+    has_theorem = not is_by_fit and _has_theorem(recovery.provenance.algorithm)
     needs = "The theorem needs" if has_theorem else "Needed"
     tables = []
     if judged:

@@ -144,7 +144,7 @@ def _errors(problem: Problem, fit: Refinement, offset: bool, back: Array) -> Unc
     freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
     info = information(fit.sums, fit.network, offset=offset, units=problem.scaling, mixing=back)
     if info.variances is None or freedom <= 0:
-        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit + 1}.")
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale, kind="generalised")

@@ -296,7 +296,8 @@ def without_claim(verdict: AnyVerdict, n_hidden: int) -> AnyVerdict:
     if verdict.outcome is not Outcome.RECOVERED:
         return verdict
     text = (
-        f"Nothing in the residual speaks against these {n_hidden} units and a linear part, but in noise a unit that is on "
+        f"Nothing in the residual speaks against {'this unit' if n_hidden == 1 else f'these {n_hidden} units'} and a linear "
+        "part, but in noise a unit that is on "
         "in nearly all samples looks like one. Say affine=True if there is known to be a linear part."
     )
     return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)

@@ -7,7 +7,8 @@ Idea        For fixed kinks the rest is linear. After [1, x] is removed, the gai
             from the products of their columns, so that all pairs of some forty candidates, all triples of fewer and all
             quadruples of fewer still are compared at the price of small systems. The best sets, and the kinks of the
             fit with one kink fewer and the best addition, are polished by Gauss–Newton steps, which are halved until
-            the sum of squares falls. Beyond four kinks only additions are tried.
+            the sum of squares falls; then each kink in turn moves to the best of all places. Beyond four kinks only
+            additions are tried.
 Guarantee   The best of the sets that were compared, or better. Kind: heuristic.
 Cost        O(40 n) and some thousand systems of order k for each k.
 """
@@ -24,7 +25,7 @@ from scipy import linalg
 
 from planted._typing import Array, IntArray, as_array
 
-__all__ = ["KinkData", "SegmentFit", "least_costs", "orthonormal", "polish", "segment_fits", "set_gains"]
+__all__ = ["KinkData", "SegmentFit", "costs_of_sets", "orthonormal", "polish", "segment_fits", "set_gains"]
 
 CANDIDATES = 20  # quantiles, and as many places at equal distances
 CANDIDATES_OF_SETS = {1: 40, 2: 40, 3: 22, 4: 16}
@@ -35,9 +36,11 @@ BETWEEN = 2  # distinct values of x between two kinks
 STEPS = 30
 HALVINGS = 12
 POLISHED = 2  # best sets that are polished
+PLACES = 400
+SWEEPS = 5
+SWEEP_TOL = 1e-9
 ROUNDING = 1e-11  # of the outputs, relative
 FLAT = 1e-6  # part of a column's square that the other columns must leave
-OUTPUTS = 50  # compared with all sets at once, so that the products stay in the cache
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,14 @@ class KinkData:
         quantiles = np.quantile(inner, (np.arange(half) + 0.5) / half)
         places = np.concatenate([quantiles, low + (high - low) * (np.arange(half) + 0.5) / half])
         return np.unique(places)
+
+    @cached_property
+    def places(self) -> Array:
+        """Where one kink is looked for while others are kept: samples and the middle between them, not too many."""
+        low, high = self.range
+        inner = self.values[(self.values >= low) & (self.values <= high)]
+        every = np.sort(np.concatenate([inner, (inner[1:] + inner[:-1]) / 2]))
+        return every[np.unique(np.linspace(0, len(every) - 1, min(PLACES, len(every))).astype(int))]
 
     def hinges(self, kinks: Array) -> Array:
         """Return the columns (x - τ)₊; (n, k)."""
@@ -145,8 +156,31 @@ def segment_fits(data: KinkData, most: int, known: Sequence[SegmentFit] = ()) ->
         found = [_polish(data, kinks) for kinks in starts if data.is_allowed(kinks)]
         if not found:
             break
-        fits.append(min(found, key=lambda fit: fit.cost))
+        fits.append(_swept(data, min(found, key=lambda fit: fit.cost)))
     return fits
+
+
+def _swept(data: KinkData, fit: SegmentFit) -> SegmentFit:
+    """Move each kink to the best of all places, the others kept, and polish, while the sum of squares falls.
+
+    Between samples the sum of squares is smooth in the kinks, and at samples it is not: steps end there too early.
+    """
+    places = data.places
+    for _ in range(SWEEPS):
+        before = fit.cost
+        for i in range(len(fit.kinks)):
+            others = np.delete(fit.kinks, i)
+            Q, H = data.basis(others), data.hinges(places)
+            rest = H - Q @ (Q.T @ H)
+            squares = (rest**2).sum(axis=0)
+            is_new = squares > FLAT * (H**2).sum(axis=0)
+            gains = np.where(is_new, (rest.T @ data.y) ** 2 / np.where(is_new, squares, 1.0), 0.0)
+            moved = np.sort(np.append(others, places[np.argmax(gains)]))
+            if data.is_allowed(moved) and data.fit(moved).cost < before:
+                fit = min(_polish(data, moved), fit, key=lambda each: each.cost)
+        if fit.cost >= before * (1 - SWEEP_TOL):
+            break
+    return fit
 
 
 def _best_sets(data: KinkData, k: int) -> list[Array]:
@@ -164,10 +198,10 @@ def _best_sets(data: KinkData, k: int) -> list[Array]:
     return allowed[:POLISHED]
 
 
-def least_costs(data: KinkData, outputs: Array, k: int) -> Array | None:
-    """Return the least sum of squares of several outputs over all sets of k candidates; None where sets are not compared.
+def costs_of_sets(data: KinkData, outputs: Array, k: int) -> Array | None:
+    """Return the sums of squares of several outputs with each set of k candidates; None where sets are not compared.
 
-    Shapes: outputs (n, r), result (r,).
+    Shapes: outputs (n, r), result (s, r).
     """
     if k not in CANDIDATES_OF_SETS:
         return None
@@ -176,11 +210,8 @@ def least_costs(data: KinkData, outputs: Array, k: int) -> Array | None:
         return None
     Q = data.basis(np.zeros(0))
     H = H - Q @ (Q.T @ H)
-    products, cross, sets = H.T @ H, H.T @ outputs, _all_sets(H.shape[1], k)
     total = (outputs**2).sum(axis=0) - ((Q.T @ outputs) ** 2).sum(axis=0)
-    parts = range(0, outputs.shape[1], OUTPUTS)
-    gains = [set_gains(products, cross[:, part : part + OUTPUTS], sets).max(axis=0) for part in parts]
-    return as_array(total - np.concatenate(gains))
+    return as_array(total - set_gains(H.T @ H, H.T @ outputs, _all_sets(H.shape[1], k)))
 
 
 def _all_sets(count: int, k: int) -> IntArray:

@@ -160,7 +160,7 @@ def offer_alternatives(answer: Recovery) -> Recovery:
     if others:
         turned = np.flatnonzero((others[0].W != answer.network.W).any(axis=1))
         detail += (
-            f" No amount of data can tell the signs of units {', '.join(map(str, turned))}: turned round together they "
+            f" No amount of data can tell the signs of units {', '.join(map(str, turned + 1))}: turned round together they "
             "give the same function. The network shown and the other(s) in stats['alternatives'] are equally right."
         )
     return replace(answer, evidence=(*answer.evidence, line), stats=stats, detail=detail)

@@ -8,6 +8,7 @@ exact          the network differs from the truth by more than 1e-6 in any match
                output divided by its own spread
 noisy          the number of units is wrong, or a parameter is more than 6 standard errors off
 rounded        both: neither within 1e-6 nor within 6 standard errors
+cut off        the same; a refusal is as good, since nothing tells labels that were cut off from rounded ones
 unidentifiable any network is claimed that is not the truth to 1e-6 (units never seen on are not part of the truth here:
                nothing in the data can show them; units never seen off are a linear part)
 mis-specified  anything is claimed at all
@@ -220,7 +221,7 @@ def judge(
     truth = as_seen(truth, data[0], folded=answer.network.B is not None)
     if family != "noisy":
         error = planted.parameter_error(standardised(answer.network, *data), standardised(truth, *data))
-        if error <= 1e-6 or family != "rounded":
+        if error <= 1e-6 or family not in ("rounded", "cut off"):
             return error <= 1e-6, 0, 0
     if (answer.network.B is None) != (truth.B is None):
         return False, 0, 0
@@ -230,6 +231,7 @@ def judge(
     planes = [np.column_stack([net.W, net.b]) for net in (ours, target)]
     order = linear_sum_assignment(((planes[0][:, None] - planes[1][None]) ** 2).sum(axis=2))[1]
     gaps = {"W": ours.W - target.W[order], "b": ours.b - target.b[order], "A": ours.A - target.A[:, order]}
+    gaps["c"] = ours.c - target.c
     z = np.concatenate([_in_errors(gap, errors[name]) for name, gap in gaps.items()])
     return bool(z.max() < 6), int((z < 1.96).sum()), int(z.size)
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from planted._typing import Array
 from planted.certificates._missing_unit import missing_unit_evidence
+from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
@@ -19,6 +20,7 @@ from planted.certificates._parts import (
 from planted.certificates._residual import (
     SPLIT_NAME,
     ResidualSums,
+    input_trace_evidence,
     lack_of_fit,
     residual_sums,
     split_unit_p_value,
@@ -114,6 +116,9 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
+    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):
+        near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
+        checks = (*checks, *input_trace_evidence(problem.X, problem.Y - net(problem.X)), *near)
     if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights

@@ -9,7 +9,7 @@ import pytest
 
 from planted.fitting.segments._kinks import _neighbours, find_segments, further_kinks
 from planted.fitting.segments._kinks import test_of_columns as additions_test
-from planted.fitting.segments._least_squares import KinkData, costs_of_sets, segment_fits, set_gains
+from planted.fitting.segments._least_squares import CandidateSets, KinkData, SetGains, segment_fits
 
 CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}
 
@@ -26,7 +26,7 @@ def test_gains_of_sets_are_those_of_regressions(k: int) -> None:
     rng = np.random.default_rng(k)
     columns, y = rng.standard_normal((30, 5)), rng.standard_normal((30, 2))
     sets = np.array(list(combinations(range(5), k)))
-    gains = set_gains(columns.T @ columns, columns.T @ y, sets)
+    gains = SetGains.of(columns.T @ columns, sets).explained(columns.T @ y)
     for row, chosen in zip(gains, sets, strict=True):
         Q = np.linalg.qr(columns[:, chosen])[0]
         np.testing.assert_allclose(row, ((Q.T @ y) ** 2).sum(axis=0), rtol=1e-4)
@@ -41,11 +41,11 @@ def test_costs_of_sets_are_those_of_fits() -> None:
         [KinkData(data.x, output).fit(np.array(chosen)).cost for chosen in combinations(places, 3)]
         for output in outputs.T
     ]
-    found = costs_of_sets(data, outputs, 3)
+    found = CandidateSets.of(data, 3).costs(outputs)
     np.testing.assert_allclose(found.min(axis=0), np.min(costs, axis=1), rtol=1e-4)
     apart = [min(b - a, c - b) > 0.05 for a, b, c in combinations(places, 3)]
     np.testing.assert_allclose(found[apart], np.transpose(costs)[apart], rtol=1e-4)
-    assert costs_of_sets(data, outputs, 5) is None
+    assert CandidateSets.of(data, 5) is None
 
 
 def test_a_pair_is_seen_where_one_kink_stands_for_it() -> None:

@@ -42,11 +42,11 @@ from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
 from planted.fitting.segments._least_squares import (
     FLAT,
+    CandidateSets,
     KinkData,
     SegmentFit,
-    costs_of_sets,
+    SetGains,
     segment_fits,
-    set_gains,
 )
 
 __all__ = ["Kink", "Segments", "find_segments"]
@@ -158,19 +158,20 @@ def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> 
     H = data.hinges(data.candidates())
     columns = _NewColumns.of(Q, H, np.zeros(H.shape[1], dtype=np.intp))
     half, k = len(data.x) / 2, len(fit.kinks)
+    # Without kinks the columns are all sets of one and two.
+    every = {more: CandidateSets.of(data, k + more) for more in (range(AHEAD + 1) if k else (AHEAD,))}
+    tables = {more: sets for more, sets in every.items() if sets is not None}
 
     def evidence(noise: Array) -> Array:
         """Return the log of the likelihood ratio of the fit with such noise, averaged over kinks and their number; (r,)."""
         left, gains = columns.gains(noise)
         costs = {more: [left - each] for more, each in zip((1, 2), gains, strict=True) if len(each)}
-        for more in (
-            range(AHEAD + 1) if k else (AHEAD,)
-        ):  # without kinks the columns are all sets of one and two
-            sets = costs_of_sets(data, mean[:, None] + noise, k + more)
-            if sets is not None and more == 0:
-                left = np.minimum(left, sets.min(axis=0))
-            elif sets is not None:
-                costs.setdefault(more, []).append(sets)
+        for more, sets in tables.items():
+            each = sets.costs(mean[:, None] + noise)
+            if more:
+                costs.setdefault(more, []).append(each)
+            else:
+                left = np.minimum(left, each.min(axis=0))
         if not costs:
             return np.full(noise.shape[1], -np.inf)
         logs = [
@@ -215,7 +216,7 @@ def test_of_columns(
     for sample in _wild_samples(residual, Q, rng, n_samples):
         counts += (columns.largest_shares(sample) >= own).sum(axis=1)
     first, second = (1 + counts) / (1 + n_samples)
-    return float(first), float(second) if len(columns.sets[1]) else 1.0
+    return float(first), float(second) if len(columns.sets[1].sets) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,7 @@ class _NewColumns:
 
     Q: Array  # (n, q): orthonormal basis of the others
     rest: Array  # (n, j): the columns without their part in it
-    products: Array  # (j, j)
-    sets: tuple[IntArray, IntArray]  # of one column, and of two of a group
+    sets: tuple[SetGains, SetGains]  # of one column, and of two of a group
 
     @classmethod
     def of(cls, Q: Array, H: Array, groups: IntArray) -> _NewColumns:
@@ -235,13 +235,16 @@ class _NewColumns:
         rest, groups = rest[:, is_new], groups[is_new]
         one, other = np.triu_indices(len(groups), 1)
         pairs = np.column_stack([one, other])[groups[one] == groups[other]]
-        return cls(Q, rest, rest.T @ rest, (np.arange(len(groups))[:, None], pairs))
+        products = rest.T @ rest
+        return cls(
+            Q, rest, (SetGains.of(products, np.arange(len(groups))[:, None]), SetGains.of(products, pairs))
+        )
 
     def gains(self, samples: Array) -> tuple[Array, list[Array]]:
         """Return the sums of squares without Q, and what each column and each two explain; (r,) and (s, r) each."""
         squares = (samples**2).sum(axis=0) - ((self.Q.T @ samples) ** 2).sum(axis=0)
         cross = self.rest.T @ samples
-        return as_array(squares), [set_gains(self.products, cross, each) for each in self.sets]
+        return as_array(squares), [each.explained(cross) for each in self.sets]
 
     def largest_shares(self, samples: Array) -> Array:
         """Return the largest part of each sample that one column and that two columns explain; (2, r)."""

@@ -25,7 +25,15 @@ from scipy import linalg
 
 from planted._typing import Array, IntArray, as_array
 
-__all__ = ["KinkData", "SegmentFit", "costs_of_sets", "orthonormal", "polish", "segment_fits", "set_gains"]
+__all__ = [
+    "CandidateSets",
+    "KinkData",
+    "SegmentFit",
+    "SetGains",
+    "orthonormal",
+    "polish",
+    "segment_fits",
+]
 
 CANDIDATES = 20  # quantiles, and as many places at equal distances
 CANDIDATES_OF_SETS = {1: 40, 2: 40, 3: 22, 4: 16}
@@ -151,8 +159,7 @@ def segment_fits(data: KinkData, most: int, known: Sequence[SegmentFit] = ()) ->
     """
     fits = list(known) or [data.fit(np.zeros(0))]
     for k in range(len(fits), most + 1):
-        starts = _best_sets(data, k) if k in CANDIDATES_OF_SETS else []
-        starts += _additions(data, fits[-1])
+        starts = _best_sets(data, k) + _additions(data, fits[-1])
         found = [_polish(data, kinks) for kinks in starts if data.is_allowed(kinks)]
         if not found:
             break
@@ -185,58 +192,70 @@ def _swept(data: KinkData, fit: SegmentFit) -> SegmentFit:
 
 def _best_sets(data: KinkData, k: int) -> list[Array]:
     """Return the sets of k candidates that explain most."""
-    places = data.candidates(CANDIDATES_OF_SETS[k])
-    if len(places) < k:
+    sets = CandidateSets.of(data, k)
+    if sets is None:
         return []
-    Q = data.basis(np.zeros(0))
-    H = data.hinges(places)
-    H = H - Q @ (Q.T @ H)
-    sets = _all_sets(len(places), k)
-    gains = set_gains(H.T @ H, (H.T @ data.y)[:, None], sets)[:, 0]
-    order = np.argsort(gains)[::-1]
-    allowed = [places[sets[i]] for i in order[: 10 * POLISHED] if data.is_allowed(places[sets[i]])]
-    return allowed[:POLISHED]
+    order = np.argsort(sets.costs(data.y[:, None])[:, 0], kind="stable")
+    best = [sets.places[sets.gains.sets[i]] for i in order[: 10 * POLISHED]]
+    return [kinks for kinks in best if data.is_allowed(kinks)][:POLISHED]
 
 
-def costs_of_sets(data: KinkData, outputs: Array, k: int) -> Array | None:
-    """Return the sums of squares of several outputs with each set of k candidates; None where sets are not compared.
+@dataclass(frozen=True, slots=True)
+class SetGains:
+    """What each of some sets of columns explains."""
 
-    Shapes: outputs (n, r), result (s, r).
-    """
-    if k not in CANDIDATES_OF_SETS:
-        return None
-    H = data.hinges(data.candidates(CANDIDATES_OF_SETS[k]))
-    if H.shape[1] < k:
-        return None
-    Q = data.basis(np.zeros(0))
-    H = H - Q @ (Q.T @ H)
-    total = (outputs**2).sum(axis=0) - ((Q.T @ outputs) ** 2).sum(axis=0)
-    return as_array(total - set_gains(H.T @ H, H.T @ outputs, _all_sets(H.shape[1], k)))
+    sets: IntArray  # (s, k)
+    lengths: Array  # (j,): of the columns
+    systems: (
+        Array  # (s,) for two columns, what they share; (s, k, k) for more, inverse roots of their products
+    )
+
+    @classmethod
+    def of(cls, products: Array, sets: IntArray) -> SetGains:
+        """Prepare sets of columns with given products; (j, j) and (s, k)."""
+        lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+        scaled = products / np.outer(lengths, lengths)
+        if sets.shape[1] <= 2:
+            return cls(sets, lengths, as_array(scaled[sets[:, 0], sets[:, -1]]))
+        systems = scaled[sets[:, :, None], sets[:, None, :]] + FLAT * np.eye(sets.shape[1])
+        return cls(sets, lengths, as_array(np.linalg.inv(np.linalg.cholesky(systems))))
+
+    def explained(self, cross: Array) -> Array:
+        """Return what each set explains of right-hand sides, from their products with the columns; (j, r) to (s, r)."""
+        score, k = cross / self.lengths[:, None], self.sets.shape[1]
+        if k == 1:
+            return as_array(score[self.sets[:, 0]] ** 2)
+        if k == 2:
+            one, other = score[self.sets[:, 0]], score[self.sets[:, 1]]
+            shared = self.systems[:, None]
+            return as_array((one**2 - 2 * shared * one * other + other**2) / np.maximum(1 - shared**2, FLAT))
+        return as_array(((self.systems @ score[self.sets]) ** 2).sum(axis=1))
 
 
-def _all_sets(count: int, k: int) -> IntArray:
-    """Return all sets of k of so many; (s, k)."""
-    return np.array(list(combinations(range(count), k)), dtype=np.intp)
+@dataclass(frozen=True, slots=True)
+class CandidateSets:
+    """All sets of so many candidate kinks of some samples."""
 
+    places: Array  # (j,)
+    Q: Array  # (n, 2): basis of [1, x]
+    H: Array  # (n, j): hinges without their part in it
+    gains: SetGains
 
-def set_gains(products: Array, cross: Array, sets: IntArray) -> Array:
-    """Return what each set of columns explains of several right-hand sides.
+    @classmethod
+    def of(cls, data: KinkData, k: int) -> CandidateSets | None:
+        """Return the sets of k candidates; None where sets are not compared."""
+        places = data.candidates(CANDIDATES_OF_SETS[k]) if k in CANDIDATES_OF_SETS else np.zeros(0)
+        if len(places) < k or not k:
+            return None
+        Q, H = data.basis(np.zeros(0)), data.hinges(places)
+        H = H - Q @ (Q.T @ H)
+        sets = np.array(list(combinations(range(len(places)), k)), dtype=np.intp)
+        return cls(places, Q, H, SetGains.of(H.T @ H, sets))
 
-    Shapes: products (j, j), cross (j, r), sets (s, k), result (s, r).
-    """
-    lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
-    scaled, score = products / np.outer(lengths, lengths), cross / lengths[:, None]
-    k = sets.shape[1]
-    if k == 1:
-        return as_array(score[sets[:, 0]] ** 2)
-    if k == 2:
-        one, other = sets.T
-        shared = scaled[one, other][:, None]
-        rest = np.maximum(1 - shared**2, FLAT)
-        return as_array((score[one] ** 2 - 2 * shared * score[one] * score[other] + score[other] ** 2) / rest)
-    systems = scaled[sets[:, :, None], sets[:, None, :]] + FLAT * np.eye(k)
-    roots = np.linalg.inv(np.linalg.cholesky(systems))
-    return as_array(((roots @ score[sets]) ** 2).sum(axis=1))
+    def costs(self, outputs: Array) -> Array:
+        """Return the sums of squares of several outputs with each set; (n, r) to (s, r)."""
+        total = (outputs**2).sum(axis=0) - ((self.Q.T @ outputs) ** 2).sum(axis=0)
+        return as_array(total - self.gains.explained(self.H.T @ outputs))
 
 
 def _additions(data: KinkData, fit: SegmentFit) -> list[Array]:

@@ -15,12 +15,12 @@ import numpy as np
 
 from planted._conversion import frozen_array, input_rows
 from planted._threads import one_thread_inside
-from planted._typing import Array, BoolArray, Json, as_array
+from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.networks._network import Saved, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["DeepNetwork", "plain_parameters"]
+__all__ = ["DeepNetwork"]
 
 Layer = tuple[Array, Array]
 LARGEST_DEPTH = 1_000  # layers
@@ -247,10 +247,3 @@ class DeepNetwork(Saved):
         from planted.networks._deep_forms import simplify_deep
 
         return simplify_deep(self, tol=tol)
-
-
-def plain_parameters(net: TwoLayerNetwork | DeepNetwork) -> Json:
-    """Return the parameters as lists that JSON can hold: W, b, A, c and B, or the layers of a deep network."""
-    if isinstance(net, DeepNetwork):
-        return {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
-    return {name: getattr(net, name).tolist() for name in net.parts}

@@ -25,11 +25,11 @@ import numpy as np
 
 from planted._conversion import frozen_array, input_rows
 from planted._threads import one_thread_inside
-from planted._typing import Array, BoolArray, as_array
+from planted._typing import Array, BoolArray, Json, as_array
 from planted.networks._activations import Activation, parse_activation
 from planted.outcomes import BadInputError
 
-__all__ = ["Saved", "TwoLayerNetwork"]
+__all__ = ["Saved", "TwoLayerNetwork", "plain_parameters"]
 
 
 class Saved:
@@ -308,3 +308,10 @@ class TwoLayerNetwork(Saved):
         from planted.networks._equivalence import are_equivalent
 
         return are_equivalent(self, other, tol=tol)
+
+
+def plain_parameters(net: Any) -> Json:
+    """Return the parameters as lists that JSON can hold: W, b, A, c and B, or the layers of a deep network."""
+    if hasattr(net, "layers"):
+        return {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
+    return {name: getattr(net, name).tolist() for name in net.parts}

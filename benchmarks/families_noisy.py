@@ -16,7 +16,8 @@ lost_labels         2 to 15 per cent of the labels are zero, with noise or witho
 other_powers        units t^p in place of ReLU, p from 0.75 to 1.3: where noise hides the power, parameters must be right
 bent_labels         labels that saturate, L tanh(f / L) with L of one to four times the largest output
 lost_rows           rows missing where the label of one output is large, sharply or softly
-drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last
+drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last, or jumps at one
+coarse_labels       labels of few values, rounded or cut off downwards, with noise
 further_term        a sine, a product of two inputs or a square beside the network, of 5 to 50 per cent of the noise
 loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
@@ -202,10 +203,20 @@ def lost_rows(rng: np.random.Generator) -> Problem:
 def drifting_rows(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     F, place = net(X), np.linspace(0.0, 1.0, len(X))[:, None]
+    if rng.random() < 0.3:
+        place = (place > rng.uniform(0.1, 0.9)).astype(float)
     kinds = rng.permutation([True, bool(rng.random() < 0.5)])
     size = 1 + kinds[0] * float(rng.uniform(-0.5, 0.5)) * place
     offset = kinds[1] * float(rng.uniform(-0.5, 0.5)) * F.std(axis=0) * place
     return X, _with_noise(rng, size * F + offset), net, "noisy"
+
+
+def coarse_labels(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    F = net(X)
+    step = float(rng.uniform(0.05, 0.5)) * F.std(axis=0)
+    cut = np.floor if rng.random() < 0.5 else np.round
+    return X, cut(_with_noise(rng, F) / step) * step, net, "noisy"
 
 
 def further_term(rng: np.random.Generator) -> Problem:
@@ -279,6 +290,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "bent_labels": bent_labels,
     "lost_rows": lost_rows,
     "drifting_rows": drifting_rows,
+    "coarse_labels": coarse_labels,
     "further_term": further_term,
     "loud_noise": loud_noise,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),

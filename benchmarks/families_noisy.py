@@ -181,14 +181,14 @@ def other_powers(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     power = float(rng.uniform(1.03, 1.3) if rng.random() < 0.7 else rng.uniform(0.75, 0.97))
     F = np.maximum(net.preactivations(X), 0.0) ** power @ net.A.T
-    return X, _with_noise(rng, F), net, "noisy"
+    return X, _with_noise(rng, F), net, "beside"
 
 
 def bent_labels(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     F = net(X)
     largest = float(rng.uniform(1.0, 4.0)) * np.abs(F).max(axis=0)
-    return X, _with_noise(rng, largest * np.tanh(F / largest)), net, "noisy"
+    return X, _with_noise(rng, largest * np.tanh(F / largest)), net, "beside"
 
 
 def lost_rows(rng: np.random.Generator) -> Problem:
@@ -197,7 +197,7 @@ def lost_rows(rng: np.random.Generator) -> Problem:
     judged = Y[:, 0] if rng.random() < 0.5 else -Y[:, 0]
     beyond = (judged - np.quantile(judged, rng.uniform(0.6, 0.95))) / judged.std()
     kept = rng.random(len(X)) > special.expit(float(rng.uniform(1.0, 8.0)) * beyond)
-    return X[kept], Y[kept], net, "noisy"
+    return X[kept], Y[kept], net, "beside"
 
 
 def drifting_rows(rng: np.random.Generator) -> Problem:
@@ -208,7 +208,7 @@ def drifting_rows(rng: np.random.Generator) -> Problem:
     kinds = rng.permutation([True, bool(rng.random() < 0.5)])
     size = 1 + kinds[0] * float(rng.uniform(-0.5, 0.5)) * place
     offset = kinds[1] * float(rng.uniform(-0.5, 0.5)) * F.std(axis=0) * place
-    return X, _with_noise(rng, size * F + offset), net, "noisy"
+    return X, _with_noise(rng, size * F + offset), net, "beside"
 
 
 def coarse_labels(rng: np.random.Generator) -> Problem:
@@ -216,7 +216,7 @@ def coarse_labels(rng: np.random.Generator) -> Problem:
     F = net(X)
     step = float(rng.uniform(0.05, 0.5)) * F.std(axis=0)
     cut = np.floor if rng.random() < 0.5 else np.round
-    return X, cut(_with_noise(rng, F) / step) * step, net, "noisy"
+    return X, cut(_with_noise(rng, F) / step) * step, net, "beside"
 
 
 def further_term(rng: np.random.Generator) -> Problem:
@@ -235,7 +235,7 @@ def further_term(rng: np.random.Generator) -> Problem:
         term = term * (np.arange(net.n_outputs) == rng.integers(net.n_outputs))
     level = float(rng.uniform(0.05, 0.4)) * F.std(axis=0)
     noise = level * rng.standard_normal(F.shape)
-    return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "noisy"
+    return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "beside"
 
 
 def loud_noise(rng: np.random.Generator) -> Problem:

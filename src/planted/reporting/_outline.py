@@ -279,6 +279,8 @@ def advice_of(recovery: Recovery) -> str:
     if outcome is Outcome.FITTED and comparison:
         more = "" if method == "small-network" else f" {outcome.advice.partition('. ')[2]}"
         return f"{comparison}{more}"
+    if method == "small-network" and recovery.network is not None and recovery.held_out_mse is None:
+        return "Collect more samples: nothing says how well this predicts others."
     return outcome.advice
 
 
@@ -362,7 +364,12 @@ def _evidence_section(recovery: Recovery) -> Section:
     if measured:
         rows = tuple((_name(item), format_number(item.measured)) for item in measured)
         tables.append(
-            Table("What was measured besides" if judged else "What was measured", ("What", "Measured"), rows)
+            Table(
+                "What was measured besides" if judged else "What was measured",
+                ("What", "Measured"),
+                rows,
+                is_numeric=True,
+            )
         )
     return Section("evidence", "The evidence", (lead, *notices), tuple(tables))
 

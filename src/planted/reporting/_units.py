@@ -8,6 +8,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.outcomes import Outcome
 from planted.reporting._outline import Figure, Section, Table, counted, format_number
 from planted.results import Recovery, Uncertainty
 
@@ -38,6 +39,12 @@ def network_section(
         text = f"No hidden unit explains the outputs on other samples: the answer is a constant{slope}."
         table = _parameter_table(net, (inputs, outputs), None)
         return Section("network", "The network", (text,), (table,))
+    if recovery.outcome is Outcome.FITTED and net.n_hidden > MAX_UNITS:
+        text = (
+            f"{net.n_hidden} hidden units with activation {net.activation.name}, fitted to predict: too many to be read one "
+            "by one. What each input does is said below; more effort gives a smaller network."
+        )
+        return Section("network", "The network", (text,), (_parameter_table(net, (inputs, outputs), None),))
     share = None if X is None else net.patterns(X).mean(axis=0)
     strength = np.linalg.norm(net.A, axis=0) * (1.0 if share is None else share)
     order = np.argsort(-strength, kind="stable")
@@ -234,7 +241,7 @@ def _bias_figure(net: TwoLayerNetwork, shown: IntArray, bands: Uncertainty) -> F
         "x_title": "bias",
     }
     alt = (
-        f"Biases of {len(shown)} units with intervals. The widest is that of unit {shown[widest] + 1}: "
+        f"Biases of {counted(len(shown), 'unit')} with intervals. The widest is that of unit {shown[widest] + 1}: "
         f"{format_number(value[widest])} ± {format_number(half[widest], digits=2)}."
     )
     return Figure("intervals", "Hidden biases with 95 % intervals", alt, data)

@@ -57,7 +57,8 @@ MEANINGFUL = (
 WIDE = 150  # half-spaces of the wide network
 LEAST_RIDGE = 1e-3  # of a wide network with fewer rows than weights: with less it goes through them all
 FAR_WORSE = 2.0  # times the small network's error: a wide one beyond it has no part in the answer
-FEW_ROWS = 100  # fewer in a quick look: a third of them decides too much, and they are split into more folds
+LEAST_ROWS = 4  # of which two folds can be made
+FEW_ROWS = 100  # of fewer a third decides too much: they are split into more folds in a quick look too
 FOLDS_OF_FEW = 5
 PATIENCE = 2  # widths in a row that do not predict better before no wider one is tried
 
@@ -136,13 +137,18 @@ def recover(
     network, iterations = _fit(problem, choice, asked)
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
     name = "cross-validated squared error, relative to the outputs' variance"
+    is_tested = len(problem.X) >= LEAST_ROWS
     run.note(
-        Evidence(name, choice.error / level, key=Check.HELD_OUT_ERROR),
+        *([Evidence(name, choice.error / level, key=Check.HELD_OUT_ERROR)] if is_tested else []),
         Evidence("units beside the linear part", choice.width, key=Check.WIDTH),
         Evidence("ridge per sample", choice.ridge, key=Check.RIDGE),
     )
     run.trace += [{"k": item.width, "ridge": item.ridge, "score": item.error} for item in path]
-    found = "The best small network by cross-validation"
+    found = (
+        "The best small network by cross-validation"
+        if is_tested
+        else "A line through too few samples to test it"
+    )
     if choice.beside is not None:
         found += (
             f", mixed with a wide one of {choice.beside.width} random half-spaces, whose units cannot be read (the default "
@@ -154,7 +160,7 @@ def recover(
         problem.scaling.restore(network).simplify(),
         Verdict(Outcome.FITTED, Guarantee.NONE, (), text, doubt),
         iterations=iterations,
-        held_out_mse=choice.error * problem.scaling.y_scale**2,
+        held_out_mse=choice.error * problem.scaling.y_scale**2 if is_tested else None,
     )
 
 
@@ -218,9 +224,9 @@ def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> l
     the outer ridges only that on the better side is tried.
     """
     n = len(problem.X)
-    if effort.is_hurried and n < FEW_ROWS:
-        effort = replace(effort, folds=max(effort.folds, min(FOLDS_OF_FEW, n // 3)))
-    if n < 2 * effort.folds:
+    wanted = max(effort.folds, FOLDS_OF_FEW) if n < FEW_ROWS else effort.folds
+    effort = replace(effort, folds=max(min(wanted, n // 3), 2))
+    if n < LEAST_ROWS:
         return [_Choice(0, effort.ridges[0], problem.Y - problem.Y.mean())]
     folds = np.random.default_rng(effort.folds).permutation(n) % effort.folds  # the same at every seed
     first, *others = effort.ridges

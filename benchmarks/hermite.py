@@ -34,8 +34,7 @@ from planted import Recovery, TwoLayerNetwork, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
 from planted.methods.hermite._matching import match_moments
-from planted.methods.hermite._start import best_of_draws
-from planted.methods.hermite._units import recover_units
+from planted.methods.hermite._start import best_of_draws, recover_units
 from planted.methods.hermite.printed import algorithm_2, algorithm_3, algorithm_4, flip_units
 from planted.moments import Draws, SampleHermite, accumulate_normal, fit_polynomial, leading_span
 from planted.moments._hermite_tensors import relu_coefficients

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,13 +21,26 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
+from planted.networks import (
+    DeepNetwork,
+    TwoLayerNetwork,
+    activation_names,
+    parse_activation,
+    plain_parameters,
+)
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
 
 SCHEMA_VERSION = 1
-_COMPARISONS = {">=", "<=", ">", "<", "==", "info"}
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "info": lambda measured, required: True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +82,7 @@ class Evidence:
     @property
     def passed(self) -> bool:
         """Whether the measured number satisfies the requirement (information always does)."""
-        measured, required = self.measured, self.required
-        return {
-            ">=": measured >= required,
-            "<=": measured <= required,
-            ">": measured > required,
-            "<": measured < required,
-            "==": measured == required,
-            "info": True,
-        }[self.comparison]
+        return _COMPARISONS[self.comparison](self.measured, self.required)
 
     @property
     def shortfall(self) -> str:
@@ -455,15 +461,8 @@ class Recovery(Findings):
         dict
             The record with its schema version.
         """
-        network = None
-        if self.network is not None:
-            net = self.network
-            parts = (
-                {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
-                if isinstance(net, DeepNetwork)
-                else {name: getattr(net, name).tolist() for name in net.parts}
-            )
-            network = parts | {"activation": net.activation.name}
+        net = self.network
+        network = None if net is None else plain_parameters(net) | {"activation": net.activation.name}
         if isinstance(self.uncertainty, Uncertainty):
             uncertainty: Json = {
                 "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},
@@ -507,22 +506,19 @@ class Recovery(Findings):
             raise BadInputError(
                 f"unknown schema {record.get('schema')!r}; this version reads {SCHEMA_VERSION}"
             )
-        net = record["network"]
-        doubt = record["uncertainty"]
+        net, doubt = record["network"], record["uncertainty"]
+        uncertainty: Uncertainty | Unavailable
+        if "reason" in doubt:
+            uncertainty = Unavailable(doubt["reason"])
+        else:
+            errors = {key: np.asarray(v, dtype=np.float64) for key, v in doubt["standard_errors"].items()}
+            uncertainty = Uncertainty(errors, doubt["noise_std"], doubt["kind"])
         return cls(
             network=None if net is None else (DeepNetwork if "layers" in net else TwoLayerNetwork)(**net),
             outcome=Outcome[record["outcome"]],
             guarantee=Guarantee[record["guarantee"]],
             evidence=tuple(_evidence_from(item) for item in record["evidence"]),
-            uncertainty=(
-                Unavailable(doubt["reason"])
-                if "reason" in doubt
-                else Uncertainty(
-                    {key: np.asarray(v, dtype=np.float64) for key, v in doubt["standard_errors"].items()},
-                    doubt["noise_std"],
-                    doubt["kind"],
-                )
-            ),
+            uncertainty=uncertainty,
             stats=dict(record["stats"]),
             provenance=Provenance(**(record["provenance"] | {"shape": tuple(record["provenance"]["shape"])})),
             detail=record["detail"],

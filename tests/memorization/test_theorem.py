@@ -10,8 +10,8 @@ import pytest
 import planted
 from planted._streams import data_streams
 from planted.checks import Check
-from planted.memorization._constants import TheoremFacts
 from planted.memorization._theory import (
+    TheoremFacts,
     curvature_matrix,
     hessian_product,
     landscape_bound,

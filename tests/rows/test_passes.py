@@ -10,7 +10,7 @@ from planted.moments._gram import RowMoments, sum_joint
 from planted.moments._summary import summarise_rows
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
-from planted.rows._passes import RowSample, SampleSummand, SumTree, accumulate, sample_rows, sum_branch
+from planted.rows._passes import RowSample, SumTree, _sample_block, accumulate, sample_rows, sum_branch
 from planted.rows._sources import ArraySource
 
 X = np.arange(84.0).reshape(42, 2)
@@ -128,12 +128,12 @@ def test_hopeless_rows_are_dropped_where_they_are_read():
     plain = sample_rows(blocks, 9, np.random.default_rng(3))[0]
     np.testing.assert_array_equal(sample_rows(blocks, 9, np.random.default_rng(3), n_rows=n)[0], plain)
     state = np.random.default_rng(3).bit_generator.state
-    few = SampleSummand(9, state, highest=0.01)(0, rows, rows)
+    few = _sample_block(9, state, 0.01, 0, rows, rows)
     assert few.seen == n and len(few.keys) == 9
     np.testing.assert_array_equal(few.X, plain)
-    none = SampleSummand(9, state, highest=0.0)(0, rows, rows)
+    none = _sample_block(9, state, 0.0, 0, rows, rows)
     assert none.seen == n and len(none.keys) == 0
-    some = SampleSummand(500, state, highest=0.005)(0, rows, rows)
+    some = _sample_block(500, state, 0.005, 0, rows, rows)
     assert 0 < len(some.keys) < 500 and some.keys.max() <= 0.005
 
 

@@ -13,7 +13,7 @@ from planted.io.networks._exports import (
 from planted.io.networks._safetensors import load_network, load_two_layers, save_network
 from planted.io.state._atomic import atomic_write
 from planted.io.state._checkpoint import Checkpoint, checkpointed
-from planted.io.state._sums import read_sums, write_sums
+from planted.io.state._sums import write_sums
 from planted.io.tables._blocks import open_blocks
 from planted.io.tables._learn import learn_recipe
 from planted.io.tables._recipe import PreparedColumn, Recipe
@@ -40,7 +40,6 @@ __all__ = [
     "load_with_columns",
     "memory_budget",
     "open_blocks",
-    "read_sums",
     "read_table",
     "save_network",
     "to_sklearn",

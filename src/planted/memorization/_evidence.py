@@ -22,10 +22,10 @@ import numpy as np
 
 from planted._validation import CheckedData
 from planted.checks import Check
-from planted.memorization._constants import TheoremFacts
 from planted.memorization._result import MemoryOutcome
 from planted.memorization._task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
 from planted.memorization._theory import (
+    TheoremFacts,
     curvature_matrix,
     landscape_bound,
     smallest_hessian_eigenvalue,
@@ -200,17 +200,12 @@ def _fit_evidence(
     """Say how well the network fits and how large it is."""
     n, q = task.Z.shape
     relative, largest, units = (conditions[name] for name in ("relative_loss", "largest_error", "units"))
+    name, capacity = "samples against the dimensions of the forms", conditions["capacity"]
+    source = "Theorem 4: q(q+1)/2; three layers: at most C(d+2p-1, 2p)"
     lines = [
         Evidence("loss over mean square of the labels", relative, tol, "<=", key=Check.LOSS),
         Evidence("largest |output - label|", largest, key=Check.RESIDUAL),
-        Evidence(
-            "samples against the dimensions of the forms",
-            n,
-            conditions["capacity"],
-            "<=",
-            "Theorem 4: q(q+1)/2; three layers: at most C(d+2p-1, 2p)",
-            key=Check.SAMPLES,
-        ),
+        Evidence(name, n, capacity, "<=", source, key=Check.SAMPLES),
         Evidence("hidden units", units, key=Check.UNITS),
     ]
     if fit.width is not None:

@@ -72,14 +72,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RowMoments(Sums):
-    """Count, mean and scatter of a set of rows.
-
-    Examples
-    --------
-    >>> left, right = RowMoments.of(np.array([[1e8], [1e8 + 2]])), RowMoments.of(np.array([[1e8 + 4]]))
-    >>> left.merge(right).covariance
-    array([[2.66666667]])
-    """
+    """Count, mean and scatter of a set of rows."""
 
     count: int  # number of rows
     mean: Array  # (p,): their mean
@@ -130,13 +123,6 @@ def beside_simple_models(network: Any, X: Array, Y: Array, held_out_mse: float |
     Each model with its parameters, its R² on these rows and its root mean square error on new ones. For the mean and the
     line the error is by ten-fold cross-validation, from the sums of each fold; for the network it is `held_out_mse` where
     its search has that, else the residual with its parameters accounted for. Shapes: X (n, d), Y (n, m).
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 50)[:, None]
-    >>> models = beside_simple_models(TwoLayerNetwork([[1.0]], A=[[2.0]]), X, 2 * np.maximum(X, 0))
-    >>> [(item["model"], item["parameters"], round(item["r2"], 3)) for item in models]
-    [('mean', 1, 0.0), ('line', 2, 0.8), ('network', 3, 1.0)]
     """
     (n, d), m = X.shape, Y.shape[1]
     folds = np.random.default_rng(0).permutation(n) % LINE_FOLDS
@@ -205,15 +191,7 @@ def _squares(rows: RowMoments, known: RowMoments, slopes: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RegressionSums(Sums):
-    """Products of p regressors G and m outputs Y, summed over rows.
-
-    Examples
-    --------
-    >>> G, Y = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([[3.0], [7.0]])
-    >>> sums = RegressionSums.of(G[:1], Y[:1]).merge(RegressionSums.of(G[1:], Y[1:]))
-    >>> np.linalg.solve(sums.GG, sums.GY).ravel(), sums.count
-    (array([3., 2.]), 2)
-    """
+    """Products of p regressors G and m outputs Y, summed over rows."""
 
     count: int  # number of rows
     GG: Array  # (p, p): products of the regressors
@@ -257,13 +235,6 @@ def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork, *, tol: floa
     """Compare a network with every row, one pass.
 
     `tol`: a row is missed if one of its residuals is larger; no row is if omitted.
-
-    Examples
-    --------
-    >>> net = TwoLayerNetwork(W=[[1.0]], A=[[1.0]])
-    >>> rows = RowBlocks.from_arrays(np.array([[-1.0], [2.0]]), np.array([[0.0], [2.5]]))
-    >>> check_rows_against(rows, net, tol=0.1)
-    RowChecks(n_samples=2, largest_residual=0.5, missed=1, squares=0.25, active=array([1]))
     """
     return accumulate(blocks, partial(_check_block, network, tol))
 

@@ -28,23 +28,11 @@ from planted.linalg.symmetric import spectrum_of, unit_rows
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_products import contract_products
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
-from planted.moments._hermite_tensors import (
-    HermiteTensors,
-    add_slot,
-    contract_slot,
-    hermite_values,
-)
+from planted.moments._hermite_tensors import HermiteTensors, add_slot, contract_slot, hermite_values
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 
-__all__ = [
-    "Contractions",
-    "Draws",
-    "HermiteMoments",
-    "Residual",
-    "SampleHermite",
-    "whitening_map",
-]
+__all__ = ["Contractions", "Draws", "HermiteMoments", "Residual", "SampleHermite", "whitening_map"]
 
 SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the largest are none
 
@@ -105,12 +93,6 @@ def whitening_map(covariance: Array) -> Array:
     """Return K with K'ΣK = I, without the directions in which the inputs do not vary.
 
     Shapes: covariance (d, d), result (d, r).
-
-    Examples
-    --------
-    >>> whitening_map(np.diag([4.0, 1.0]))
-    array([[0.5, 0. ],
-           [0. , 1. ]])
     """
     spectrum = spectrum_of(covariance).regular(SINGULAR)
     return spectrum.inverse_root() if len(spectrum.values) == len(covariance) else spectrum.whitening()

@@ -134,17 +134,13 @@ def hermite_design(X: Array, degree: int) -> Array:
     """Return all orthonormal Hermite products up to a degree, one row of the result for each.
 
     Shapes: X (n, d), result (p, n).
-
-    Examples
-    --------
-    >>> hermite_design(np.array([[2.0, 3.0]]), 2).ravel().round(3)
-    array([1.   , 2.   , 3.   , 2.121, 6.   , 5.657])
     """
     n, d = X.shape
     scales = np.sqrt([factorial(j) for j in range(degree + 1)])
     values = hermite_values(np.ascontiguousarray(X.T), degree) / scales[:, None, None]
     design = np.empty((design_size(d, degree), n))
-    levels = _split_levels(design, d, degree)
+    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
+    levels = [design[low:high] for low, high in pairwise(bounds)]  # views of the rows of each total degree
     filled = [1] + [0] * degree
     levels[0][:] = 1.0
     for i in range(d):
@@ -172,12 +168,6 @@ def hermite_exponents(d: int, degree: int) -> IntArray:
     return np.array([alpha for level in levels for alpha in level], dtype=np.intp)
 
 
-def _split_levels(design: Array, d: int, degree: int) -> list[Array]:
-    """Return views of the rows of each total degree."""
-    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
-    return [design[low:high] for low, high in pairwise(bounds)]
-
-
 @lru_cache(maxsize=64)
 def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
     """Return the row of the design behind every entry of an order's tensor, and its factor √α! (times √2 for pairs)."""
@@ -194,17 +184,11 @@ def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
 
 def _slots(d: int, order: int) -> tuple[list[IntArray], Array]:
     """Return the indices of each slot of the flattened tensor's entries, and the weights of vectorised pairs."""
-    inputs = np.arange(d, dtype=np.intp)
-    i, j = symmetric_pairs(d)
-    pair = triangle_weights(d)
-    if order == 0:
-        return [], np.ones(1)
-    if order == 1:
-        return [inputs], np.ones(d)
-    if order == 2:
-        return [np.repeat(inputs, d), np.tile(inputs, d)], np.ones(d * d)
-    if order == 3:
-        return [np.repeat(i, d), np.repeat(j, d), np.tile(inputs, len(i))], np.repeat(pair, d)
-    size = len(i)
-    slots = [np.repeat(i, size), np.repeat(j, size), np.tile(i, size), np.tile(j, size)]
-    return slots, np.repeat(pair, size) * np.tile(pair, size)
+    single, pair = ([np.arange(d, dtype=np.intp)], np.ones(d)), (symmetric_pairs(d), triangle_weights(d))
+    slots: list[IntArray] = []
+    weights = np.ones(1)
+    for indices, own in ((), (single,), (single, single), (pair, single), (pair, pair))[order]:
+        slots = [np.repeat(slot, len(own)) for slot in slots]
+        slots += [np.tile(index, len(weights)) for index in indices]
+        weights = np.repeat(weights, len(own)) * np.tile(own, len(weights))
+    return slots, weights

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import comb
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,24 +26,16 @@ from planted.moments._hermite_tensors import hermite_values
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, Sums, accumulate
 
+if TYPE_CHECKING:
+    from planted.moments._hermite import Draws
+
 __all__ = ["contract_products"]
 
 MOST_PRODUCTS = 20_000  # of order 2l + 2: 1.3 GB for a block of 8,192 rows
 
 
-class _Directions(Protocol):
-    """θ and η, shapes (R, d), and combinations of the outputs, shape (R, m)."""
-
-    @property
-    def theta(self) -> Array: ...
-    @property
-    def eta(self) -> Array: ...
-    @property
-    def outputs(self) -> Array: ...
-
-
 def contract_products(
-    blocks: RowBlocks, outputs: Callable[[Array, Array], Array], d: int, order: int, draws: _Directions
+    blocks: RowBlocks, outputs: Callable[[Array, Array], Array], d: int, order: int, draws: Draws
 ) -> tuple[Array, Array, Array, Array]:
     """Return T_{2l}, T_{2l+1}[θ], T_{2l+2}[θ, η] for every draw, and their sampling errors as spectral norms.
 
@@ -105,7 +97,7 @@ class _Matrices:
             [np.stack([_find(places[2], pairs + one[s] + one[t]) for t in range(d)]) for s in range(d)]
         )
 
-    def contract(self, orders: list[Array], draws: _Directions) -> Array:
+    def contract(self, orders: list[Array], draws: Draws) -> Array:
         """Return the matrices of every draw, shape (3, R, q, q)."""
         scale = self.weights[:, None] * self.weights
         found = []

@@ -22,13 +22,7 @@ import numpy.typing as npt
 from planted._typing import Array
 from planted.linalg.symmetric import solve_symmetric
 from planted.moments._gram import RegressionSums, RowMoments, joint_moments
-from planted.moments._paired import (
-    PairedSums,
-    PairMaps,
-    accumulate_pairs,
-    fill_products,
-    slice_rows,
-)
+from planted.moments._paired import PairedSums, PairMaps, accumulate_pairs, fill_products, slice_rows
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 

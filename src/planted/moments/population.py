@@ -20,23 +20,13 @@ from scipy import linalg
 from planted._typing import Array, as_array
 from planted.linalg.symmetric import svec, unit_rows
 
-__all__ = [
-    "fourth_moments",
-    "gaussian_distinguishing_matrix",
-    "relu_products",
-    "relu_products_with_inputs",
-]
+__all__ = ["fourth_moments", "gaussian_distinguishing_matrix", "relu_products", "relu_products_with_inputs"]
 
 
 def relu_products(W: Array, U: Array, covariance: Array) -> Array:
     """Return E[σ(w_i'x) σ(u_j'x)] for x ~ N(0, Σ), equation (1).
 
     Shapes: W (k, d), U (l, d), covariance (d, d), result (k, l).
-
-    Examples
-    --------
-    >>> relu_products(np.array([[2.0]]), np.array([[3.0], [-3.0]]), np.eye(1)).round(12)
-    array([[3., 0.]])
     """
     sizes, angles = _sizes_and_angles(W, U, covariance)
     return sizes * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi)

@@ -80,8 +80,11 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
     """
-    labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
-    facing = _facing(units.normals[first])
+    labels, signs = joined_points(_points(units.normals, units.offsets), tol, up_to_sign=True)
+    first = np.unique(labels, return_index=True)[1]
+    # The sign that makes each normal point to the positive side of the generic vector.
+    ahead = units.normals[first] @ _generic_vector(units.normals.shape[1]) >= 0
+    facing = np.where(ahead, 1.0, -1.0)
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
     order = unit_order(normals, offsets)
     rank = np.argsort(order)
@@ -113,14 +116,6 @@ def _row_norms(rows: Array) -> Array:
     """Euclidean norms that neither overflow nor underflow."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     return as_array(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
-
-
-def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
-    """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
-    labels = _components(len(normals), _near_pairs(_points(normals, offsets), tol))
-    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
-    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
-    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
 
 
 def joined_points(points: Array, tol: float, *, up_to_sign: bool) -> tuple[IntArray, Array]:
@@ -177,8 +172,3 @@ def _points(normals: Array, offsets: Array) -> Array:
 def _generic_vector(size: int) -> Array:
     """A fixed vector, decreasing so that coordinate axes sort in order, without simple linear relations."""
     return as_array(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
-
-
-def _facing(normals: Array) -> Array:
-    """The sign that makes each normal point to the positive side of the generic vector."""
-    return np.where(normals @ _generic_vector(normals.shape[1]) >= 0, 1.0, -1.0)

@@ -23,14 +23,7 @@ import numpy.typing as npt
 from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
 from planted.rows._passes import Engine, Journal, Passes
-from planted.rows._sources import (
-    DEFAULT_BLOCK_ROWS,
-    ArraySource,
-    Mapped,
-    RowSource,
-    Stream,
-    Weighted,
-)
+from planted.rows._sources import DEFAULT_BLOCK_ROWS, ArraySource, Mapped, RowSource, Stream, Weighted
 
 __all__ = ["RowBlocks"]
 

@@ -341,11 +341,6 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
     """Return weights as a vector, or refuse them by row.
 
     Shapes: values (rows,), result (rows,).
-
-    Examples
-    --------
-    >>> checked_weights([[1], [0]], 0, "weights")
-    array([1., 0.])
     """
     weights = np.ravel(as_array(values))
     is_bad = ~(np.isfinite(weights) & (weights >= 0))

@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from planted._conversion import frozen_array
 from planted._typing import Array
-from planted.outcomes import BadInputError, BadInputTypeError
+from planted.outcomes import BadInputError
 from planted.simulate._roles import Checked, bounded
 
 __all__ = [
@@ -294,7 +295,7 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 def _vector(name: str, values: npt.ArrayLike, width: int) -> Array:
     """Return a read-only vector of length ``width`` from a number or a vector."""
-    array = _real(name, values)
+    array = frozen_array(name, values, np.ndim(values))
     if array.shape not in ((), (width,)):
         raise BadInputError(f"{name} has shape {array.shape}; expected a number or shape ({width},)")
     return np.broadcast_to(array, (width,))
@@ -302,7 +303,7 @@ def _vector(name: str, values: npt.ArrayLike, width: int) -> Array:
 
 def _square(name: str, values: npt.ArrayLike, width: int) -> Array:
     """Return a read-only matrix of shape (width, width)."""
-    array = _real(name, values)
+    array = frozen_array(name, values, np.ndim(values))
     if array.shape != (width, width):
         raise BadInputError(f"{name} has shape {array.shape}; expected ({width}, {width})")
     return array
@@ -316,16 +317,4 @@ def _covariance(values: npt.ArrayLike, width: int) -> Array:
     smallest, largest = np.linalg.eigvalsh(array)[[0, -1]]
     if smallest < -1e-10 * abs(largest):
         raise BadInputError(f"covariance has the negative eigenvalue {smallest:g}; expected none")
-    return array
-
-
-def _real(name: str, values: npt.ArrayLike) -> Array:
-    """Return a read-only copy in float64 without NaN or infinity."""
-    raw = np.asarray(values)
-    if raw.dtype.kind not in "fiub":
-        raise BadInputTypeError(f"{name} has dtype {raw.dtype}; expected real numbers")
-    array = np.array(raw, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise BadInputError(f"{name} contains NaN or infinity; expected finite numbers")
-    array.flags.writeable = False
     return array

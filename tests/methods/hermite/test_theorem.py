@@ -12,8 +12,13 @@ from planted import Outcome, TwoLayerNetwork, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
 from planted.methods.hermite._matching import match_moments
-from planted.methods.hermite._start import Sample, best_of_draws, start_as_printed, start_efficiently
-from planted.methods.hermite._units import recover_units
+from planted.methods.hermite._start import (
+    Sample,
+    best_of_draws,
+    recover_units,
+    start_as_printed,
+    start_efficiently,
+)
 from planted.methods.hermite.printed import (
     Thresholds,
     Units,

@@ -17,14 +17,7 @@ from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
-__all__ = [
-    "Labels",
-    "SavedNetwork",
-    "check_columns",
-    "check_labels",
-    "check_names",
-    "check_noise",
-]
+__all__ = ["Labels", "SavedNetwork", "check_columns", "check_labels", "check_names", "check_noise"]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters

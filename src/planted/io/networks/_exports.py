@@ -65,7 +65,7 @@ N_PROBES = 1000
 LARGEST_STATE = 8 * 1024**3
 MEMORY_PER_BYTE = 10  # of PyTorch's state, whose numbers may take one byte each
 TORCH_LINEAR = "linear.weight"
-TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
+TORCH_KEYS = ("0.weight", "0.bias", "2.weight", "2.bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,40 +334,19 @@ def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
 
     layers = [layer for layer in module.modules() if not list(layer.children())]
     linear = layers.pop() if len(layers) == 4 and isinstance(module, _bent_module()) else None
-    kinds = [type(layer).__name__ for layer in layers]
-    if type(module) is torch.nn.Sequential and sum(isinstance(each, torch.nn.Linear) for each in layers) > 2:
-        return _from_sequential(list(module))
-    activation = _read_activation(layers[1]) if len(layers) == 3 else None
-    if activation is None or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
-        raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
-    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in layers[::2]]
-    return network_of_layers(pairs, activation, None if linear is None else _tensor(linear.weight))
-
-
-def _from_sequential(layers: list[Any]) -> DeepNetwork:
-    """Read ``Linear, ReLU, ..., Linear``, the layers of a Sequential; one activation may be used several times."""
-    import torch
-
-    kinds = [type(layer).__name__ for layer in layers]
-    linear, middle = layers[::2], layers[1::2]
-    found = {_read_activation(layer) for layer in middle}
-    is_known = (
-        len(layers) % 2 == 1
-        and all(isinstance(layer, torch.nn.Linear) for layer in linear)
-        and len(found) == 1
-    )
+    n_linear = sum(isinstance(each, torch.nn.Linear) for each in layers)
+    is_deep = type(module) is torch.nn.Sequential and n_linear > 2
+    layers = list(module) if is_deep else layers  # one activation may be used several times
+    found = {activation_of_module(type(layer).__name__, vars(layer)) for layer in layers[1::2]}
+    is_known = len(found) == 1 and (is_deep or len(layers) == 3) and len(layers) % 2 == 1
+    is_known = is_known and all(isinstance(layer, torch.nn.Linear) for layer in layers[::2])
     activation = found.pop() if is_known else None
     if activation is None:
-        raise BadInputError(
-            f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, ..., Linear with equal activations"
-        )
-    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in linear]
-    return DeepNetwork(pairs, activation)
-
-
-def _read_activation(layer: Any) -> str | None:
-    """The activation that a module of PyTorch is."""
-    return activation_of_module(type(layer).__name__, vars(layer))
+        kinds = ", ".join(type(layer).__name__ for layer in layers)
+        expected = "Linear, ReLU, ..., Linear with equal activations" if is_deep else "Linear, ReLU, Linear"
+        raise BadInputError(f"the module has the layers {kinds}; expected {expected}")
+    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in layers[::2]]
+    return network_of_layers(pairs, activation, None if linear is None else _tensor(linear.weight))
 
 
 def _tensor(value: Any) -> Array | None:
@@ -404,18 +383,15 @@ def _parse_torch(path: Path) -> TwoLayerNetwork | DeepNetwork:
     contents = read_regular(path, largest=LARGEST_STATE, growth=MEMORY_PER_BYTE)
     try:
         arrays = load(contents)
-        deep = [f"{place}.{kind}" for place in range(0, len(arrays), 2) for kind in ("weight", "bias")]
-        if len(arrays) > len(TORCH_KEYS) and set(arrays) == set(deep):
-            with np.errstate(invalid="ignore"):
-                return DeepNetwork(
-                    [(arrays[key], arrays[deep[i + 1]]) for i, key in enumerate(deep) if i % 2 == 0]
-                )
-        if set(arrays) - {TORCH_LINEAR} != set(TORCH_KEYS):
-            raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
+        held, linear = sorted(arrays), arrays.pop(TORCH_LINEAR, None)
+        places = range(0, len(arrays), 2)
+        keys = {f"{place}.{kind}" for place in places for kind in ("weight", "bias")}
+        is_deep = len(arrays) > len(TORCH_KEYS) and linear is None
+        if set(arrays) != keys or not (is_deep or len(arrays) == len(TORCH_KEYS)):
+            raise FileFormatError(f"it holds {', '.join(held)}; expected {', '.join(TORCH_KEYS)}")
+        pairs = [(arrays[f"{place}.weight"], arrays[f"{place}.bias"]) for place in places]
         with np.errstate(invalid="ignore"):  # a NaN is refused with the network
-            return TwoLayerNetwork(
-                **{own: arrays[key] for key, own in TORCH_KEYS.items()}, B=arrays.get(TORCH_LINEAR)
-            )
+            return network_of_layers(pairs, "relu", linear)
     except (ValueError, SafetensorError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 

@@ -61,7 +61,7 @@ def solve_adam(
         for y in task.Y.T
     ]
     notes = {"record_every": RECORD_EVERY, "precision": precision}
-    return trained_fit(*zip(*runs, strict=True), a, every=RECORD_EVERY, notes=notes)
+    return trained_fit(runs, a, every=RECORD_EVERY, notes=notes)
 
 
 def _import_torch() -> Any:

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._constants import TheoremFacts
 from planted.memorization._task import MemoryFit, MemoryTask, kernel_product
+from planted.memorization._theory import TheoremFacts
 from planted.memorization.printed import DescentConstants, algorithm_1, descent_constants, draw_from_ball
 from planted.memorization.solvers._kernel import form_kernel
 from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, trained_fit
@@ -83,8 +83,8 @@ def solve_pgd(
     for descent in descents:
         notes |= descent.notes
     promised = epsilon if all(descent.ended for descent in descents) else None
-    weights, curves = [descent.W for descent in descents], [descent.losses for descent in descents]
-    return trained_fit(weights, curves, a, promised_loss=promised, notes=notes)
+    runs = [(descent.W, descent.losses) for descent in descents]
+    return trained_fit(runs, a, promised_loss=promised, notes=notes)
 
 
 def _smallest_singular_value(task: MemoryTask) -> float:

@@ -29,13 +29,7 @@ from scipy import linalg
 from planted._clock import StopRequested
 from planted._conversion import require_memory
 from planted._typing import Array
-from planted.memorization._task import (
-    MemoryFit,
-    MemoryTask,
-    quadratic_forms,
-    signed_units,
-    weighted_gram,
-)
+from planted.memorization._task import MemoryFit, MemoryTask, quadratic_forms, signed_units, weighted_gram
 from planted.memorization._theory import extreme_eigenvalue
 from planted.outcomes import BadInputError
 

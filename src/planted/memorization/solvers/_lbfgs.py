@@ -36,7 +36,7 @@ def solve_lbfgs(
         )
     a = half_signs(check_width(width, task.Z.shape[1]))
     runs = [_minimise_lbfgs(task, y, a, scale, max_iter) for y in task.Y.T]
-    return trained_fit(*zip(*runs, strict=True), a)
+    return trained_fit(runs, a)
 
 
 def _minimise_lbfgs(

@@ -51,13 +51,13 @@ def half_signs(width: int) -> Array:
 
 
 def trained_fit(
-    weights: Sequence[Array], curves: Sequence[list[float]], a: Array, *, every: int = 1, **facts: Any
+    runs: Sequence[tuple[Array, list[float]]], a: Array, *, every: int = 1, **facts: Any
 ) -> MemoryFit:
     """Put the units of several outputs below one another in W, their signs into A, and add their losses.
 
-    A is 0 where a unit belongs to another output. `every`: steps between recorded losses. Shapes: each of weights (k, q),
-    a (k,).
+    `runs`: weights (k, q) and losses of each output. A is 0 where a unit belongs to another output. `every`: steps between
+    recorded losses. Shapes: a (k,).
     """
-    A = np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)
-    curve = tuple((every * step, loss) for step, loss in merge_curves(curves))
-    return MemoryFit(np.vstack(weights), A, curve, width=len(a), **facts)
+    A = np.asarray(np.kron(np.eye(len(runs)), a), dtype=np.float64)
+    curve = tuple((every * step, loss) for step, loss in merge_curves([losses for _, losses in runs]))
+    return MemoryFit(np.vstack([weights for weights, _ in runs]), A, curve, width=len(a), **facts)

@@ -62,7 +62,13 @@ from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows
 from planted.methods.hermite._bound import bound_error
 from planted.methods.hermite._regression import Approximation, approximate_function
-from planted.methods.hermite._start import REDUCTIONS, Start, start_as_printed, start_efficiently
+from planted.methods.hermite._start import (
+    EFFICIENT_DRAWS,
+    REDUCTIONS,
+    Start,
+    start_as_printed,
+    start_efficiently,
+)
 from planted.methods.hermite._theory import (
     distinct_values_evidence,
     fourth_moments,
@@ -72,7 +78,6 @@ from planted.methods.hermite._theory import (
     offer_alternatives,
     tail_evidence,
 )
-from planted.methods.hermite._units import EFFICIENT_DRAWS
 from planted.methods.hermite._whitening import White, whiten_problem
 from planted.methods.hermite.printed import Thresholds
 from planted.moments import relu_coefficients
@@ -153,7 +158,12 @@ def recover(
         if not 0 < value < np.inf:
             raise BadInputError(f"{name}={value!r}; expected a positive number")
     is_refined = variant == "efficient" if refined is None else refined
-    _require_rows(run)
+    n, d, _ = run.problem.shape
+    run.refuse_unless(
+        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
+    )
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
     white = whiten_problem(run.problem)  # step 1
     normal = _test_law(run, white, is_refined=is_refined)
@@ -230,16 +240,6 @@ class _Report:
             name, margin = "smallest margin of the signs", start.sign_margin
             lines.append(Evidence(name, margin, equation="Algorithm 3", key=Check.ORIENTATION))
         return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
-
-
-def _require_rows(run: MethodRun) -> None:
-    """Refuse fewer rows than whitening needs."""
-    n, d, _ = run.problem.shape
-    run.refuse_unless(
-        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
-        outcome=Outcome.TOO_FEW_SAMPLES,
-        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
-    )
 
 
 def _test_law(run: MethodRun, white: White, *, is_refined: bool) -> Evidence:

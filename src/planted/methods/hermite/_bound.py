@@ -83,13 +83,7 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, weights: Array, n_u
 
 
 def unseen_error(n_rows: int, weight: float) -> float:
-    """Return what a linear part leaves, by (2), of a unit of some output weight that was on in none of the rows.
-
-    Examples
-    --------
-    >>> bool(unseen_error(1000, 2.0) > 10 * unseen_error(10_000, 2.0) > 0)
-    True
-    """
+    """Return what a linear part leaves, by (2), of a unit of some output weight that was on in none of the rows."""
     b = -float(stats.norm.isf(min(-np.log(LEVEL) / n_rows, 0.5)))
     square = (1 + b**2) * stats.norm.cdf(b) + b * stats.norm.pdf(b)
     mean, slope = relu_coefficients(np.array([b]), 1)[:, 0]

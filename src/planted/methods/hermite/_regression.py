@@ -68,12 +68,6 @@ def consolidate(W: Array, b: Array, coefficients: Array) -> TwoLayerNetwork:
     """Merge pairs of opposite units and turn the linear rest into units, none if it vanishes (Claim D.14).
 
     Shapes: W (k, d), b (k,), coefficients (m, 2k + d + 1).
-
-    Examples
-    --------
-    >>> net = consolidate(np.array([[1.0]]), np.zeros(1), np.array([[1.0, 3.0, 0.5, 0.25]]))
-    >>> net.n_hidden, net(np.array([[-2.0], [1.0]])).ravel()
-    (3, array([5.25, 1.75]))
     """
     k = len(W)
     plus, minus = coefficients[:, :k], coefficients[:, k : 2 * k]

@@ -27,7 +27,8 @@ from scipy.spatial.distance import cdist
 
 from planted._typing import Array
 from planted.linalg import unit_rows
-from planted.methods.landscape._coefficients import ScalarActivation, hermite_polynomials, quadrature_nodes
+from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes
+from planted.networks import Activation
 from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
@@ -42,7 +43,7 @@ class PopulationRisk:
 
     W: Array  # (k, d): hidden weights of the truth
     a: Array  # (k,): output weights of the truth
-    activation: ScalarActivation  # activation of both
+    activation: Activation  # activation of both
     name, trains_outputs = "l2", True
     target: _Rows = field(init=False, repr=False, compare=False)
     energy: float = field(init=False, repr=False, compare=False)
@@ -55,7 +56,7 @@ class PopulationRisk:
     @property
     def has_unit_rows(self) -> bool:
         """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
-        return self.activation.is_homogeneous
+        return self.activation.is_piecewise_linear
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -72,13 +73,13 @@ class SampleRisk:
     """The mean squared error over samples; every call is a pass over the rows."""
 
     rows: RowBlocks  # inputs and one output
-    activation: ScalarActivation  # the activation
+    activation: Activation  # the activation
     name, trains_outputs = "l2", True
 
     @property
     def has_unit_rows(self) -> bool:
         """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
-        return self.activation.is_homogeneous
+        return self.activation.is_piecewise_linear
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -97,11 +98,11 @@ class RiskSums(Sums):
 
 
 def _risk_of_block(
-    activation: ScalarActivation, W: Array, a: Array, first_row: int, X: Array, Y: Array
+    activation: Activation, W: Array, a: Array, first_row: int, X: Array, Y: Array
 ) -> RiskSums:
     """Return `risk_sums` of a block."""
     T = X @ W.T
-    H, slopes = activation.function(T), activation.derivative(T)
+    H, slopes = activation(T), activation.derivative(T)
     squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, a)
     return RiskSums(len(X), float(squares), dW, da)
 
@@ -124,7 +125,7 @@ class _Rows(Protocol):
     def pull(self, other: Any, a: Array) -> Array: ...
 
 
-def _rows_of(W: Array, activation: ScalarActivation) -> _Rows:
+def _rows_of(W: Array, activation: Activation) -> _Rows:
     return _RectifiedRows(W) if activation.name == "relu" else _SeriesRows(W, activation)
 
 
@@ -157,12 +158,12 @@ class _RectifiedRows:
 class _SeriesRows:
     """Rows with their coefficients c_j and the derivatives of these in the norm."""
 
-    def __init__(self, W: Array, activation: ScalarActivation) -> None:
+    def __init__(self, W: Array, activation: Activation) -> None:
         t, polynomials = _weighted_polynomials()
         self.norms = np.linalg.norm(W, axis=1)
         self.directions = unit_rows(W)[0]
         at = self.norms[:, None] * t
-        self.c = activation.function(at) @ polynomials
+        self.c = activation(at) @ polynomials
         self.dc = (activation.derivative(at) * t) @ polynomials
         sizes = np.maximum(np.abs(self.c), np.abs(self.dc)).max(axis=0)
         self.order = int(np.flatnonzero(sizes > NEGLIGIBLE).max(initial=0))

@@ -24,10 +24,11 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.methods.landscape._coefficients import ScalarActivation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._low_degree import fit_low_degree
 from planted.methods.landscape._risk import risk_sums
 from planted.methods.landscape._targets import hermite_correction, quartic_sums
+from planted.networks import Activation
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -43,7 +44,7 @@ class FreshSamples:
 
     W: Array  # (k, d): hidden weights
     a: Array  # (k,): output weights
-    activation: ScalarActivation  # the activation
+    activation: Activation  # the activation
     noise: float = 0.0  # standard deviation of the noise
     # Degree of a least-squares fit to a first batch that is taken from all outputs; 0 for the outputs themselves.
     degree: int = 0
@@ -88,12 +89,11 @@ def train_on_fresh_samples(
     first = torch.Generator().manual_seed(_stream(seed, 0, 1))
     trainer = _Trainer(torch, truth, objective, weights, getattr(torch, precision), first)
     W, a = trainer.tensor(start.W), trainer.tensor(start.a)
-    step, total = start.step, sum(stage.steps for stage in schedule)
-    while step < total:
+    step, stages = start.step, [stage for stage in schedule for _ in range(stage.steps)]
+    while step < len(stages):
         check_time()
         generator = torch.Generator().manual_seed(_stream(seed, step, 0))
-        for _ in range(min(record_every, total - step)):
-            stage = _stage_at(schedule, step)
+        for stage in stages[step : step + record_every]:
             dW, da = trainer.gradient(W, a, batch_size, generator)
             W, a = W - stage.rate * dW, a - stage.rate_outputs * da
             if objective == "f'":
@@ -119,14 +119,6 @@ def _import_torch() -> Any:
     return torch
 
 
-def _stage_at(schedule: tuple[Stage, ...], step: int) -> Stage:
-    for stage in schedule:
-        if step < stage.steps:
-            return stage
-        step -= stage.steps
-    return schedule[-1]
-
-
 class _Trainer:
     """Draws batches and computes gradients."""
 
@@ -146,7 +138,7 @@ class _Trainer:
         self.is_identity = np.array_equal(truth.W, np.eye(*truth.W.shape))
         self.objective = objective
         self.mu, self.lam = weights
-        coefficients = truth.activation.coefficients(4)
+        coefficients = hermite_coefficients(truth.activation, 4)
         self.fourth = float(coefficients[4])
         self.function = _torch_activation(torch, truth.activation.name)
         polynomial = _two_and_four(float(coefficients[2]), self.fourth)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.linalg.symmetric import spectrum_of
 from planted.moments import SampleMoments, second_moments
 
 __all__ = ["Slope", "controlled_slope", "inverse_roots", "learn_single_unit", "regression", "slope_of"]
@@ -129,7 +130,5 @@ def inverse_roots(C: Array) -> tuple[Array, Array]:
 
     Shapes: C (d, d).
     """
-    values, vectors = linalg.eigh(C, check_finite=False)
-    keep = values > COLLINEAR * max(values[-1], 0.0)
-    values, vectors = np.sqrt(values[keep]), vectors[:, keep]
-    return np.asarray(vectors * values @ vectors.T), np.asarray(vectors / values @ vectors.T)
+    spectrum = spectrum_of(C).regular(COLLINEAR)
+    return spectrum.root(), spectrum.inverse_root()

@@ -16,7 +16,8 @@ lost_labels         2 to 15 per cent of the labels are zero, with noise or witho
 other_powers        units t^p in place of ReLU, p from 0.75 to 1.3: where noise hides the power, parameters must be right
 bent_labels         labels that saturate, L tanh(f / L) with L of one to four times the largest output
 lost_rows           rows missing where the label of one output is large, sharply or softly
-drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last
+drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last, or jumps at one
+coarse_labels       labels of few values, rounded or cut off downwards, with noise
 further_term        a sine, a product of two inputs or a square beside the network, of 5 to 50 per cent of the noise
 loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
@@ -180,14 +181,14 @@ def other_powers(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     power = float(rng.uniform(1.03, 1.3) if rng.random() < 0.7 else rng.uniform(0.75, 0.97))
     F = np.maximum(net.preactivations(X), 0.0) ** power @ net.A.T
-    return X, _with_noise(rng, F), net, "noisy"
+    return X, _with_noise(rng, F), net, "beside"
 
 
 def bent_labels(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     F = net(X)
     largest = float(rng.uniform(1.0, 4.0)) * np.abs(F).max(axis=0)
-    return X, _with_noise(rng, largest * np.tanh(F / largest)), net, "noisy"
+    return X, _with_noise(rng, largest * np.tanh(F / largest)), net, "beside"
 
 
 def lost_rows(rng: np.random.Generator) -> Problem:
@@ -196,16 +197,26 @@ def lost_rows(rng: np.random.Generator) -> Problem:
     judged = Y[:, 0] if rng.random() < 0.5 else -Y[:, 0]
     beyond = (judged - np.quantile(judged, rng.uniform(0.6, 0.95))) / judged.std()
     kept = rng.random(len(X)) > special.expit(float(rng.uniform(1.0, 8.0)) * beyond)
-    return X[kept], Y[kept], net, "noisy"
+    return X[kept], Y[kept], net, "beside"
 
 
 def drifting_rows(rng: np.random.Generator) -> Problem:
     X, net = _few_or_more(rng)
     F, place = net(X), np.linspace(0.0, 1.0, len(X))[:, None]
+    if rng.random() < 0.3:
+        place = (place > rng.uniform(0.1, 0.9)).astype(float)
     kinds = rng.permutation([True, bool(rng.random() < 0.5)])
     size = 1 + kinds[0] * float(rng.uniform(-0.5, 0.5)) * place
     offset = kinds[1] * float(rng.uniform(-0.5, 0.5)) * F.std(axis=0) * place
-    return X, _with_noise(rng, size * F + offset), net, "noisy"
+    return X, _with_noise(rng, size * F + offset), net, "beside"
+
+
+def coarse_labels(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    F = net(X)
+    step = float(rng.uniform(0.05, 0.5)) * F.std(axis=0)
+    cut = np.floor if rng.random() < 0.5 else np.round
+    return X, cut(_with_noise(rng, F) / step) * step, net, "beside"
 
 
 def further_term(rng: np.random.Generator) -> Problem:
@@ -224,7 +235,7 @@ def further_term(rng: np.random.Generator) -> Problem:
         term = term * (np.arange(net.n_outputs) == rng.integers(net.n_outputs))
     level = float(rng.uniform(0.05, 0.4)) * F.std(axis=0)
     noise = level * rng.standard_normal(F.shape)
-    return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "noisy"
+    return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "beside"
 
 
 def loud_noise(rng: np.random.Generator) -> Problem:
@@ -279,6 +290,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "bent_labels": bent_labels,
     "lost_rows": lost_rows,
     "drifting_rows": drifting_rows,
+    "coarse_labels": coarse_labels,
     "further_term": further_term,
     "loud_noise": loud_noise,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),

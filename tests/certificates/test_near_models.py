@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
@@ -143,3 +144,26 @@ def test_decimals_that_were_cut_off_are_within_the_stated_errors(cut: np.ufunc) 
             assert abs(ours.b - net.b)[0] < 4 * errors["b"][0], seed
             assert (np.abs(ours.A - net.A) < 4 * errors["A"]).all(), seed
     assert claimed
+
+
+def test_an_offset_that_jumps_is_no_noise_and_correlated_noise_is_none_of_it() -> None:
+    """Rows far apart agree as much as neighbours do where an offset jumps; geometric correlation falls."""
+    for seed in range(8):
+        rng, X, net = draw(seed, 600)
+        F = net(X)
+        waves = signal.lfilter([1.0], [1.0, -0.6], rng.standard_normal(F.shape), axis=0)
+        jump = (np.arange(600) > rng.uniform(0.2, 0.8) * 600)[:, None]
+        for Y, passes in ((F + 0.1 * waves, True), (noisy(rng, F) + 0.3 * F.std(axis=0) * jump, False)):
+            problem, fit = fitted(X, Y, net)
+            lines = noise_law(problem, fit.network).evidence
+            assert all(line.passed for line in lines if line.key is Check.NOISE_ORDER) == passes, seed
+
+
+def test_labels_of_few_values_have_errors_of_half_a_step() -> None:
+    """Noise, and labels cut off downwards to tenths: the offset is half a step off, and says so."""
+    rng, X, net = draw(1, 1500)
+    problem, fit = fitted(X, np.floor(10 * noisy(rng, net(X))) / 10, net)
+    verdict = certify_noisy(problem, fit, offset=True)
+    found, errors = problem.scaling.restore(fit.network), verdict.uncertainty.standard_errors
+    assert (np.abs(found.c + 0.05) < 0.03).all()
+    assert (errors["c"] > 0.05).all() and (errors["c"] < 0.07).all()

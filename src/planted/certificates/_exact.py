@@ -35,7 +35,7 @@ from planted.certificates._parts import (
     named_failure,
     reproduces_rows,
 )
-from planted.certificates.noise._rounding import rounding_evidence, with_half_step
+from planted.certificates.noise._rounding import half_steps, rounding_evidence, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, jacobian_conditioning, rounding_level
 from planted.fitting._refine import Refinement
@@ -241,7 +241,9 @@ def certify_noiseless(
     trace = rounding_evidence(problem, net, grid, biases=biases) if exact.passed else ()
     evidence = (exact, *trace, count, rank, *sides, *search, *hidden, *further, *uniqueness)
     doubt = model_uncertainty(problem, fit, offset, biases)
-    doubt = with_half_step(doubt, problem, net, grid, offset=offset, biases=biases)
+    if not grid.is_double:
+        half = half_steps(problem, grid)
+        doubt = with_half_step(doubt, problem, net, half, offset=offset, biases=biases)
     if not exact.passed:
         return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, _miss(rows), doubt)
     if not count.passed:

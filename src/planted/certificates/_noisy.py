@@ -30,6 +30,7 @@ from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.certificates.noise._labels import copied_rows, label_fault_evidence
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
+from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
@@ -108,6 +109,7 @@ def certify_noisy(
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
     law = noise_law(problem, net, weights=weights)
     doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
+    doubt = with_half_step(doubt, problem, net, half_steps(problem), offset=offset, biases=biases)
     known = _known_units(problem, net, doubt, direction)
     checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(problem, net), *known)
     checks = (

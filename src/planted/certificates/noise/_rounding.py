@@ -16,7 +16,8 @@ Idea        *Size.* A label that was rounded to nearest misses the network by a 
             size alone is tested.
             *Half a step.* Labels that were cut off after so many decimals, down or towards zero, lie half a step below
             those that were rounded. An offset, or a bias, takes that up, and nothing is left to tell by. Standard errors
-            are therefore enlarged by what half a step in all labels would do to a parameter, downwards or towards zero.
+            are therefore enlarged by what half a step in all labels would do to a parameter, downwards or towards zero. The
+            same holds for labels with noise that have few values.
 Guarantee   Heuristic. A term far below a step of most labels leaves no trace, and is not excluded.
 Cost        One pass with `REPEATS` evaluations of the network, and the pass of the F test.
 """
@@ -39,13 +40,17 @@ from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import Sums, accumulate
 
-__all__ = ["rounding_evidence", "with_half_step"]
+__all__ = ["half_steps", "rounding_evidence", "with_half_step"]
 
 REPEATS = 4
 COMPUTED = 2.0  # mean squared residual of an output, over that of its computation
 TRACE_LEVEL = 1e-3
 SIZE_LEVEL = 1e-3  # of the sizes of all outputs
 UNIFORM = 0.8  # variance of the square of a uniform number, over the square of its mean
+FEWEST_VALUES, FEW_VALUES = (
+    3,
+    0.5,
+)  # of labels with noise that are on a grid: so many, and so many for each row at most
 LEAST_VARIANCE = 1 / 256  # of a row, in those of the mean row: labels of zero have no step
 
 
@@ -83,21 +88,39 @@ def rounding_evidence(
     return size, Evidence(trace, p_value, TRACE_LEVEL, ">=", "F test", key=Check.LACK_OF_FIT), *inputs
 
 
+def half_steps(problem: Problem, grid: LabelGrid | None = None) -> Array:
+    """Return half the step of every label in memory, in standardised units: of a grid, or of labels that have few values.
+
+    Shapes: result (n, m); zero where labels have no step.
+    """
+    units = problem.scaling
+    if grid is not None:
+        return as_array(grid.spacing(problem.Y * units.y_scale + units.y_shift) / units.y_scale / 2)
+    steps = np.zeros(problem.n_outputs)
+    for output, labels in enumerate(problem.Y.T):
+        values = np.unique(labels)
+        if FEWEST_VALUES <= len(values) <= FEW_VALUES * len(labels):
+            steps[output] = np.diff(values).min()
+    return np.broadcast_to(steps / 2, problem.Y.shape)
+
+
 def with_half_step(
     doubt: Uncertainty | Unavailable,
     problem: Problem,
     network: TwoLayerNetwork,
-    grid: LabelGrid,
+    half: Array,
     *,
     offset: bool,
-    biases: bool,
+    biases: bool = True,
 ) -> Uncertainty | Unavailable:
-    """Enlarge standard errors by what half a step in all labels does to the parameters; not in double precision."""
-    if grid.is_double or isinstance(doubt, Unavailable):
+    """Enlarge standard errors by what half a step in all labels does to the parameters.
+
+    Shapes: half (n, m), as `half_steps` returns it.
+    """
+    if isinstance(doubt, Unavailable) or not half.any():
         return doubt
-    units = problem.scaling
+    units, each = problem.scaling, np.eye(network.n_outputs)
     labels = problem.Y * units.y_scale + units.y_shift
-    half, each = grid.spacing(labels) / units.y_scale / 2, np.eye(network.n_outputs)
     beside = Jacobian.of(problem, network, offset=offset, biases=biases).beside(
         np.hstack([half, half * np.sign(labels)])
     )

@@ -142,7 +142,7 @@ def _widen(
 
 def _rows_wanted(search: SearchRows, width: int) -> int:
     p, m = search.rows.shape[1], search.Y.shape[1]
-    return EQUATIONS_PER_UNKNOWN * (width * (p + m) // m + p)
+    return int(EQUATIONS_PER_UNKNOWN * (width * (p + m) // m + p))
 
 
 def _affordable(data: UnitRows) -> int:

@@ -95,7 +95,7 @@ class KinkData:
         low, high = self.range
         inner = self.values[(self.values >= low) & (self.values <= high)]
         every = np.sort(np.concatenate([inner, (inner[1:] + inner[:-1]) / 2]))
-        return every[np.unique(np.linspace(0, len(every) - 1, min(PLACES, len(every))).astype(int))]
+        return as_array(every[np.unique(np.linspace(0, len(every) - 1, min(PLACES, len(every))).astype(int))])
 
     def hinges(self, kinks: Array) -> Array:
         """Return the columns (x - τ)₊; (n, k)."""

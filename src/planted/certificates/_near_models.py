@@ -125,7 +125,7 @@ def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> tupl
         departures.extend([Departure(together, places, outputs)] if together else [])
         if alone and (len(places) > 1 or not together):
             departures.extend(
-                Departure(f"{alone} {index}", places[[index]], outputs[:, [index]], True)
+                Departure(f"{alone} {index + 1}", places[[index]], outputs[:, [index]], True)
                 for index in range(len(places))
             )
 

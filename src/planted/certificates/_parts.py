@@ -167,7 +167,9 @@ class _RoundingSummand:
         terms = net.activation.rounding_terms(t, sizes) @ np.abs(net.A).T + np.abs(net.c) + self.level
         if net.B is not None:
             terms = terms + (np.abs(X) + 2 * self.shift) @ np.abs(net.B).T
-        tolerance = self.grid.unit * terms + self.grid.steps + np.finfo(np.float64).tiny
+        # Huge terms that cancel would allow any residual; beyond `COARSEST` none is called rounding.
+        arithmetic = np.minimum(self.grid.unit * terms, COARSEST)
+        tolerance = arithmetic + self.grid.steps + np.finfo(np.float64).tiny
         ratios = residual / tolerance
         return RoundingChecks(
             len(X),
@@ -324,13 +326,16 @@ def named_failure(
     if not on.passed:
         unit = int(np.argmin(rows.active))
         seen = f"{rows.active[unit]} of {rows.n_samples} samples"
-        return Outcome.NOT_IDENTIFIABLE, f"Unit {unit} was active in {seen}; {on.required:.0f} are needed."
+        return (
+            Outcome.NOT_IDENTIFIABLE,
+            f"Unit {unit + 1} was active in {seen}; {on.required:.0f} are needed.",
+        )
     if not off.passed:
         unit = int(np.argmax(rows.active))
         idle = rows.n_samples - rows.active[unit]
         return (
             Outcome.NOT_IDENTIFIABLE,
-            f"Unit {unit} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
+            f"Unit {unit + 1} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
             "it cannot be told from a linear part.",
         )
     if not rank.passed:

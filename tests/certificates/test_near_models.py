@@ -146,6 +146,16 @@ def test_decimals_that_were_cut_off_are_within_the_stated_errors(cut: np.ufunc) 
     assert claimed
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_decimals_that_were_cut_off_need_no_linear_part(seed: int) -> None:
+    """What is cut off is half a step where units are on and nothing where labels are zero: no part of the network."""
+    net = simulate.teacher(4, 2, 3, bias=(-0.5, 0.5), random_state=seed)
+    X = np.random.default_rng([seed, 22]).standard_normal((200, 4))
+    found = planted.recover(X, np.trunc(net(X) * 1e5) / 1e5, method="restarts", random_state=seed)
+    assert found.network.B is None
+    assert planted.parameter_error(found.network, net) < 1e-4
+
+
 def test_an_offset_that_jumps_is_no_noise_and_correlated_noise_is_none_of_it() -> None:
     """Rows far apart agree as much as neighbours do where an offset jumps; geometric correlation falls."""
     for seed in range(8):

@@ -320,7 +320,10 @@ def _refine_noisily(search: KinkSearch, attempt: Attempt, oriented: Oriented) ->
         return robust
     extra = robust.fit.network.n_parameters - degrees_of_freedom(plain.fit.network, offset=plain.has_offset)
     ratio = max(plain.fit.cost - robust.fit.cost, 0.0) / extra / (robust.fit.cost / freedom)
-    return robust if stats.f.sf(ratio, extra, freedom) < LINEAR_LEVEL else plain
+    if stats.f.sf(ratio, extra, freedom) >= LINEAR_LEVEL:
+        return plain
+    # What rounding of the labels may leave needs no linear part: decimals that were cut off leave one of less than a step.
+    return robust if reproduces_rows(problem, plain.fit.network)[0].missed else plain
 
 
 def _certify_to_rounding(

@@ -212,6 +212,15 @@ def rounded_labels(rng: np.random.Generator) -> Problem:
     return X, np.round(net(X), int(rng.integers(4, 12))), net, "rounded"
 
 
+def cut_decimals(rng: np.random.Generator) -> Problem:
+    """Labels with three to eight decimals that were cut off, downwards or towards zero, and not rounded."""
+    net = draw_network(rng)
+    X = draw_inputs(rng, net, 12)
+    steps = 10.0 ** int(rng.integers(3, 9))
+    cut = np.floor if rng.random() < 0.5 else np.trunc
+    return X, cut(net(X) * steps) / steps, net, "cut off"
+
+
 def term_in_rounding(rng: np.random.Generator) -> Problem:
     """Rounded labels with a smooth term of one to ten steps of the grid."""
     net = draw_network(rng)
@@ -264,6 +273,7 @@ FAMILIES: dict[str, Family] = {
     "float32_labels": float32_labels,
     "computed_labels": computed_labels,
     "rounded_labels": rounded_labels,
+    "cut_decimals": cut_decimals,
     "term_in_rounding": term_in_rounding,
     "constant_outputs": constant_outputs,
     "offset_inputs": offset_inputs,

@@ -13,6 +13,12 @@ uneven_inputs       inputs whose spreads differ by up to ten thousand, some with
 copied_rows         every row two to five times, with its label and noise
 cut_labels          labels with noise that end at a limit: 3 to 25 per cent of them equal it
 lost_labels         2 to 15 per cent of the labels are zero, with noise or without
+other_powers        units t^p in place of ReLU, p from 0.75 to 1.3: where noise hides the power, parameters must be right
+bent_labels         labels that saturate, L tanh(f / L) with L of one to four times the largest output
+lost_rows           rows missing where the label of one output is large, sharply or softly
+drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last, or jumps at one
+coarse_labels       labels of few values, rounded or cut off downwards, with noise
+further_term        a sine, a product of two inputs or a square beside the network, of 5 to 50 per cent of the noise
 loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
                     ReLU networks under a law of noise: claims must be right, and intervals must cover
@@ -155,6 +161,83 @@ def lost_labels(rng: np.random.Generator) -> Problem:
     return X, np.where(lost, 0.0, F) + noise, net, "noisy"
 
 
+def _few_or_more(rng: np.random.Generator) -> tuple[np.ndarray, TwoLayerNetwork]:
+    """Draw a network of one unit on few inputs, or of several, with inputs; a single kink has the least to tell by."""
+    if rng.random() < 0.5:
+        net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+        return rng.standard_normal((int(rng.choice([500, 1500])), net.n_features)), net
+    d, m, n = int(rng.integers(1, 3)), int(rng.integers(1, 5)), int(rng.integers(200, 600))
+    w = rng.standard_normal((1, d))
+    weights = rng.choice([-1.0, 1.0], (m, 1)) * rng.uniform(0.6, 1.5, (m, 1))
+    X = rng.standard_normal((n, d)) if rng.random() < 0.5 else rng.uniform(-2.0, 2.0, (n, d))
+    return X, TwoLayerNetwork(w / np.linalg.norm(w), [rng.uniform(-0.6, 0.6)], weights)
+
+
+def _with_noise(rng: np.random.Generator, F: np.ndarray) -> np.ndarray:
+    return F + float(rng.uniform(0.05, 0.4)) * F.std(axis=0) * rng.standard_normal(F.shape)
+
+
+def other_powers(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    power = float(rng.uniform(1.03, 1.3) if rng.random() < 0.7 else rng.uniform(0.75, 0.97))
+    F = np.maximum(net.preactivations(X), 0.0) ** power @ net.A.T
+    return X, _with_noise(rng, F), net, "beside"
+
+
+def bent_labels(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    F = net(X)
+    largest = float(rng.uniform(1.0, 4.0)) * np.abs(F).max(axis=0)
+    return X, _with_noise(rng, largest * np.tanh(F / largest)), net, "beside"
+
+
+def lost_rows(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    Y = _with_noise(rng, net(X))
+    judged = Y[:, 0] if rng.random() < 0.5 else -Y[:, 0]
+    beyond = (judged - np.quantile(judged, rng.uniform(0.6, 0.95))) / judged.std()
+    kept = rng.random(len(X)) > special.expit(float(rng.uniform(1.0, 8.0)) * beyond)
+    return X[kept], Y[kept], net, "beside"
+
+
+def drifting_rows(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    F, place = net(X), np.linspace(0.0, 1.0, len(X))[:, None]
+    if rng.random() < 0.3:
+        place = (place > rng.uniform(0.1, 0.9)).astype(float)
+    kinds = rng.permutation([True, bool(rng.random() < 0.5)])
+    size = 1 + kinds[0] * float(rng.uniform(-0.5, 0.5)) * place
+    offset = kinds[1] * float(rng.uniform(-0.5, 0.5)) * F.std(axis=0) * place
+    return X, _with_noise(rng, size * F + offset), net, "beside"
+
+
+def coarse_labels(rng: np.random.Generator) -> Problem:
+    X, net = _few_or_more(rng)
+    F = net(X)
+    step = float(rng.uniform(0.05, 0.5)) * F.std(axis=0)
+    cut = np.floor if rng.random() < 0.5 else np.round
+    return X, cut(_with_noise(rng, F) / step) * step, net, "beside"
+
+
+def further_term(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
+    F = net(X)
+    t = X @ rng.standard_normal(net.n_features) / np.sqrt(net.n_features)
+    terms = (
+        np.sin(float(rng.uniform(1.0, 3.0)) * X[:, 0]),
+        np.sin(2 * t),
+        X[:, 0] * X[:, 1],
+        X[:, 0] ** 2 - 1.0,
+    )
+    term = terms[int(rng.integers(len(terms)))][:, None]
+    if rng.random() < 0.3:  # in one of the outputs
+        term = term * (np.arange(net.n_outputs) == rng.integers(net.n_outputs))
+    level = float(rng.uniform(0.05, 0.4)) * F.std(axis=0)
+    noise = level * rng.standard_normal(F.shape)
+    return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "beside"
+
+
 def loud_noise(rng: np.random.Generator) -> Problem:
     net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
     X = rng.standard_normal((int(rng.integers(300, 1500)), net.n_features))
@@ -203,6 +286,12 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "copied_rows": copied_rows,
     "cut_labels": cut_labels,
     "lost_labels": lost_labels,
+    "other_powers": other_powers,
+    "bent_labels": bent_labels,
+    "lost_rows": lost_rows,
+    "drifting_rows": drifting_rows,
+    "coarse_labels": coarse_labels,
+    "further_term": further_term,
     "loud_noise": loud_noise,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),
     "laplace_noise": _under(lambda rng, X, F: rng.laplace(size=F.shape)),

@@ -34,8 +34,8 @@ from planted import Recovery, TwoLayerNetwork, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
 from planted.methods.hermite._matching import match_moments
-from planted.methods.hermite._start import best_of_draws
-from planted.methods.hermite._units import fix_signs, flip_units, recover_scalars, recover_units
+from planted.methods.hermite._start import best_of_draws, recover_units
+from planted.methods.hermite.printed import algorithm_2, algorithm_3, algorithm_4, flip_units
 from planted.moments import Draws, SampleHermite, accumulate_normal, fit_polynomial, leading_span
 from planted.moments._hermite_tensors import relu_coefficients
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
@@ -103,8 +103,8 @@ def exact(seed: int) -> Rows:
     for d, k in ((6, 4), (10, 5), (10, 10)):
         truth = teacher(d, k, seed)
         moments = PopulationHermite(truth)
-        units = recover_units(moments, 1, rng=rng)
-        turned = flip_units(units, fix_signs(units.W, units.A, moments.tensors().first)[0])
+        units = algorithm_4(moments, 1, rng=rng)
+        turned = flip_units(units, algorithm_3(units.W, units.A, moments.tensors().first)[0])
         found = TwoLayerNetwork(turned.W, turned.b, turned.A)
         note("k <= d, Algorithm 6", float(planted.parameter_error(found, truth)))
         span = leading_span(moments.tensors().second, k)[0]
@@ -115,12 +115,13 @@ def exact(seed: int) -> Rows:
     for d, k in ((8, 12), (10, 20)):
         truth = teacher(d, k, seed)
         for together in (False, True):
-            units = recover_units(PopulationHermite(truth), 2, rng=rng, together=together)
+            recover_them = recover_units if together else algorithm_4
+            units = recover_them(PopulationHermite(truth), 2, rng=rng)
             case = f"({d},{k}), l = 2, {'orders together' if together else 'Algorithm 4'}"
             note(case, error_up_to_sign(units.W, units.b, units.A, truth))
     for order in (1, 2, 3):
         truth = teacher(9, 6, seed)
-        b, A = recover_scalars(order, truth.W, PopulationHermite(truth))
+        b, A = algorithm_2(order, truth.W, PopulationHermite(truth))
         note(f"RecoverScalars, l = {order}", error_up_to_sign(truth.W, b, A, truth))
     return rows
 
@@ -293,7 +294,7 @@ def _seen_by_averages(data: Dataset, seed: int) -> int:
     """The same without regressing anything out first."""
     moments = SampleHermite(RowBlocks.from_arrays(data.X, data.Y), (data.X.shape[1], 1))
     rng = np.random.default_rng(SOLVER + seed)
-    units = recover_units(moments, 2, rng=rng, n_hidden=data.network.n_hidden, together=True)
+    units = recover_units(moments, 2, rng=rng, n_hidden=data.network.n_hidden)
     return _count_seen(units.W, data.network)
 
 

@@ -12,7 +12,7 @@ from _table import Line, parse_options, report
 
 import planted
 from planted._streams import data_streams
-from planted.reproduce._images import unit_rows
+from planted.linalg import unit_rows
 
 Measured = tuple[list[Line], list[dict[str, Any]]]
 
@@ -92,7 +92,7 @@ def low_rank(seed: int) -> Measured:
 def uniform_data(n: int, d: int, seed: int) -> tuple[Any, Any]:
     """Entries uniform in [-1, 1], rows of norm one, labels uniform in [-1, 1]."""
     rows, labels = data_streams(seed, 2)
-    return unit_rows(rows.uniform(-1, 1, (n, d))), labels.uniform(-1, 1, n)
+    return unit_rows(rows.uniform(-1, 1, (n, d)))[0], labels.uniform(-1, 1, n)
 
 
 def numbers(memory: planted.Memory) -> dict[str, Any]:

@@ -69,7 +69,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "Where the halves meet decides the cost, not the answer.",
     ),
     (r"x_smat", r"\+ 2\)", "The root is rounded down to the same whole number."),
-    (r"_GradientSummand", r"\(t >= 0\)", EQUALITY),
+    (r"_sum_gradient", r"\(t >= 0\)", EQUALITY),
     (r"alternating_projections", r"< threshold", EQUALITY),
     (r"decompose_symmetric", r"residual <= least", EQUALITY),
     (r"_alternate", r"residual - left < STALL", EQUALITY),

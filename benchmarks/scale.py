@@ -164,6 +164,8 @@ def scaling(path: Path, n: int, network: planted.TwoLayerNetwork) -> list[dict[s
 class _FirstParts:
     """The first parts of a source."""
 
+    is_weighted = False
+
     def __init__(self, inner: Any, n_parts: int) -> None:
         self.inner, self.n_parts = inner, n_parts
 

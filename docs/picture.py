@@ -2,8 +2,9 @@
 
     python docs/picture.py
 
-writes `docs/picture.svg`. The network has 12 inputs, 20 units and 24 outputs, as in `planted demo`; both see the same 500
-samples, and only scikit-learn is told the number of units.
+writes `docs/picture.svg` and, for pages on a dark ground, `docs/picture-dark.svg`; neither has a ground of its own. The
+network has 12 inputs, 20 units and 24 outputs, as in `planted demo`; both see the same 500 samples, and only scikit-learn
+is told the number of units.
 """
 
 from __future__ import annotations
@@ -33,24 +34,44 @@ def main() -> None:
         rival = MLPRegressor(hidden_layer_sizes=(20,), solver="lbfgs", max_iter=2000, random_state=0).fit(
             data.X, data.Y
         )
-    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True)
-    for axis, network, title in zip(
-        axes,
-        (found, planted.import_network(rival)),
-        ("found by planted", "found by MLPRegressor (L-BFGS)"),
-        strict=True,
+    networks = {
+        "found by planted": found,
+        "found by MLPRegressor (L-BFGS)": planted.import_network(rival),
+    }
+    for name, ink, dots, line in (
+        ("picture.svg", "#1d2420", "#14684a", "#9aa59f"),
+        ("picture-dark.svg", "#d6ddd9", "#5fc79a", "#6d7772"),
     ):
-        matching = match_units(network, data.network)
+        colours = dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
+        )
+        with matplotlib.rc_context(colours):
+            draw(data.network, networks, Path(__file__).with_name(name), dots=dots, line=line)
+
+
+def draw(
+    planted_one: planted.TwoLayerNetwork,
+    networks: dict[str, planted.TwoLayerNetwork],
+    file: Path,
+    *,
+    dots: str,
+    line: str,
+) -> None:
+    """Draw the weights of networks against those that were planted."""
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True)
+    for axis, (title, network) in zip(axes, networks.items(), strict=True):
+        matching = match_units(network, planted_one)
         truth, other = matching.truth.W, matching.network.W[matching.permutation]
-        axis.plot([-1, 1], [-1, 1], color="#9aa59f", linewidth=1, zorder=1)
-        axis.plot(truth.ravel(), other.ravel(), "o", markersize=3, color="#14684a", alpha=0.75)
+        axis.plot([-1, 1], [-1, 1], color=line, linewidth=1, zorder=1)
+        axis.plot(truth.ravel(), other.ravel(), "o", markersize=3, color=dots, alpha=0.75)
         axis.set_title(title, fontsize=11)
         axis.set_xlabel("weight that was planted")
         axis.set_xlim(-1.05, 1.05)
         axis.set_ylim(-1.05, 1.05)
     axes[0].set_ylabel("weight that was found")
     figure.tight_layout()
-    figure.savefig(Path(__file__).with_name("picture.svg"), metadata={"Date": None})
+    figure.savefig(file, metadata={"Date": None}, transparent=True)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -43,17 +43,7 @@ class StopRequested(Exception):  # a request, not an error
 
 @contextmanager
 def time_budget(seconds: float | None) -> Iterator[None]:
-    """Limit the time of what runs inside; budgets nest, the earliest deadline counts. None is no limit.
-
-    Examples
-    --------
-    >>> with time_budget(0.0):
-    ...     try:
-    ...         check_time()
-    ...     except StopRequested as stop:
-    ...         print(stop)
-    out of time, the budget is used up
-    """
+    """Limit the time of what runs inside; budgets nest, the earliest deadline counts. None is no limit."""
     if seconds is not None and not seconds >= 0:
         raise BadInputError(f"budget_seconds={seconds}; expected a number of seconds, zero or more, or None")
     deadline = float("inf") if seconds is None else monotonic() + seconds

@@ -26,12 +26,6 @@ def data_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
     """Return ``n`` independent generators for simulating data.
 
     `seed`: where the randomness comes from; None takes fresh entropy from the system.
-
-    Examples
-    --------
-    >>> first, second = data_streams(0, 2)
-    >>> bool(first.random() == data_streams(0, 5)[0].random())
-    True
     """
     return _spawn_streams(seed, n, DATA_DOMAIN)
 
@@ -40,11 +34,6 @@ def solver_streams(seed: Seed, n: int) -> tuple[np.random.Generator, ...]:
     """Return ``n`` independent generators for a solver, unrelated to the data streams of the same seed.
 
     `seed`: where the randomness comes from; None takes fresh entropy from the system.
-
-    Examples
-    --------
-    >>> bool(solver_streams(0, 1)[0].random() == data_streams(0, 1)[0].random())
-    False
     """
     return _spawn_streams(seed, n, SOLVER_DOMAIN)
 
@@ -54,11 +43,6 @@ def seed_entropy(seed: Seed) -> int | None:
 
     The result: none if no integer would do: no seed was given, a generator in an unknown state, or a seed sequence
     that was itself spawned from another.
-
-    Examples
-    --------
-    >>> seed_entropy(7), seed_entropy(np.random.SeedSequence(8)), seed_entropy(None)
-    (7, 8, None)
     """
     _check_seed(seed)
     if isinstance(seed, np.random.SeedSequence):

@@ -37,11 +37,19 @@ _lift: Callable[[], None] | None = None
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run what is inside with one BLAS thread; nests, and may be entered by several threads at once."""
-    _enter()
+    global _entries, _lift, _outside
+    with _lock:
+        if _entries == 0:
+            _lift = _limit()
+        _entries += 1
     try:
         yield
     finally:
-        _leave()
+        with _lock:
+            _entries -= 1
+            if _entries == 0 and _lift is not None:
+                _lift()
+                _lift, _outside = None, 1
 
 
 def one_thread_inside(entry: Callable[P, R]) -> Callable[P, R]:
@@ -75,23 +83,6 @@ def side_by_side(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
             under_way.append(pool.submit(function, place))
         while under_way:
             yield under_way.popleft().result()
-
-
-def _enter() -> None:
-    global _entries, _lift
-    with _lock:
-        if _entries == 0:
-            _lift = _limit()
-        _entries += 1
-
-
-def _leave() -> None:
-    global _entries, _lift, _outside
-    with _lock:
-        _entries -= 1
-        if _entries == 0 and _lift is not None:
-            _lift()
-            _lift, _outside = None, 1
 
 
 def _limit() -> Callable[[], None]:

@@ -35,9 +35,10 @@ __all__ = [
     "check_rows",
     "check_weights",
     "hash_rows",
+    "mix_bits",
 ]
 
-BLOCK_VALUES = 1 << 20  # values looked at together: 8 MB
+BLOCK_VALUES = 1 << 20
 """Values looked at together: 8 MB, so that a scan of a memory map stays small."""
 
 MAX_HASHED_VALUES = 20_000_000
@@ -72,12 +73,6 @@ def check_rows(
     """Check inputs and targets and return them as float64 matrices.
 
     Returns the matrices, the names and what is worth knowing about them. Shapes: X (n, d), Y (n, m).
-
-    Examples
-    --------
-    >>> data = check_rows([[1, 2], [3, 4], [3, 4]], [0.5, 1.5, 1.5])
-    >>> data.Y.shape, data.y_was_1d, data.n_distinct
-    ((3, 1), True, 2)
     """
     if Y is None:
         raise BadInputError(f"recovery requires y to be passed, but the target {y_name} is None.")
@@ -98,7 +93,9 @@ def check_rows(
         if constant:
             notices.append(_constant_notice(label, names, constant))
             warnings.warn(notices[-1], ConstantColumnsWarning, stacklevel=3)
-    n_distinct = _count_distinct_rows(X_clean, Y_clean)
+    # By a 64-bit hash of each row; n rows collide with probability n²/2⁶⁵.
+    is_countable = X_clean.size + Y_clean.size <= MAX_HASHED_VALUES
+    n_distinct = len(np.unique(hash_rows(X_clean, Y_clean))) if is_countable else None
     if n_distinct is not None and n_distinct < len(X_clean):
         notices.append(
             f"{len(X_clean) - n_distinct} of {len(X_clean)} rows repeat an earlier row; "
@@ -136,11 +133,6 @@ def check_features(
 
     `feature_names`: the column names of the fit, if it had any. A frame must then have the same names in the same
     order. Shapes: X (n, d), result (n, d).
-
-    Examples
-    --------
-    >>> check_features([[1, 2]], 2)
-    array([[1., 2.]])
     """
     X_clean, names = as_matrix(X, "X", vector_ok=False)
     if feature_names is not None and names is not None:
@@ -157,11 +149,6 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
     """Check sample weights; None means that all rows count the same.
 
     Shapes: sample_weight (n,), result (n,).
-
-    Examples
-    --------
-    >>> check_weights([1, 2], 2)
-    array([1., 2.])
     """
     if sample_weight is None:
         return None
@@ -186,13 +173,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
 
 
 def check_n_hidden(value: Any) -> int | Literal["auto"]:
-    """Check the number of hidden units.
-
-    Examples
-    --------
-    >>> check_n_hidden("auto"), check_n_hidden(3)
-    ('auto', 3)
-    """
+    """Check the number of hidden units."""
     expected = "expected 'auto' or an integer of at least 1"
     if isinstance(value, str):
         if value == "auto":
@@ -219,12 +200,6 @@ def check_finite(
     `values`: the data; read in blocks, so that a memory map is never loaded whole. `first_row`: row number of the
     first row, where `values` is a part of a larger table. `if_missing`: what to do about missing values. Returns indices
     of the columns that hold one value only; empty if there are fewer than two rows. Shapes: values (n, d).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_finite(np.array([[1.0, 2.0], [1.0, 3.0]]), "X")
-    (0,)
     """
     low, high = np.full(values.shape[1], np.inf), np.full(values.shape[1], -np.inf)
     n_nan = n_infinite = 0
@@ -260,17 +235,9 @@ def _row_blocks(values: Array) -> Iterator[tuple[int, Array]]:
 def _constant_notice(label: str, names: Sequence[str] | None, constant: tuple[int, ...]) -> str:
     shown = [repr(names[j]) if names is not None else str(j) for j in constant[:NAMES_SHOWN]]
     more = f" and {len(constant) - NAMES_SHOWN} more" if len(constant) > NAMES_SHOWN else ""
-    effect = (
-        "what does not vary carries no weight"
-        if label.upper().startswith("X")
-        else "there is nothing to recover from it"
-    )
+    is_input = label.upper().startswith("X")
+    effect = "what does not vary carries no weight" if is_input else "there is nothing to recover from it"
     return f"{len(constant)} constant column(s) in {label}: {', '.join(shown)}{more}; kept, but {effect}."
-
-
-def _count_distinct_rows(X: Array, Y: Array) -> int | None:
-    """Count distinct rows of ``[X, Y]`` by a 64-bit hash of each; n rows collide with probability n²/2⁶⁵."""
-    return len(np.unique(hash_rows(X, Y))) if X.size + Y.size <= MAX_HASHED_VALUES else None
 
 
 def _compare_names(names: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -306,16 +273,19 @@ def hash_rows(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
     hashes = np.zeros(len(X), dtype=np.uint64)
     for values, salt in ((X, 1), (Y, 2)):
         keys = np.random.SeedSequence(salt).generate_state(values.shape[1], np.uint64) | np.uint64(1)
-        step = max(1, BLOCK_VALUES // values.shape[1])
-        for start in range(0, len(values), step):
-            block = values[start : start + step]
+        for start, block in _row_blocks(values):
             # + 0.0 makes one zero of the two. The mixing spreads the leading bits, where round numbers
-            # differ, over the whole word before the columns are added up (Steele, Lea, Flood 2014).
-            word = (np.ascontiguousarray(block) + 0.0).view(np.uint64) ^ keys
-            word ^= word >> np.uint64(30)
-            word *= np.uint64(0xBF58476D1CE4E5B9)
-            word ^= word >> np.uint64(27)
-            word *= np.uint64(0x94D049BB133111EB)
-            word ^= word >> np.uint64(31)
+            # differ, over the whole word before the columns are added up.
+            word = mix_bits((np.ascontiguousarray(block) + 0.0).view(np.uint64) ^ keys)
             hashes[start : start + len(block)] += (word * keys).sum(axis=1, dtype=np.uint64)
     return hashes
+
+
+def mix_bits(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread the bits of every word over the whole of it, in place (Steele, Lea, Flood 2014)."""
+    word ^= word >> np.uint64(30)
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return word

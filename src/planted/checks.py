@@ -86,6 +86,8 @@ class Check(Enum):
     LOSS = "loss"
     LOSS_VARIANCE = "loss-variance"
     LACK_OF_FIT = "lack-of-fit"
+    NEAR_MODELS = "near-models"
+    INPUT_TRACE = "input-trace"
     LOCAL_MINIMUM = "local-minimum"
     RIDGE = "ridge"
     ROUNDING = "rounding"

@@ -128,11 +128,6 @@ def shown(text: object, *, keep: str = "", longest: int | None = None) -> str:
 
     `keep`: characters that stay as they are, such as the newline of a text of several lines; `longest`: characters after
     which the text is cut.
-
-    Examples
-    --------
-    >>> print(shown("a\udcff\x1b.csv"), shown("x" * 9, longest=3))
-    a\udcff\x1b.csv xxx …
     """
     words = str(text)
     words = words if longest is None or len(words) <= longest else f"{words[:longest]} …"

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -20,13 +21,26 @@ import scipy
 from planted._typing import Array, Json
 from planted._version import __version__
 from planted.checks import Check
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
+from planted.networks import (
+    DeepNetwork,
+    TwoLayerNetwork,
+    activation_names,
+    parse_activation,
+    plain_parameters,
+)
 from planted.outcomes import BadInputError, Guarantee, Outcome
 
 __all__ = ["Evidence", "Provenance", "Recovery", "Requirements", "Unavailable", "Uncertainty", "Verdict"]
 
 SCHEMA_VERSION = 1
-_COMPARISONS = {">=", "<=", ">", "<", "==", "info"}
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "info": lambda measured, required: True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +82,7 @@ class Evidence:
     @property
     def passed(self) -> bool:
         """Whether the measured number satisfies the requirement (information always does)."""
-        measured, required = self.measured, self.required
-        return {
-            ">=": measured >= required,
-            "<=": measured <= required,
-            ">": measured > required,
-            "<": measured < required,
-            "==": measured == required,
-            "info": True,
-        }[self.comparison]
+        return _COMPARISONS[self.comparison](self.measured, self.required)
 
     @property
     def shortfall(self) -> str:
@@ -313,8 +319,40 @@ class Provenance:
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
+class Findings:
+    """A record with lines of evidence."""
+
+    __slots__ = ()
+    evidence: tuple[Evidence, ...]
+
+    def find(self, key: Check) -> tuple[Evidence, ...]:
+        """Return the lines of evidence about one thing.
+
+        Parameters
+        ----------
+        key : Check
+            What they are about.
+
+        Returns
+        -------
+        tuple of Evidence
+            The lines, in order; empty if there is none.
+        """
+        return tuple(item for item in self.evidence if item.key is key)
+
+    def _lines(self, most: int | None = None) -> list[str]:
+        """Return the evidence as text, at most so many lines."""
+        lines = []
+        for item in self.evidence[:most]:
+            is_judged = item.comparison != "info"
+            need = f"  needs {item.comparison} {item.required:.3g}" if is_judged else ""
+            mark = ("+" if item.passed else "x") if is_judged else " "
+            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        return lines
+
+
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Findings):
     """The answer of every method, always whole.
 
     Parameters
@@ -353,21 +391,6 @@ class Recovery:
     trace: tuple[Mapping[str, Any], ...] = ()
     held_out_mse: float | None = None
 
-    def find(self, key: Check) -> tuple[Evidence, ...]:
-        """Return the lines of evidence about one thing.
-
-        Parameters
-        ----------
-        key : Check
-            What they are about.
-
-        Returns
-        -------
-        tuple of Evidence
-            The lines, in order; empty if there is none.
-        """
-        return tuple(item for item in self.evidence if item.key is key)
-
     @property
     def failed(self) -> tuple[Evidence, ...]:
         """The lines of evidence that do not hold."""
@@ -394,10 +417,7 @@ class Recovery:
         lines.append(self.detail or self.outcome.meaning)
         if self.network is not None:
             lines.append(repr(self.network))
-        for item in self.evidence[:8]:
-            need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
-            mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
-            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
+        lines += self._lines(most=8)
         if len(self.evidence) > 8:
             lines.append(f"   … and {len(self.evidence) - 8} more lines of evidence")
         lines.extend([self._scope] if self._scope else [])
@@ -441,15 +461,8 @@ class Recovery:
         dict
             The record with its schema version.
         """
-        network = None
-        if self.network is not None:
-            net = self.network
-            parts = (
-                {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
-                if isinstance(net, DeepNetwork)
-                else {name: getattr(net, name).tolist() for name in net.parts}
-            )
-            network = parts | {"activation": net.activation.name}
+        net = self.network
+        network = None if net is None else plain_parameters(net) | {"activation": net.activation.name}
         if isinstance(self.uncertainty, Uncertainty):
             uncertainty: Json = {
                 "standard_errors": {key: v.tolist() for key, v in self.uncertainty.standard_errors.items()},
@@ -464,12 +477,7 @@ class Recovery:
             "outcome": self.outcome.name,
             "guarantee": self.guarantee.name,
             "evidence": [
-                {
-                    name: getattr(item, name)
-                    for name in ("name", "measured", "required", "comparison", "equation")
-                }
-                | {"key": item.key.value, "passed": item.passed}
-                for item in self.evidence
+                asdict(item) | {"key": item.key.value, "passed": item.passed} for item in self.evidence
             ],
             "uncertainty": uncertainty,
             "stats": dict(self.stats),
@@ -498,22 +506,19 @@ class Recovery:
             raise BadInputError(
                 f"unknown schema {record.get('schema')!r}; this version reads {SCHEMA_VERSION}"
             )
-        net = record["network"]
-        doubt = record["uncertainty"]
+        net, doubt = record["network"], record["uncertainty"]
+        uncertainty: Uncertainty | Unavailable
+        if "reason" in doubt:
+            uncertainty = Unavailable(doubt["reason"])
+        else:
+            errors = {key: np.asarray(v, dtype=np.float64) for key, v in doubt["standard_errors"].items()}
+            uncertainty = Uncertainty(errors, doubt["noise_std"], doubt["kind"])
         return cls(
             network=None if net is None else (DeepNetwork if "layers" in net else TwoLayerNetwork)(**net),
             outcome=Outcome[record["outcome"]],
             guarantee=Guarantee[record["guarantee"]],
             evidence=tuple(_evidence_from(item) for item in record["evidence"]),
-            uncertainty=(
-                Unavailable(doubt["reason"])
-                if "reason" in doubt
-                else Uncertainty(
-                    {key: np.asarray(v, dtype=np.float64) for key, v in doubt["standard_errors"].items()},
-                    doubt["noise_std"],
-                    doubt["kind"],
-                )
-            ),
+            uncertainty=uncertainty,
             stats=dict(record["stats"]),
             provenance=Provenance(**(record["provenance"] | {"shape": tuple(record["provenance"]["shape"])})),
             detail=record["detail"],

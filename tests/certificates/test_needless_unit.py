@@ -37,7 +37,7 @@ def test_a_bend_is_what_a_regression_loses_without_it(noisy):
     lost = [squares(np.hstack([np.delete(H, j, axis=1), affine]), problem.Y) - whole for j in range(2)]
     line = bend_evidence(problem, fit.network, noise=0.5)
     assert line.measured == pytest.approx(min(lost) / 0.25, rel=1e-8)
-    assert f"unit {int(np.argmin(lost))} " in line.name
+    assert f"unit {int(np.argmin(lost)) + 1} " in line.name
     assert line.passed
 
 

@@ -82,18 +82,20 @@ def test_units_that_noise_hides_are_named_and_more_samples_tell_them_apart():
 def test_one_noisy_kink_is_claimed_with_the_angle_that_noise_hides():
     """A single unit has no other that noise could hide; two kinks of one input that it could hide are not claimed."""
     claims = 0
-    for seed in range(6):
+    for seed in range(10):
         rng = np.random.default_rng([seed, 8])
         X = rng.standard_normal((600, 1))
         one = TwoLayerNetwork([[rng.choice([-1.0, 1.0])]], [rng.uniform(-0.7, 0.7)], [[rng.uniform(0.5, 2)]])
         two = TwoLayerNetwork([[1.0], [1.0]], [0.6, -0.6], rng.uniform(0.8, 1.2, (1, 2)))
-        answer, pair = (
-            planted.recover(X, net(X) + 0.1 * net(X).std() * rng.standard_normal((600, 1)), random_state=seed)
-            for net in (one, two)
-        )
-        assert pair.outcome is planted.Outcome.FITTED
+        Y = one(X) + 0.1 * one(X).std() * rng.standard_normal((600, 1))
+        answer = planted.recover(X, Y, random_state=seed)
+        if seed < 6:
+            Y = two(X) + 0.1 * two(X).std() * rng.standard_normal((600, 1))
+            assert planted.recover(X, Y, random_state=seed).outcome is planted.Outcome.FITTED
         if answer.outcome is planted.Outcome.RECOVERED:
             claims += 1
             assert "radians would look like this one" in answer.detail
             assert abs(answer.network.b[0] - one.b[0]) < 5 * answer.uncertainty.standard_errors["b"][0]
-    assert claims >= 4  # a kink in twenty is one of noise
+    assert (
+        claims >= 6
+    )  # a kink in twenty is one of noise, and in ten another power explains some of the noise

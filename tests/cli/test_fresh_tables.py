@@ -45,6 +45,9 @@ REFUSED = {
     "Latin-1": ({"größe": DOSE}, {"encoding": "latin-1"}, "UTF-8"),
     "an empty column": ({"note": [""] * N}, {}, "--exclude 'note'"),
     "a question mark": ({"dose": ["?", *DOSE[1:]]}, {}, "--missing drop"),
+    "thousands by spaces": ({"net price": [f"{i + 1} {i:03d}" for i in range(N)]}, {}, "marks between the thousands"),
+    "thousands or decimals": ({"dose": [f"{i + 1},{i:03d}" for i in range(N)]}, {"mark": ";"}, "between thousands, write"),
+    "debts": ({"balance": [f"({x})" if i % 2 else f"{x}" for i, x in enumerate(DOSE)]}, {}, "minus sign"),
     "spaces": ({"dose": DOSE}, {"mark": " "}, "Separate the columns"),
 }  # fmt: skip
 
@@ -89,6 +92,62 @@ DOUBTS = {
 def test_numbers_that_may_mean_something_else(words: str) -> None:
     (note,) = doubts_about(np.column_stack([DOSE, DOUBTS[words]]), ("a", "b"), None)
     assert words in note and note.startswith("Input 'b'") and note.endswith("--exclude 'b'.")
+
+
+def test_identity_numbers() -> None:
+    shuffled = RNG.permutation(N) * 7 + 1000.0
+    for name in ("id", "customer_id", "Customer ID", "orderNo", "zip code"):
+        (note,) = doubts_about(np.column_stack([DOSE, shuffled]), ("a", name), None)
+        assert "different whole number in every row" in note and note.endswith(f"--exclude {name!r}.")
+    assert (
+        doubts_about(shuffled[:, None], ("paid",), None)
+        == doubts_about(shuffled[:, None], ("bid",), None)
+        == []
+    )
+    assert doubts_about((shuffled // 50)[:, None], ("id",), None) == []  # not all different
+    (note,) = doubts_about(shuffled[:, None] * 1e15, ("account",), None)
+    assert "more than 15 digits" in note
+
+
+def test_an_input_that_is_the_target_in_other_units(tmp_path: Path) -> None:
+    price = RNG.uniform(10, 90, N).round(2)
+    path = table(tmp_path, {"size": DOSE, "cents": (100 * price).round(), "price": price})
+    _, _, said = run("recover", path, "--effort", "quick", "--seed", 0)
+    assert "Input 'cents' is the target 'price', up to units" in said and "--exclude 'cents'" in said
+    path = table(tmp_path, {"size": DOSE, "other": price[::-1], "price": price})
+    assert "up to units" not in run("recover", path, "--effort", "quick", "--seed", 0)[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("a,b\n1,2,\n3,4,\n", "ends with a separator: delete"),
+        ("of device 7\na,b\n1,2\n3,4\n", "delete the lines above"),
+        ("a,b\n1,2\n3,4,5,6\n", "Quote cells that contain the separator"),
+    ],
+)
+def test_rows_with_too_many_cells(text: str, advice: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    code, _, said = run("recover", path)
+    assert code == 2 and advice in said
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_too_few_rows_to_test_anything(n: int, tmp_path: Path) -> None:
+    path = table(tmp_path, {"a": DOSE[:n], "b": DOSE[1 : n + 1] ** 2, "y": DOSE[:n] + 1})
+    code, printed, _ = run("recover", path, "--method", "small-network", "--seed", 0, "--accept", "fitted")
+    told = " ".join(printed.split())
+    assert code == 0 and "A line through too few samples to test it" in told
+    assert "Collect more samples: nothing says how well this predicts others." in told
+    assert "cross-validated" not in told and "Use it for prediction" not in told
+
+
+def test_commas_in_a_tsv(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("a,b,y\n1,2,3\n4,5,6\n")
+    code, _, said = run("recover", path)
+    assert code == 2 and "tabs those of a .tsv" in said
 
 
 def test_ordinary_numbers_are_beyond_doubt() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from planted import TwoLayerNetwork
+from planted import TwoLayerNetwork, simulate
 from planted.cli import app
 from planted.io import learn_recipe, save_network
 
@@ -110,6 +110,21 @@ def test_a_spent_budget_names_its_option(tmp_path: Path) -> None:
     np.savetxt(table, values, delimiter=",", header="a,b,c,d,y", comments="")
     code, printed, _ = run("recover", table, "--budget", 0, "--method", "restarts", "--seed", 0)
     assert code == 1 and "Allow more time with --budget SECONDS" in printed
+
+
+def test_a_spent_budget_keeps_what_was_read_and_its_advice_is_followed(tmp_path: Path) -> None:
+    data = simulate.dataset(800, n_features=3, n_hidden=2, n_outputs=2, law="exponential", random_state=9)
+    table = tmp_path / "rows.npy"
+    np.save(table, np.hstack([data.X, data.Y]))
+    words = ("recover", table, "--targets", 3, 4, "--checkpoint", tmp_path / "kept rows", "--seed", 0)
+    code, printed, _ = run(*words, "--budget", 0)
+    told = " ".join(printed.split())
+    assert code == 1 and told.count("Out of time: no network was found yet") == 1
+    assert "type the same command with --resume --checkpoint '" in told and "--budget SECONDS" in told
+    assert (tmp_path / "kept rows").is_dir()
+    code, printed, _ = run(*words, "--budget", 100, "--resume")
+    assert code == 0 and "RECOVERED" in printed
+    assert not (tmp_path / "kept rows").exists()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -115,7 +115,7 @@ def test_compare_shows_the_witness_and_the_units(saved: Path, tmp_path: Path) ->
     result = invoke("compare", saved, other)
     assert result.exit_code == 1
     assert (
-        "witness: " in result.stdout and "unit 1 of the first against unit 1 of the second" in result.stdout
+        "witness: " in result.stdout and "unit 2 of the first against unit 2 of the second" in result.stdout
     )
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import planted
 from planted.diagnostics import classify_point, landscape_slice
-from planted.methods.landscape._coefficients import scalar_activation
 from planted.methods.landscape._descent import descend, random_rows, smallest_curvature, tangent_gradient
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.methods.landscape.objectives import population_objective
+from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 from planted.reproduce import landscape as figures
 from planted.reproduce._study import StudyOptions
@@ -105,7 +105,7 @@ def test_both_optimisers_end_at_the_same_value() -> None:
 
 
 def trained(objective: str, start: Training, degree: int, steps: int, **options: object) -> list[Training]:
-    truth = FreshSamples(np.eye(4), np.ones(4), scalar_activation("relu"), degree=degree)
+    truth = FreshSamples(np.eye(4), np.ones(4), parse_activation("relu"), degree=degree)
     settings = {
         "schedule": (Stage(steps, 0.5, 0.05),),
         "batch_size": 2000,
@@ -135,7 +135,7 @@ def test_training_can_be_taken_up_again() -> None:
 def test_fresh_gradients_are_unbiased() -> None:
     """One step from the same place with many batches: the mean step is the exact gradient within four standard errors."""
     W = random_rows(3, 3, np.random.default_rng(8))
-    truth = FreshSamples(np.eye(3), np.ones(3), scalar_activation("relu"))
+    truth = FreshSamples(np.eye(3), np.ones(3), parse_activation("relu"))
     for objective, weights in (("l2", (0.0, 0.0)), ("G", (0.1, 2.0))):
         exact = population_objective(
             objective, np.eye(3), np.ones(3), **({"mu": 0.1, "lam": 2.0} if objective == "G" else {})
@@ -162,7 +162,7 @@ def test_bad_training_options_are_refused() -> None:
         trained("F", start, 0, 10)
     with pytest.raises(BadInputError, match="precision='half'"):
         trained("l2", start, 0, 10, precision="half")
-    truth = FreshSamples(np.eye(2), np.ones(2), scalar_activation("leaky-relu:0.1"))
+    truth = FreshSamples(np.eye(2), np.ones(2), parse_activation("leaky-relu:0.1"))
     settings = {"schedule": (Stage(1, 0.1, 0.1),), "batch_size": 10, "record_every": 1, "seed": 0}
     with pytest.raises(BadInputError, match="expected one of relu"):
         list(train_on_fresh_samples(truth, "l2", Training(0, np.eye(2), np.ones(2)), **settings))
@@ -189,7 +189,7 @@ def _start(seed: int) -> np.ndarray:
 
 
 def test_honest_error_sees_what_the_metric_of_the_paper_does_not() -> None:
-    truth = FreshSamples(np.eye(3), np.ones(3), scalar_activation("relu"))
+    truth = FreshSamples(np.eye(3), np.ones(3), parse_activation("relu"))
     same = np.eye(3)[[0, 0, 0]]
     assert planted.networks.glm_error(same, np.eye(3)) == pytest.approx(0.0)
     assert figures._matched_error(same, np.ones(3), truth) == pytest.approx(1.0)

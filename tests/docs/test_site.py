@@ -69,6 +69,9 @@ def test_the_start_page_in_a_browser(built: tuple[Path, subprocess.CompletedProc
                 assert page.evaluate(CUT) == [], (scheme, width)
                 ratio, text = page.evaluate(WORST_CONTRAST)
                 assert 4.5 <= ratio < 99, (scheme, width, text)
+            # Of the two drawings that of the scheme is seen.
+            seen = page.locator("article img[src*=picture]:visible")
+            assert seen.count() == 1 and ("dark" in str(seen.get_attribute("src"))) == (scheme == "dark")
             # Pictures of the gallery have their title as a link below them.
             assert page.evaluate(
                 "[...document.querySelectorAll('article img')].every(one => one.alt.length > 20 || "

@@ -10,14 +10,15 @@ import pytest
 import planted
 from planted._streams import data_streams
 from planted.checks import Check
-from planted.memorization._constants import theorem_constants
 from planted.memorization._theory import (
+    TheoremFacts,
     curvature_matrix,
     hessian_product,
     landscape_bound,
     smallest_hessian_eigenvalue,
     smoothed_singular_value_bound,
 )
+from planted.memorization.printed import descent_constants
 from planted.memorization.solvers._kernel import form_kernel, monomials
 from planted.outcomes import DataWarning
 
@@ -151,10 +152,11 @@ def test_theorem_4_constants_cannot_be_run_and_say_so() -> None:
 
 def test_theorem_4_constants_follow_its_formulas() -> None:
     facts = {"sigma": 0.5, "largest_norm": 2.0, "largest_label": 3.0, "initial_loss": 1.0, "epsilon": 0.1}
-    constants = theorem_constants(10, 4, **facts)
+    told = TheoremFacts(10, 4, **facts)
+    constants = descent_constants(4, told.descent_input())
     gamma = np.sqrt(0.25 * 0.1 / 40)
     ell = 3 * 16 * 2 * 2 / gamma + 3 * 4 + gamma
-    assert constants.penalty == pytest.approx(gamma, rel=1e-12)
+    assert told.penalty == pytest.approx(gamma, rel=1e-12)
     assert constants.step == pytest.approx(1 / ell, rel=1e-12)
     # √(ρε') = γ: the choice that makes regularisation and curvature tolerance equal in the proof.
     rho = 6 * 16 * np.sqrt(2 * 2) * (40 / (0.25 * 0.1)) ** 0.25

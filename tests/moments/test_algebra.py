@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import gamma
 
+from gaussian_moments import GaussianMoments, relu_slopes_with_inputs
 from planted import simulate
 from planted.linalg import smat, svec
 from planted.linalg.symmetric import solve_symmetric, svec_outer, symmetric_pairs, triangle_weights
 from planted.moments import Draws, HermiteTensors, SampleHermite, accumulate_grams, fit_polynomial
 from planted.moments import population as closed
-from planted.moments._hermite_fit import _DesignSummand, _slots, hermite_design, hermite_exponents
+from planted.moments._hermite_fit import _slots, _sum_design, hermite_design, hermite_exponents
 from planted.moments._hermite_tensors import add_slot, contract_slot
 from planted.moments._pair_moments import _RANK_TOL, SampleMoments, second_moments
 from planted.moments._paired import (
@@ -20,7 +21,6 @@ from planted.moments._paired import (
     slice_rows,
 )
 from planted.moments._summary import row_keys
-from planted.moments.population import GaussianMoments
 from planted.rows import RowBlocks
 
 ROOT = np.sqrt(2.0)
@@ -89,7 +89,7 @@ def test_sums_of_a_design_are_products_of_its_columns(monkeypatch):
     G = hermite_design(X, 3)
     for numbers in (_hermite_fit._SLICE_NUMBERS, 700):  # one slice, and slices of 70 rows
         monkeypatch.setattr(_hermite_fit, "_SLICE_NUMBERS", numbers)
-        sums = _DesignSummand(3)(0, X, Y)
+        sums = _sum_design(3, 0, X, Y)
         assert sums.count == 300
         np.testing.assert_allclose(sums.GG, G @ G.T, rtol=1e-11, atol=1e-9)
         np.testing.assert_allclose(sums.GY, G @ Y, rtol=1e-11, atol=1e-9)
@@ -254,7 +254,7 @@ def test_closed_forms_are_the_integrals():
     product = expectation(lambda x: relu(w @ x) * relu(u @ x), S, 2)
     np.testing.assert_allclose(closed.relu_products(w[None], u[None], S)[0, 0], product, **tol)
     slopes = [expectation(lambda x, a=a: (w @ x > 0) * relu(u @ x) * x[a], S, 2) for a in (0, 1)]
-    found = closed.relu_slopes_with_inputs(w[None], u[None], S)[0, 0]
+    found = relu_slopes_with_inputs(w[None], u[None], S)[0, 0]
     np.testing.assert_allclose(found, slopes, rtol=1e-4)  # half-spaces jump between points of the grid
     both = closed.relu_products_with_inputs(np.array([w, u]), S)
     for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):

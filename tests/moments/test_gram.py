@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planted.moments import RegressionSums, RowChecks, RowMoments, check_rows_against, joint_moments
+from planted.moments import RegressionSums, RowMoments, check_rows_against, joint_moments
+from planted.moments._gram import RowChecks
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, kind_of, pack_sums, unpack_sums
 from planted.simulate import dataset

@@ -20,13 +20,12 @@ from planted.moments import (
     accumulate_grams,
     design_size,
     fit_polynomial,
-    hermite_design,
     hermite_values,
     leading_span,
     relu_coefficients,
     whitening_map,
 )
-from planted.moments._hermite_fit import hermite_exponents
+from planted.moments._hermite_fit import hermite_design, hermite_exponents
 from planted.moments.population_hermite import PopulationHermite
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks

@@ -7,7 +7,8 @@ import pytest
 
 from planted import TwoLayerNetwork
 from planted.fitting._refine import refine
-from planted.moments import accumulate_kinks, accumulate_linear, accumulate_normal, augment, masked_products
+from planted.moments import accumulate_kinks, accumulate_linear, accumulate_normal, augment
+from planted.moments._kink_normal import masked_products
 from planted.rows import RowBlocks
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from planted.networks import TwoLayerNetwork, parameter_error
 from planted.networks._equivalence import find_agreement
-from planted.networks._kinks import kink_form
-from planted.outcomes import BadInputError
+from planted.networks._simplify import facing_form
 
 ACTIVATIONS = ["relu", "leaky-relu:0.1", "leaky-relu:-3.0", "absolute", "power:2", "power:3", "quadratic"]
 BENDING = ["relu", "leaky-relu:0.1", "leaky-relu:-3.0"]
@@ -166,30 +165,31 @@ def test_turning_a_dependent_set_keeps_the_function(activation, seed, d, extra, 
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=0, atol=1e-11 * scale)
 
 
-def test_the_kink_form_by_hand():
-    # 2 relu(x + 1) + relu(-x - 1) - relu(x): kinks at -1 (strength 3/2) and 0 (strength -1/2),
-    # slope (2 - 1 - 1)/2 = 0, intercept (2 - 1)/2.
-    form = kink_form(TwoLayerNetwork(W=[[1.0], [-1.0], [1.0]], b=[1.0, -1.0, 0.0], A=[[2.0, 1.0, -1.0]]))
-    assert form.normals.tolist() == [[1.0], [1.0]]
-    assert form.offsets.tolist() == [1.0, 0.0]
-    assert form.strengths.tolist() == [[1.5, -0.5]]
-    assert form.slope.tolist() == [[0.0]]
-    assert form.intercept.tolist() == [0.5]
+def test_the_facing_form_by_hand():
+    # 2 relu(x + 1) + relu(-x - 1) - relu(x) = 3 relu(x + 1) - relu(x) - x - 1, since relu(-t) = relu(t) - t.
+    form = facing_form(
+        TwoLayerNetwork(W=[[1.0], [-1.0], [1.0]], b=[1.0, -1.0, 0.0], A=[[2.0, 1.0, -1.0]]), tol=1e-10
+    )
+    assert form.W.tolist() == [[1.0], [1.0]]
+    assert form.b.tolist() == [1.0, 0.0]
+    assert form.A.tolist() == [[3.0, -1.0]]
+    assert form.B.tolist() == [[-1.0]]
+    assert form.c.tolist() == [-1.0]
 
 
 @pytest.mark.parametrize("activation", [*BENDING, "absolute"])
-def test_the_kink_form_is_the_function(activation):
+def test_the_facing_form_is_the_function(activation):
     rng = np.random.default_rng(3)
     net = split(random_net(rng, 3, 6, 2, activation), rng)
     X = rng.standard_normal((50, 3))
-    form = kink_form(net)
-    assert form.offsets.size == 6
+    form = facing_form(net, tol=1e-10)
+    assert form.n_hidden == 6
     np.testing.assert_allclose(form(X), net(X), rtol=0, atol=1e-13 * np.abs(net.A).sum() * 10)
 
 
-def test_the_kink_form_needs_degree_one():
-    with pytest.raises(BadInputError, match="power:2"):
-        kink_form(TwoLayerNetwork(W=[[1.0]], A=[[1.0]], activation="power:2"))
+def test_both_sides_of_a_hyperplane_stay_apart_for_powers():
+    both = TwoLayerNetwork(W=[[1.0], [-1.0]], A=[[1.0, 2.0]], activation="power:2")
+    assert both.canonical().n_hidden == 2
 
 
 @pytest.mark.parametrize(

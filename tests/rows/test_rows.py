@@ -21,7 +21,6 @@ from planted.rows._sources import (
     bind_weights,
     checked_pair,
     checked_weights,
-    has_weights,
     root_of,
     weighed_rows,
     with_root,
@@ -179,7 +178,7 @@ def test_weights_belong_to_rows_of_any_source():
     assert not stream.is_weighted and not arrays.is_weighted
     for blocks in (stream, arrays, arrays.map(lambda x, y: (x, y))):
         weighed = blocks.weighted(w)
-        assert weighed.is_weighted and has_weights(weighed.source)
+        assert weighed.is_weighted and weighed.source.is_weighted
         np.testing.assert_array_equal(np.vstack([x for x, _ in weighed]), X[w > 0])
         found = np.concatenate([block.w for block in weighed.source.blocks(0, None)])
         np.testing.assert_array_equal(found, w[w > 0])
@@ -232,7 +231,8 @@ def test_the_root_of_views_can_be_exchanged():
     np.testing.assert_array_equal(first.X, 2 * (X[16:17] + 1))
     np.testing.assert_array_equal(first.w, [34.0])
     assert with_root(inner, other) is other
-    assert has_weights(view) and not has_weights(inner) and has_weights(Mapped(source(w=Y[:, 0] + 50), None))
+    weighted = Mapped(source(w=Y[:, 0] + 50), None)
+    assert view.is_weighted and not inner.is_weighted and weighted.is_weighted
 
 
 def test_missing_labels_stay_missing_through_further_functions():

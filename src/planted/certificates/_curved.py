@@ -74,14 +74,14 @@ def _shape_evidence(problem: Problem, network: TwoLayerNetwork) -> tuple[Evidenc
     straight, flat = int(np.argmin(bends)), int(np.argmin(slopes))
     return (
         Evidence(
-            f"part of the variance of unit {straight} on the samples that is not linear",
+            f"part of the variance of unit {straight + 1} on the samples that is not linear",
             float(bends[straight]),
             LEAST_BEND,
             ">=",
             key=Check.BEND,
         ),
         Evidence(
-            f"largest slope of unit {flat} on the samples, over the steepest",
+            f"largest slope of unit {flat + 1} on the samples, over the steepest",
             float(slopes[flat]),
             LEAST_SLOPE,
             ">=",
@@ -161,7 +161,7 @@ def _weakest(problem: Problem, network: TwoLayerNetwork, noise: float) -> Eviden
     spread = network.activation(network.preactivations(problem.X)).std(axis=0)
     sizes = np.linalg.norm(network.A, axis=0) * spread
     unit = int(np.argmin(sizes))
-    name = f"part of unit {unit} in the outputs, in output standard deviations"
+    name = f"part of unit {unit + 1} in the outputs, in output standard deviations"
     return Evidence(name, float(sizes[unit]), max(WEAKEST_UNIT, 100 * noise), ">=", key=Check.WEAKEST_UNIT)
 
 
@@ -179,7 +179,7 @@ def _exact_outcome(
     if Check.JACOBIAN in failed:
         line = failed[Check.JACOBIAN]
         text = (
-            f"The samples leave a direction of unit {weakest} undetermined: relative singular value {conditioning:.1e}, "
+            f"The samples leave a direction of unit {weakest + 1} undetermined: relative singular value {conditioning:.1e}, "
             f"needed {line.required:.1e}."
         )
         others = [failed[key] for key in (Check.BEND, Check.UNIT_ON) if key in failed]
@@ -220,7 +220,7 @@ def certify_curved_noisily(
     )
     if not count.passed or info.variances is None:
         outcome = Outcome.NOT_IDENTIFIABLE if count.passed else Outcome.TOO_FEW_SAMPLES
-        text = f"The samples leave a direction of unit {info.weakest_unit} undetermined."
+        text = f"The samples leave a direction of unit {info.weakest_unit + 1} undetermined."
         text = text if count.passed else f"{n * m} equations for {unknowns} unknowns."
         doubt = model_uncertainty(problem, fit, offset, True)
         return Verdict(outcome, Guarantee.NONE, (count, rank), text, doubt)
@@ -237,7 +237,7 @@ def certify_curved_noisily(
     errors = noise * np.sqrt(info.variances["W"].sum(axis=1)) / np.linalg.norm(net.W, axis=1)
     unit = int(np.argmax(errors))
     direction = Evidence(
-        f"standard error of the weights of unit {unit}, relative to their size",
+        f"standard error of the weights of unit {unit + 1}, relative to their size",
         float(errors[unit]),
         RELATIVE_ERROR,
         "<=",

@@ -35,7 +35,7 @@ from planted.certificates._parts import (
     named_failure,
     reproduces_rows,
 )
-from planted.certificates.noise._rounding import rounding_evidence
+from planted.certificates.noise._rounding import half_steps, rounding_evidence, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, jacobian_conditioning, rounding_level
 from planted.fitting._refine import Refinement
@@ -118,7 +118,7 @@ def hidden_kinks(
     gaps = [_gap_at_zero(column, level / network.n_hidden) for column in t.T]
     unit = int(np.argmax([gap.spacings / gap.usual for gap in gaps]))
     gap = gaps[unit]
-    name = f"gap between the samples at the kink of unit {unit}, in spacings beside it"
+    name = f"gap between the samples at the kink of unit {unit + 1}, in spacings beside it"
     lines = [Evidence(name, gap.spacings, gap.usual, "<=", key=Check.GAP)]
     text = "" if lines[0].passed else _gap_text(problem, network, unit, gap)
     if network.n_features == 1:
@@ -176,7 +176,7 @@ def _gap_text(problem: Problem, network: TwoLayerNetwork, unit: int, gap: _Gap) 
         low, high = sorted(float(restored.W[unit, 0]) * np.array([low, high]))
         where = f"x in [{low:.6g}, {high:.6g}]"
     else:
-        where = f"w'x in [{low:.6g}, {high:.6g}] for the weights w of unit {unit}"
+        where = f"w'x in [{low:.6g}, {high:.6g}] for the weights w of unit {unit + 1}"
     return (
         f"No sample has {where}, a gap of {gap.spacings:.3g} spacings of the samples beside it. Any number of "
         "parallel kinks there with the same total change of slope reproduces the samples; ask for samples in the gap."
@@ -241,6 +241,9 @@ def certify_noiseless(
     trace = rounding_evidence(problem, net, grid, biases=biases) if exact.passed else ()
     evidence = (exact, *trace, count, rank, *sides, *search, *hidden, *further, *uniqueness)
     doubt = model_uncertainty(problem, fit, offset, biases)
+    if not grid.is_double:
+        half = half_steps(problem, grid)
+        doubt = with_half_step(doubt, problem, net, half, offset=offset, biases=biases)
     if not exact.passed:
         return Verdict(Outcome.FITTED, Guarantee.NONE, evidence, _miss(rows), doubt)
     if not count.passed:
@@ -380,7 +383,7 @@ def _weakest_unit(network: TwoLayerNetwork, noise: float) -> Evidence:
     """Return the smallest output weight of a unit: at rounding error its hyperplane means nothing."""
     sizes = np.linalg.norm(network.A, axis=0)
     unit = int(np.argmin(sizes))
-    name = f"output weight of unit {unit}, in output standard deviations"
+    name = f"output weight of unit {unit + 1}, in output standard deviations"
     needed = max(WEAKEST_UNIT, WEAK_STEPS * noise)
     return Evidence(name, float(sizes[unit]), needed, ">=", key=Check.WEAKEST_UNIT)
 

@@ -40,7 +40,7 @@ def few_outputs_evidence(
     rarer = np.minimum(active, problem.n_samples - active)
     unit = int(np.argmin(rarer))
     sides = Evidence(
-        f"samples on the rarer side of unit {unit} (active in {active[unit]} of {problem.n_samples})",
+        f"samples on the rarer side of unit {unit + 1} (active in {active[unit]} of {problem.n_samples})",
         int(rarer[unit]),
         SIDE_ROWS * (problem.n_features + 1),
         ">=",
@@ -52,7 +52,7 @@ def few_outputs_evidence(
     weight = np.linalg.norm(network.W[:, is_many_valued], axis=1)
     least = int(np.argmin(weight))
     values = Evidence(
-        f"weight of unit {least} on inputs with more than two values",
+        f"weight of unit {least + 1} on inputs with more than two values",
         float(weight[least]),
         MANY_VALUED,
         ">=",

@@ -93,7 +93,7 @@ def certify_labels(
     ]
     if errors is not None:
         unit = int(np.argmax(errors))
-        name = f"standard error of the weights of unit {unit}, relative to their size"
+        name = f"standard error of the weights of unit {unit + 1}, relative to their size"
         checks.append(Evidence(name, float(errors[unit]), RELATIVE_ERROR, "<=", key=Check.DIRECTION_ERROR))
         p_value, tested = score_test(rows, net, rng)
         name = "p-value of the test for traces of x in the labels, given the network"
@@ -128,7 +128,7 @@ def label_errors(fit: LabelFit, scaling: Scaling) -> tuple[Uncertainty | Unavail
     lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
     if not (lengths > 0).all():
         dead = int(np.flatnonzero(moves[:, int(np.argmin(lengths))])[0])
-        where = f"unit {dead // p}" if dead < k * p else "the output layer"
+        where = f"unit {dead // p + 1}" if dead < k * p else "the output layer"
         return Unavailable(f"The labels say nothing about a direction of {where}."), None, 0.0
     values, vectors = linalg.eigh(inner / np.outer(lengths, lengths), check_finite=False)
     conditioning = float(np.sqrt(max(values[0], 0.0)))

@@ -9,6 +9,7 @@ from scipy import stats
 
 from planted._typing import Array
 from planted.certificates._missing_unit import missing_unit_evidence
+from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
     CONDITIONING_TOL,
     both_sides,
@@ -19,6 +20,7 @@ from planted.certificates._parts import (
 from planted.certificates._residual import (
     SPLIT_NAME,
     ResidualSums,
+    input_trace_evidence,
     lack_of_fit,
     residual_sums,
     split_unit_p_value,
@@ -28,6 +30,7 @@ from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.certificates.noise._labels import copied_rows, label_fault_evidence
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
+from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
@@ -106,6 +109,7 @@ def certify_noisy(
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
     law = noise_law(problem, net, weights=weights)
     doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
+    doubt = with_half_step(doubt, problem, net, half_steps(problem), offset=offset, biases=biases)
     known = _known_units(problem, net, doubt, direction)
     checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(problem, net), *known)
     checks = (
@@ -114,6 +118,9 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
+    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):
+        near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
+        checks = (*checks, *input_trace_evidence(problem.X, problem.Y - net(problem.X)), *near)
     if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
@@ -128,7 +135,8 @@ def certify_noisy(
         text = "; ".join(item.shortfall for item in failed) + "."
         unseen = [item for item in failed if item is hidden or item.key is Check.HIDDEN_UNITS]
         if unseen and all(item in (*unseen, *known) for item in failed):
-            text = f"Nothing in the residual speaks against these {net.n_hidden} units, but at this noise "
+            these = "this unit" if net.n_hidden == 1 else f"these {net.n_hidden} units"
+            text = f"Nothing in the residual speaks against {these}, but at this noise "
             if hidden in unseen:
                 text += (
                     f"two units within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
@@ -250,5 +258,5 @@ def _trace_evidence(sums: ResidualSums) -> tuple[Evidence, ...]:
     if unit < 0:
         return (anything,)
     return anything, Evidence(
-        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit}", key=Check.SPLIT_UNIT
+        SPLIT_NAME, p_value, SPLIT_LEVEL, ">=", f"largest root, unit {unit + 1}", key=Check.SPLIT_UNIT
     )

@@ -167,7 +167,9 @@ class _RoundingSummand:
         terms = net.activation.rounding_terms(t, sizes) @ np.abs(net.A).T + np.abs(net.c) + self.level
         if net.B is not None:
             terms = terms + (np.abs(X) + 2 * self.shift) @ np.abs(net.B).T
-        tolerance = self.grid.unit * terms + self.grid.steps + np.finfo(np.float64).tiny
+        # Huge terms that cancel would allow any residual; beyond `COARSEST` none is called rounding.
+        arithmetic = np.minimum(self.grid.unit * terms, COARSEST)
+        tolerance = arithmetic + self.grid.steps + np.finfo(np.float64).tiny
         ratios = residual / tolerance
         return RoundingChecks(
             len(X),
@@ -324,20 +326,23 @@ def named_failure(
     if not on.passed:
         unit = int(np.argmin(rows.active))
         seen = f"{rows.active[unit]} of {rows.n_samples} samples"
-        return Outcome.NOT_IDENTIFIABLE, f"Unit {unit} was active in {seen}; {on.required:.0f} are needed."
+        return (
+            Outcome.NOT_IDENTIFIABLE,
+            f"Unit {unit + 1} was active in {seen}; {on.required:.0f} are needed.",
+        )
     if not off.passed:
         unit = int(np.argmax(rows.active))
         idle = rows.n_samples - rows.active[unit]
         return (
             Outcome.NOT_IDENTIFIABLE,
-            f"Unit {unit} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
+            f"Unit {unit + 1} was inactive in {idle} of {rows.n_samples} samples ({off.required:.0f} are needed): "
             "it cannot be told from a linear part.",
         )
     if not rank.passed:
         is_singular = info.conditioning <= singular
         return (
             Outcome.NOT_IDENTIFIABLE if is_singular else Outcome.ILL_CONDITIONED,
-            f"The samples leave a direction of unit {info.weakest_unit} undetermined: relative singular value "
+            f"The samples leave a direction of unit {info.weakest_unit + 1} undetermined: relative singular value "
             f"{info.conditioning:.1e}, needed {rank.required:.1e}.",
         )
     for line in search:
@@ -365,7 +370,7 @@ def model_uncertainty(
         return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
     info = information(fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling)
     if info.variances is None:
-        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit + 1}.")
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale)

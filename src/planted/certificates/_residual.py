@@ -25,6 +25,13 @@ Idea        *Lack of fit.* Every output gets, beside the network, a linear part 
             the whitened coefficients are a matrix of standard normal entries, and its largest singular value follows
             the Tracy–Widom law (with Johnstone's scaling, Ma's correction by halves, and Chiani's gamma form of the
             law; for a single row or column it is a χ²).
+            *Single inputs, pairs, neighbours.* A function of one input in one output, or the product of two inputs, is lost
+            among the many functions of (1). Every input gets cosines of its ranks, up to `COSINES` half periods, and the
+            coefficients of each output's residual are tested together, with the covariance that the residual itself gives
+            them (White), so that the noise may have any variance. Products of inputs, clipped, are tested one by one. A
+            function of many inputs that changes too fast for all of these makes the residuals of nearest neighbours agree,
+            in an output or in all; so does noise that near copies of a row share. The Jacobian is not taken out, which can
+            only make the coefficients smaller.
 Guarantee   If the network is right, F has an F distribution: exactly for Gaussian noise of known covariance and a
             linear model, otherwise as n grows. At most half of the degrees of freedom go to Φ. The level of the
             second test is at most that of its law as n grows: the Jacobians of the other units are not taken out,
@@ -39,19 +46,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, spatial, special, stats
 
-from planted._typing import Array
+from planted._typing import Array, as_array
+from planted.checks import Check
 from planted.fitting._refine import weigh_blocks
 from planted.fitting._run import Problem
 from planted.linalg.symmetric import spectrum_of, unit_rows
 from planted.moments import RegressionSums, augment, n_output_columns, output_columns
 from planted.networks import TwoLayerNetwork
+from planted.results import Evidence
 from planted.rows import RowWeights, accumulate
 
 __all__ = [
     "SPLIT_NAME",
     "ResidualSums",
+    "input_trace_evidence",
     "inverse_root",
     "lack_of_fit",
     "largest_root_p_value",
@@ -60,6 +70,12 @@ __all__ = [
 ]
 
 N_RANDOM_FEATURES = 40
+COSINES = 8
+INPUT_LEVEL = 1e-3  # of the tests of single inputs and pairs, all together
+INPUT_ROWS = 20  # for each cosine, at least
+CLIPPED = 3.0  # standard deviations of an input
+NEIGHBOURS, NEIGHBOUR_ROWS = 3, 600
+COSINE_PRODUCTS = 2e5  # of rows, inputs and outputs: rows are left out beyond
 RANK_TOL = 1e-11  # of normal matrices with unit diagonal: a relative singular value of 3e-6
 
 
@@ -180,6 +196,103 @@ def _explained(sums: ResidualSums, *, end: int) -> tuple[float, int]:
     root_N = inverse_root(N, np.diag(weigh_blocks(products[:hidden, :hidden], A)))
     total = float((own**2).sum() + ((root_N.T @ gradient) ** 2).sum())
     return total, root.shape[1] * len(A) + root_N.shape[1]
+
+
+def input_trace_evidence(X: Array, residual: Array) -> tuple[Evidence, ...]:
+    """Test whether functions of single inputs, products of two, or any smooth function are left in one output's residual.
+
+    Nothing where there are few rows. Shapes: X (n, d), residual (n, m).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.standard_normal((400, 3)), rng.standard_normal((400, 2))
+    >>> [line.passed for line in input_trace_evidence(X, noise)]
+    [True]
+    >>> [line.passed for line in input_trace_evidence(X, noise + 0.7 * np.sin(3 * X[:, :1]))]
+    [False]
+    >>> [line.passed for line in input_trace_evidence(X, noise + 0.4 * X[:, :1] * X[:, 1:2])]
+    [False]
+    >>> [line.passed for line in input_trace_evidence(X, noise + 1.5 * np.sin(2 * X @ np.ones((3, 1))))]
+    [False]
+    """
+    (n, d), m = X.shape, residual.shape[1]
+    if n < INPUT_ROWS * COSINES:
+        return ()
+    some = np.linspace(0, n - 1, int(np.clip(COSINE_PRODUCTS / (d * m), INPUT_ROWS * COSINES, n))).astype(
+        np.int64
+    )
+    X, residual = X[some], residual[some]
+    of_inputs = np.array([_cosine_p_values(column, residual).min() for column in X.T])
+    score, pair = _pair_score(X, residual)
+    tests = {
+        f"a function of input {int(np.argmin(of_inputs))}": d * m * float(of_inputs.min()),
+        f"the product of inputs {pair[0]} and {pair[1]}": d * (d - 1) * m * float(special.ndtr(-score)),
+        "what neighbouring rows share": (m + 1) * float(special.ndtr(-_neighbour_score(X, residual))),
+    }
+    if d == 1:
+        del tests[f"the product of inputs {pair[0]} and {pair[1]}"]
+    name = min(tests, key=lambda key: tests[key])
+    return (
+        Evidence(
+            f"p-value of the test for {name} in the residual",
+            min(1.0, len(tests) * tests[name]),
+            INPUT_LEVEL,
+            ">=",
+            key=Check.INPUT_TRACE,
+        ),
+    )
+
+
+def _cosine_p_values(column: Array, residual: Array) -> Array:
+    """Return the p-value of each output's residual for functions of one input.
+
+    The product of two cosines is half the sum of two others, so that sums of 2 `COSINES` + 1 of them give all covariances.
+    Shapes: column (n,), residual (n, m), result (m,).
+    """
+    first = np.cos(np.pi * (stats.rankdata(column) - 0.5) / len(column))
+    C = np.empty((2 * COSINES + 1, len(column)))
+    C[0], C[1] = 1.0, first
+    for order in range(2, len(C)):
+        C[order] = 2 * first * C[order - 1] - C[order - 2]
+    scores, sums = C[1 : COSINES + 1] @ residual, C @ residual**2
+    orders = np.arange(1, COSINES + 1)
+    covariances = (sums[np.abs(orders[:, None] - orders)] + sums[orders[:, None] + orders]) / 2
+    values, vectors = np.linalg.eigh(covariances.transpose(2, 0, 1))
+    kept = values > np.maximum(RANK_TOL * values[:, -1:], np.finfo(float).tiny)
+    along = (scores.T[:, None] @ vectors)[:, 0]
+    squares = np.where(kept, along**2 / np.where(kept, values, 1.0), 0.0).sum(axis=1)
+    return as_array(special.chdtrc(np.maximum(kept.sum(axis=1), 1), squares))
+
+
+def _pair_score(X: Array, residual: Array) -> tuple[float, tuple[int, int]]:
+    """Return the largest score of the product of two inputs in an output, and the two."""
+    Z = np.clip(X, -CLIPPED, CLIPPED)
+    best, pair = 0.0, (0, 0)
+    for column in residual.T:
+        sums, squares = (Z * column[:, None]).T @ Z, (Z**2 * column[:, None] ** 2).T @ Z**2
+        scores = np.triu(np.abs(sums) / np.sqrt(np.maximum(squares, np.finfo(float).tiny)), 1)
+        place = int(np.argmax(scores))
+        if scores.flat[place] > best:
+            first, second = divmod(place, len(scores))
+            best, pair = float(scores.flat[place]), (first, second)
+    return best, pair
+
+
+def _neighbour_score(X: Array, residual: Array) -> float:
+    """Return by how much the residuals of nearest neighbours agree, in standard errors: of an output, or of all."""
+    some = np.linspace(0, len(X) - 1, min(len(X), NEIGHBOUR_ROWS)).astype(np.int64)
+    products = residual.T @ residual
+    u = (residual @ inverse_root(products, np.diag(products)))[some]
+    if not u.shape[1]:
+        return 0.0
+    nearest = spatial.KDTree(X[some]).query(X[some], k=NEIGHBOURS + 1)[1][:, 1:]
+    pairs = np.sort(np.column_stack([np.repeat(np.arange(len(some)), NEIGHBOURS), nearest.ravel()]), axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    terms = u[pairs[:, 0]] * u[pairs[:, 1]]
+    terms = np.column_stack([terms, terms.sum(axis=1)])
+    scores = terms.sum(axis=0) / np.maximum(np.linalg.norm(terms, axis=0), np.finfo(float).tiny)
+    return float(scores.max())
 
 
 SPLIT_NAME = "p-value of the test whether a unit is two nearly parallel ones"

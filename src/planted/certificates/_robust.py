@@ -106,7 +106,7 @@ def _rarer_side(problem: Problem, network: TwoLayerNetwork) -> Evidence:
     active = network.patterns(problem.X).sum(axis=0)
     rarer = np.minimum(active, len(problem.X) - active)
     unit = int(np.argmin(rarer))
-    name = f"samples on the rarer side of unit {unit}, for a robust loss"
+    name = f"samples on the rarer side of unit {unit + 1}, for a robust loss"
     needed = SIDE_ROWS * (problem.n_features + 1)
     return Evidence(name, int(rarer[unit]), needed, ">=", "5(d + 1)", key=Check.RARER_SIDE)
 

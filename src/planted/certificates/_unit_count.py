@@ -61,7 +61,7 @@ def needless_unit_evidence(
     noise variances, must be beyond what a unit fitted to noise reaches. Shapes: strengths (k,).
     """
     unit = int(np.argmin(strengths))
-    name = f"rise of the sum of squares without unit {unit}, in noise variances"
+    name = f"rise of the sum of squares without unit {unit + 1}, in noise variances"
     limit = noise_limit(problem, NEEDED_LEVEL)
     if fit.network.n_hidden == 1:
         rest = problem.Y - problem.Y.mean(axis=0) * offset
@@ -118,7 +118,7 @@ def bend_evidence(
     coefficients[:k] += network.A.T
     bends = rises_of_columns(columns, coefficients)[:k] / noise**2
     unit = int(np.argmin(bends))
-    name = f"rise of the sum of squares when unit {unit} does not bend, in noise variances"
+    name = f"rise of the sum of squares when unit {unit + 1} does not bend, in noise variances"
     return Evidence(
         name, float(bends[unit]), noise_limit(problem, NEEDED_LEVEL), ">=", "χ² with 2(d + m)", key=Check.BEND
     )

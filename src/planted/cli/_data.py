@@ -4,13 +4,15 @@ Files in blocks may be read on a cluster and leave a checkpoint behind when Ctrl
 
 Numbers that may mean something else are used, and a sentence says so: a column that rises by one from row to row may only
 number them, 20260131 may be a date, -999 far below everything else may stand for a missing value, and a first line of
-numbers may be names, years for example.
+numbers may be names, years for example. Whole numbers that differ in every row may be identity numbers, and an input that is
+the target in other units may be known only with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +56,9 @@ FEWEST_ROWS = 5
 CODES = (-1.0, -9.0, -88.0, *(sign * float("9" * digits) for digits in range(2, 7) for sign in (-1, 1)))
 FAR = 1.0  # ranges of the other values between them and a code
 SHOWN_DATES = 1000  # rows that are looked at for dates
+EXACT = 2.0**53  # beyond it not every whole number is a number of 64 bits
+IDENTITY = re.compile(r"(?i:(^|[^a-z])(id|no|nr|number|key|code|index)$)|[a-z](Id|ID|No|Nr)$")
+SAME = 1e-12  # of a correlation of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +298,7 @@ def notes_on(table: Table, recipe: Recipe | None, path: Path | None = None) -> l
     fixed = [name for j, name in enumerate(table.target_names) if (table.Y[:, j] == table.Y[0, j]).all()]
     if len(table.X) > 1 and fixed:
         notes.append(f"The target {fixed[0]!r} is constant: there is nothing to learn about it.")
+    notes += copies_of_targets(table)
     seen: dict[bytes, int] = {}
     for j in range(table.X.shape[1]):
         first = seen.setdefault(hashlib.sha256(table.X[:, j].tobytes()).digest(), j)
@@ -300,6 +306,20 @@ def notes_on(table: Table, recipe: Recipe | None, path: Path | None = None) -> l
             one, other = table.feature_names[first], table.feature_names[j]
             notes.append(f"Inputs {one!r} and {other!r} are the same; leave one out: --exclude {other!r}.")
     return notes
+
+
+def copies_of_targets(table: Table) -> list[str]:
+    """Name the inputs beside others that are a target, in other units perhaps: they may be known only with it."""
+    if len(table.X) < FEWEST_ROWS or table.X.shape[1] == 1:
+        return []
+    X, Y = table.X - table.X.mean(axis=0), table.Y - table.Y.mean(axis=0)
+    lengths = np.linalg.norm(X, axis=0)[:, None] * np.linalg.norm(Y, axis=0)
+    same = (lengths > 0) & (np.abs(X.T @ Y) >= (1 - SAME) * lengths)
+    return [
+        f"Input {shown(table.feature_names[i])!r} is the target {shown(table.target_names[j])!r}, up to units. If it is "
+        f"known only together with the target, leave it out: --exclude {shown(table.feature_names[i])!r}."
+        for i, j in np.argwhere(same)
+    ]
 
 
 def doubts_about(X: Array, names: Sequence[str], path: Path | None) -> list[str]:
@@ -312,7 +332,7 @@ def doubts_about(X: Array, names: Sequence[str], path: Path | None) -> list[str]
             "it a first line of names if that is wrong."
         )
     for name, column in zip(names, X.T, strict=True):
-        if len(column) >= FEWEST_ROWS and (doubt := _doubt(column)):
+        if len(column) >= FEWEST_ROWS and (doubt := _doubt(column) or _doubt_by_name(column, name)):
             notes.append(f"Input {shown(name)!r} {doubt} --exclude {shown(name)!r}.")
     return notes
 
@@ -339,6 +359,16 @@ def _doubt(column: Array) -> str:
                     f"holds {code:g} in {times:,} rows, far from all others ({others[0]:g} to {others[-1]:g}). If that "
                     "means a missing value, empty those cells and choose --missing drop or mean, or leave the column out:"
                 )
+    return ""
+
+
+def _doubt_by_name(column: Array, name: str) -> str:
+    """Return what speaks for identity numbers: whole, different in every row, and named or written like them."""
+    is_different = len(np.unique(column)) == len(column) and bool((column == np.floor(column)).all())
+    if is_different and np.abs(column).max() >= EXACT:
+        return "holds whole numbers of more than 15 digits, as keys do. If they only name the rows, leave it out:"
+    if is_different and IDENTITY.search(name):
+        return "holds a different whole number in every row. If these only name the rows, leave it out:"
     return ""
 
 

@@ -36,22 +36,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LandscapeSlice": "_landscape",
-    "NoiseEstimate": "_noise",
-    "StationaryPoint": "_landscape",
-    "SymmetryTest": "_symmetry",
-    "augmented_matrix": "_symmetry",
-    "classify_point": "_landscape",
-    "distinguishing_matrix": "_symmetry",
-    "estimate_noise": "_noise",
-    "gaussianity_test": "_gaussianity",
-    "landscape_slice": "_landscape",
-    "symmetry_test": "_symmetry",
+    "_gaussianity": ("gaussianity_test",),
+    "_landscape": ("LandscapeSlice", "StationaryPoint", "classify_point", "landscape_slice"),
+    "_noise": ("NoiseEstimate", "estimate_noise"),
+    "_symmetry": ("SymmetryTest", "augmented_matrix", "distinguishing_matrix", "symmetry_test"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load a name with the methods it looks at when it is first used."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,16 +57,10 @@ def gaussianity_test(X: Array, rng: np.random.Generator, *, level: float = LEVEL
     rows = X if len(X) <= MAX_ROWS else X[rng.choice(len(X), MAX_ROWS, replace=False)]
     z = _whitened(rows)
     n, d = z.shape
-    name = "p-value of the test that x is Gaussian"
+    name, source = "p-value of the test that x is Gaussian", "Mardia, simulated"
     if d == 0 or n < d + 3:
-        return Evidence(
-            name + " (too few rows to test)",
-            float("nan"),
-            level,
-            ">=",
-            "Mardia, simulated",
-            key=Check.NORMAL_INPUTS,
-        )
+        name += " (too few rows to test)"
+        return Evidence(name, float("nan"), level, ">=", source, key=Check.NORMAL_INPUTS)
     observed = _departures(z)
     simulated = np.array([_departures(_whitened(rng.standard_normal((n, d)))) for _ in range(SIMULATIONS)])
     together = np.vstack([observed, simulated])
@@ -74,7 +68,7 @@ def gaussianity_test(X: Array, rng: np.random.Generator, *, level: float = LEVEL
     spread = np.median(np.abs(together - centre), axis=0)
     scores = np.abs((together - centre) / spread).max(axis=1)
     p_value = float((scores >= scores[0]).sum() / len(scores))
-    return Evidence(name, p_value, level, ">=", "Mardia, simulated", key=Check.NORMAL_INPUTS)
+    return Evidence(name, p_value, level, ">=", source, key=Check.NORMAL_INPUTS)
 
 
 def _whitened(rows: Array) -> Array:

@@ -206,16 +206,8 @@ def classify_point(
     kind = _kind(value, floor, norm / scale > gradient_tol, lowest)
     if "minimum" in kind and abs(lowest) <= CURVATURE_TOL and _falls_nearby(resolved, W, a, 1.0 / scale):
         kind = "saddle"
-    return StationaryPoint(
-        kind,
-        value,
-        norm,
-        curvature.smallest,
-        curvature.largest,
-        abs(lowest) > CURVATURE_TOL,
-        floor,
-        (curvature.W, curvature.a),
-    )
+    extremes, is_strict = (curvature.smallest, curvature.largest), abs(lowest) > CURVATURE_TOL
+    return StationaryPoint(kind, value, norm, *extremes, is_strict, floor, (curvature.W, curvature.a))
 
 
 def _kind(value: float, floor: float, is_moving: bool, lowest: float) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from planted._streams import data_streams
 from planted._threads import one_thread_inside
 from planted._typing import Array, Seed
-from planted.linalg.symmetric import triangle_weights
+from planted.linalg.symmetric import svec
 from planted.methods.symmetric_inputs._theory import SymmetryTest
 from planted.methods.symmetric_inputs._theory import symmetry_test as test_blocks
 from planted.moments import distinguishing_sums
@@ -116,19 +116,13 @@ def augmented_matrix(
         raise BadInputError(f"W has {d} columns, but the law has n_features={inputs.n_features}")
     if isinstance(inputs, Gaussian) and not np.any(inputs.mean):
         covariance = np.eye(d) if inputs.covariance is None else np.asarray(inputs.covariance)
-        upper = np.triu_indices(d)
-        second = covariance[upper] * triangle_weights(d)
-        return np.column_stack([gaussian_distinguishing_matrix(weights, covariance), second])
-    rows = (
-        inputs.sample(n_samples, data_streams(random_state, 1)[0])
-        if isinstance(inputs, InputLaw)
-        else _rows_of(inputs)
-    )
+        return np.column_stack([gaussian_distinguishing_matrix(weights, covariance), svec(covariance)])
+    is_law = isinstance(inputs, InputLaw)
+    rows = inputs.sample(n_samples, data_streams(random_state, 1)[0]) if is_law else _rows_of(inputs)
     if rows.shape[1] != d:
         raise BadInputError(f"W has {d} columns, but the inputs have {rows.shape[1]}")
-    return np.column_stack(
-        distinguishing_sums(RowBlocks.from_arrays(rows, np.zeros((len(rows), 1))), weights, np.eye(d))
-    )
+    blocks = RowBlocks.from_arrays(rows, np.zeros((len(rows), 1)))
+    return np.column_stack(distinguishing_sums(blocks, weights, np.eye(d)))
 
 
 def _rows_of(values: Any) -> Array:

@@ -36,13 +36,6 @@ def blocks_of_collections(
     """Return Dask collections as row blocks, summed on the cluster of the current client if there is one.
 
     Shapes: X (n, d), Y (n, m), weights (n,).
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> blocks = blocks_of_collections(da.ones((10, 2), chunks=(4, 2)), da.zeros(10, chunks=4))
-    >>> [X.shape for X, Y in blocks]
-    [(4, 2), (4, 2), (2, 2)]
     """
     if getattr(X, "ndim", 2) != 2:
         raise BadInputError(

@@ -41,9 +41,8 @@ __all__ = ["DaskEngine", "on_cluster"]
 
 S = TypeVar("S", bound=Sums)
 
-BRANCHES_PER_THREAD = (
-    4  # at least, while there are so many parts: keeps the last branches from being waited for
-)
+# At least, while there are so many parts: keeps the last branches from being waited for.
+BRANCHES_PER_THREAD = 4
 IN_FLIGHT_PER_THREAD = 2
 
 
@@ -83,9 +82,8 @@ class DaskEngine:
     """Sums branches of parts on the workers of a client."""
 
     client: Any  # the connection
-    is_elsewhere: ClassVar[bool] = (
-        True  # rows are summed where they lie; nothing should gather them in this process
-    )
+    # Rows are summed where they lie; nothing should gather them in this process.
+    is_elsewhere: ClassVar[bool] = True
 
     def run(self, source: RowSource, summand: Summand[S], *, first: int) -> Iterator[tuple[int, S | None]]:
         """Yield the sums of branches in their order."""

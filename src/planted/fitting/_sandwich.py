@@ -41,7 +41,7 @@ from planted.moments import augment, n_output_columns, output_columns
 from planted.results import Unavailable, Uncertainty
 from planted.rows import RowBlocks, RowWeights, Sums, accumulate
 
-__all__ = ["bootstrap_errors", "sandwich_errors"]
+__all__ = ["bootstrap_errors", "long_run_deviation", "sandwich_errors"]
 
 SLICE = 1024
 SMALLEST_REST = 0.1  # one minus the leverage of a row: a row that determines a parameter alone has none
@@ -78,12 +78,25 @@ def sandwich_errors(
     totals = accumulate(problem.blocks, summand)
     # Correlation of rows enlarges variances: sums of lagged products below zero are chance.
     variances = {name: squares + np.maximum(lagged, 0.0) for name, (squares, lagged) in totals.parts()}
-    enlarged = (
-        np.polyval(QUANTILE_OF_LAGS, (lags + 1) / problem.n_samples) / QUANTILE_OF_LAGS[-1] if lags else 1.0
-    )
+    enlarged = _enlarged(lags, problem.n_samples)
     errors = {name: enlarged * np.sqrt(value) for name, value in variances.items()}
     noise = float(np.sqrt(fit.cost / freedom)) * problem.scaling.y_scale
     return Uncertainty(errors, noise, kind="newey-west" if lags else "sandwich")
+
+
+def long_run_deviation(terms: Array, correlation: float) -> float:
+    """Return the standard deviation of a sum of terms of mean zero, one for each row.
+
+    `correlation`: of neighbouring rows; zero for independent ones. Shapes: terms (n,).
+    """
+    lags = _lags(correlation, len(terms))
+    squares, lagged = _lagged_squares(terms, 0, lags)
+    return float(_enlarged(lags, len(terms)) * np.sqrt(squares + np.maximum(lagged, 0.0)))
+
+
+def _enlarged(lags: int, n_rows: int) -> float:
+    """Return by how much standard errors with lags are enlarged."""
+    return float(np.polyval(QUANTILE_OF_LAGS, (lags + 1) / n_rows) / QUANTILE_OF_LAGS[-1]) if lags else 1.0
 
 
 def _lags(correlation: float, n_rows: int) -> int:

@@ -1,7 +1,7 @@
 """Files in and out: saved networks, and tables of data."""
 
 from planted.io._memory import memory_budget
-from planted.io.networks._columns import Labels, SavedNetwork, check_columns, match_columns
+from planted.io.networks._columns import Labels, SavedNetwork, check_columns
 from planted.io.networks._exports import (
     Export,
     export_network,
@@ -13,7 +13,7 @@ from planted.io.networks._exports import (
 from planted.io.networks._safetensors import load_network, load_two_layers, save_network
 from planted.io.state._atomic import atomic_write
 from planted.io.state._checkpoint import Checkpoint, checkpointed
-from planted.io.state._sums import read_sums, write_sums
+from planted.io.state._sums import write_sums
 from planted.io.tables._blocks import open_blocks
 from planted.io.tables._learn import learn_recipe
 from planted.io.tables._recipe import PreparedColumn, Recipe
@@ -38,10 +38,8 @@ __all__ = [
     "load_network",
     "load_two_layers",
     "load_with_columns",
-    "match_columns",
     "memory_budget",
     "open_blocks",
-    "read_sums",
     "read_table",
     "save_network",
     "to_sklearn",

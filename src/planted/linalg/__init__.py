@@ -1,8 +1,8 @@
 """Decompositions, null spaces, programs and sign systems: arrays in, arrays out; nothing here knows of networks."""
 
-from planted.linalg._highs import LinearProgram, ProgramSolution, ProgramStatus, solve_program
+from planted.linalg._highs import LinearProgram, ProgramStatus, solve_program
 from planted.linalg.cone import extreme_ray
-from planted.linalg.jennrich import RankOneTerms, decompose_shared_terms
+from planted.linalg.jennrich import decompose_shared_terms
 from planted.linalg.khatri_rao import (
     exponents_of_products,
     khatri_rao_values,
@@ -11,24 +11,13 @@ from planted.linalg.khatri_rao import (
 )
 from planted.linalg.null_space import NullSpace, column_space, null_space, numerical_rank
 from planted.linalg.relu_programs import fit_units_exactly, unit_in_subspace
-from planted.linalg.symmetric import (
-    JointDiagonalisation,
-    diagonalise_by_congruence,
-    smat,
-    svec,
-    svec_outer,
-    unit_rows,
-)
-from planted.linalg.symmetric_cp import SymmetricCP, decompose_symmetric
+from planted.linalg.symmetric import diagonalise_by_congruence, smat, svec, svec_outer, unit_rows
+from planted.linalg.symmetric_cp import decompose_symmetric
 
 __all__ = [
-    "JointDiagonalisation",
     "LinearProgram",
     "NullSpace",
-    "ProgramSolution",
     "ProgramStatus",
-    "RankOneTerms",
-    "SymmetricCP",
     "column_space",
     "decompose_shared_terms",
     "decompose_symmetric",

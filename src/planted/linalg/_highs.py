@@ -68,15 +68,7 @@ class ProgramSolution:
 
 
 def solve_program(program: LinearProgram, *, time_limit: float | None = None) -> ProgramSolution:
-    """Solve a program; retry without presolve unless the first answer is optimal and passes the check.
-
-    Examples
-    --------
-    >>> one = np.ones(1)
-    >>> cheapest = LinearProgram(one, -np.eye(1), -2 * one, np.zeros((0, 1)), np.zeros(0), 0 * one, 9 * one)
-    >>> print(solve_program(cheapest).x)
-    [2.]
-    """
+    """Solve a program; retry without presolve unless the first answer is optimal and passes the check."""
     first = _attempt(program, time_limit, presolve=True)
     if first.status in (ProgramStatus.OPTIMAL, ProgramStatus.OUT_OF_LIMITS):
         return first

@@ -29,12 +29,6 @@ def extreme_ray(Q: Array, objective: Array) -> ProgramSolution:
     """Return the vertex of (1) that minimises a linear objective.
 
     Shapes: Q (n, k), objective (k,).
-
-    Examples
-    --------
-    >>> ray = extreme_ray(np.eye(3), np.array([2.0, 1.0, 3.0]))
-    >>> print(np.flatnonzero(ray.x))
-    [1]
     """
     n, k = Q.shape
     scale = np.sqrt(n)  # entries of order one, so that the solver's absolute tolerances mean something

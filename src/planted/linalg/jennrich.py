@@ -45,14 +45,6 @@ def decompose_shared_terms(
 
     `threshold`: singular values of the stack at or below this count as zero. `max_sweeps`: sweeps of the joint
     diagonalisation; with 0 one random pair decides, as Jennrich's algorithm is stated. Shapes: matrices (T, q, q).
-
-    Examples
-    --------
-    >>> Z = np.array([[1.0, 0.6], [0.0, 0.8], [0.0, 0.0]])
-    >>> stack = np.stack([Z @ np.diag(d) @ Z.T for d in ([1.0, 2.0], [3.0, -1.0])])
-    >>> found = decompose_shared_terms(stack, np.random.default_rng(0), threshold=1e-9, largest_rank=3)
-    >>> found.Z.shape, bool(np.abs(np.abs(found.Z.T @ Z).max(axis=0) - 1).max() < 1e-9)
-    ((3, 2), True)
     """
     stack = matrices.transpose(1, 0, 2).reshape(matrices.shape[1], -1)
     vectors, values, _ = linalg.svd(stack, full_matrices=False, check_finite=False)

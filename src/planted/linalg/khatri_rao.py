@@ -28,13 +28,6 @@ def khatri_rao_values(W: Array, order: int) -> Array:
     """Return the singular values of the matrix with columns w_i ⊗ ... ⊗ w_i.
 
     They are in descending order, with zeros where there are more rows than dimensions. Shapes: W (k, d), result (k,).
-
-    Examples
-    --------
-    >>> khatri_rao_values(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), 1).round(3)
-    array([1.414, 1.   , 0.   ])
-    >>> khatri_rao_values(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), 2).round(3)
-    array([1.317, 1.   , 0.515])
     """
     if order <= 2:
         rows = W if order == 1 else svec_outer(W)
@@ -65,11 +58,6 @@ def symmetric_powers(W: Array, order: int) -> Array:
     """Return the l-th tensor power of every row.
 
     Shapes: W (k, d), result (k, C(d + l - 1, l)).
-
-    Examples
-    --------
-    >>> symmetric_powers(np.array([[1.0, 2.0]]), 3).round(3)
-    array([[1.   , 3.464, 6.928, 8.   ]])
     """
     if order <= 2:
         return W if order == 1 else svec_outer(W)
@@ -82,11 +70,6 @@ def roots_of_powers(Z: Array, order: int) -> Array:
 
     Each row of Z is unfolded to a matrix between one input and products of the others, whose leading singular vector is w.
     Shapes: Z (k, C(d + l - 1, l)), result (k, d).
-
-    Examples
-    --------
-    >>> roots_of_powers(-5 * symmetric_powers(np.array([[0.6, 0.8]]), 3), 3).round(6) ** 2
-    array([[0.36, 0.64]])
     """
     if order == 1:
         return unit_rows(Z)[0]

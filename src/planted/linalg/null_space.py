@@ -54,11 +54,6 @@ def null_space(M: Array, *, tol: float = RANK_TOL) -> NullSpace:
     """Return the right null space of M.
 
     `tol`: singular values below ``tol`` times the largest count as zero. Shapes: M (n, q).
-
-    Examples
-    --------
-    >>> null_space(np.array([[1.0, -1.0], [2.0, -2.0]])).dimension
-    1
     """
     n, q = M.shape
     # A product decides most cases without a null space at a fraction of the cost.

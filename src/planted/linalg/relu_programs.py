@@ -35,14 +35,7 @@ def unit_in_subspace(
     (n, d), k = X.shape, Q.shape[1]
     on = bound * np.eye(n)
     none_v, none_s = np.zeros((n, d)), np.zeros((n, n))
-    G = np.vstack(
-        [
-            np.hstack([none_v, -Q, none_s]),
-            np.hstack([X, -Q, none_s]),
-            np.hstack([-X, Q, on]),
-            np.hstack([none_v, Q, -on]),
-        ]
-    )
+    G = np.block([[none_v, -Q, none_s], [X, -Q, none_s], [-X, Q, on], [none_v, Q, -on]])
     g = np.concatenate([np.zeros(2 * n), np.full(n, bound), np.zeros(n)])
     E = np.concatenate([np.zeros(d), functional, np.zeros(n)])[None, :]
     upper = np.concatenate([np.full(d + k, bound), np.ones(n)])
@@ -60,23 +53,12 @@ def fit_units_exactly(
     `bound` is M of (1), the largest pre-activation considered; weights are bounded by it too. The solution's ``x``
     starts with the rows of V, ``n_units * d`` numbers; its status is INFEASIBLE when there is no such network.
     Shapes: X (n, d), y (n,).
-
-    Examples
-    --------
-    >>> X = np.array([[1.0], [-1.0]])
-    >>> fit_units_exactly(X, np.array([1.0, 1.0])).status.name, fit_units_exactly(X, np.array([1.0, 1.0]), 1).status.name
-    ('OPTIMAL', 'INFEASIBLE')
     """
     n, d = X.shape
     one, zero = np.eye(n), np.zeros((n, n))
     none_v = np.zeros((n, d))
-    unit_G = np.vstack(  # columns: v, h, s of one unit
-        [
-            np.hstack([X, -one, zero]),
-            np.hstack([-X, one, bound * one]),
-            np.hstack([none_v, one, -bound * one]),
-        ]
-    )
+    # Columns: v, h, s of one unit.
+    unit_G = np.block([[X, -one, zero], [-X, one, bound * one], [none_v, one, -bound * one]])
     unit_g = np.concatenate([np.zeros(n), np.full(n, bound), np.zeros(n)])
     # Order of the variables: all v, then all h, then all s.
     parts = np.split(unit_G, [d, d + n], axis=1)

@@ -57,9 +57,7 @@ ROUNDING = 1e-13  # a block's share of the target below this fraction of the tar
 LINKED = 1e-7  # entries of the null projector above this link two units of one block
 
 # Least squares with errors:
-SINGULAR = (
-    1e-12  # fraction of the largest singular value of unit columns below which shares are not determined
-)
+SINGULAR = 1e-12  # part of the largest singular value of unit columns below which shares are not determined
 SHARE_TOL = 1e-6  # distance of a share from 0 or 1 that is put down to rounding, at least
 UNDECIDED = 0.1  # error of a share above which 0 and 1 are not told from what lies between
 
@@ -107,10 +105,12 @@ def enumerate_flips(
         part = unit[:, block] @ solution[block]
         if np.linalg.norm(part) <= ROUNDING * np.linalg.norm(target):
             part = np.zeros_like(part)
-        if len(block) > largest_block:
-            answers = _unsearched(columns[:, block], part, tol=tol)
+        own = columns[:, block]
+        if len(block) > largest_block:  # too large to search: it stays as it is, if that is a solution
+            is_met = np.abs(part).max(initial=0.0) <= tol * np.abs(own).max(initial=0.0)
+            answers = [np.zeros(len(block), dtype=np.bool_)] if is_met else []
         else:
-            answers = _solve_block(columns[:, block], part, preferred=preferred[block], tol=tol, limit=limit)
+            answers = _solve_block(own, part, preferred=preferred[block], tol=tol, limit=limit)
         choices = [_with_block(choice, block, answer) for choice in choices for answer in answers][:limit]
     return [choice for choice in choices if _fits(columns[:, choice], target, tol)]
 
@@ -120,11 +120,6 @@ def round_shares(columns: Array, target: Array, *, error: float) -> Array | None
 
     `error`: bound on the norm of the error of the target. Returns None if the columns are dependent or the error leaves
     a share undecided. Shapes: columns (p, h), target (p,), result (h,).
-
-    Examples
-    --------
-    >>> round_shares(np.diag([2.0, 4.0]), np.array([2.0, 1.0]), error=1e-12)
-    array([1.  , 0.25])
     """
     if columns.shape[1] > columns.shape[0]:
         return None
@@ -150,13 +145,6 @@ def search_corners(columns: Array, target: Array, *, error: float) -> tuple[Arra
     base 10 of the expected number of other corners that fit as well by accident, about 2^h times the part of each
     equation's range that the error leaves. None if no corner was found or there are too many columns to search. Shapes:
     columns (p, h), target (p,), result (h,).
-
-    Examples
-    --------
-    >>> columns = np.array([[1.0, 0.0, 0.6], [0.0, 2.0, 0.8]])
-    >>> corner, log10_chance = search_corners(columns, np.array([1.6, 0.8]), error=1e-12)
-    >>> corner, log10_chance < -20
-    (array([1., 0., 1.]), True)
     """
     count = columns.shape[1]
     if count > MOST_COLUMNS_SEARCHED:
@@ -179,11 +167,6 @@ def nearest_sign_sums(columns: Array, target: Array, *, count: int) -> list[Bool
     `count`: how many to list, at most. For every choice of the first half of the signs only the best choice of the
     second half is considered, so the nearest is exact and the others are near. Returns for each choice which signs are
     -1. Shapes: columns (p, h), target (p,), results (h,).
-
-    Examples
-    --------
-    >>> nearest_sign_sums(np.array([[1.0, 2.0, 4.0]]), np.array([2.9]), count=1)
-    [array([False,  True, False])]
     """
     from scipy.spatial import KDTree  # loaded when it is needed
 
@@ -230,12 +213,6 @@ def _dependent_blocks(row_space: Array) -> list[IntArray]:
     labels = connected_components(linked, directed=False)[1]
     order = np.argsort(labels, kind="stable")
     return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if order.size else []
-
-
-def _unsearched(columns: Array, target: Array, *, tol: float) -> list[BoolArray]:
-    """A block too large to search stays as it is, if that is a solution."""
-    is_met = np.abs(target).max(initial=0.0) <= tol * np.abs(columns).max(initial=0.0)
-    return [np.zeros(columns.shape[1], dtype=np.bool_)] if is_met else []
 
 
 def _solve_block(

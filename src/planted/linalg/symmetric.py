@@ -143,13 +143,6 @@ def spectrum_of(M: Array, lengths: Array | None = None) -> Spectrum:
     """Decompose a symmetric matrix as in (1); all lengths are one if omitted.
 
     Shapes: M (p, p), lengths (p,).
-
-    Examples
-    --------
-    >>> spectrum_of(np.diag([4.0, 1.0, 0.0])).above(1e-12).inverse_root()
-    array([[0.5, 0. , 0. ],
-           [0. , 1. , 0. ],
-           [0. , 0. , 0. ]])
     """
     scaled = M if lengths is None else M / np.outer(lengths, lengths)
     values, vectors = linalg.eigh(scaled, check_finite=False)
@@ -170,11 +163,6 @@ def solve_symmetric(M: Array, right: Array, *, tol: float | None = None) -> Arra
 
     `tol`: eigenvalues at or below this part of the largest, in units of the columns' lengths, count as zero; p times
     the rounding error if omitted. Shapes: M (p, p), right (p, q), result (p, q).
-
-    Examples
-    --------
-    >>> solve_symmetric(np.ones((2, 2)), np.array([[4.0], [4.0]])).ravel().round(12)
-    array([2., 2.])
     """
     return column_spectrum(M).regular(tol).solve(right)
 
@@ -184,11 +172,6 @@ def rises_of_columns(columns: Spectrum, coefficients: Array) -> Array:
 
     `columns`: their `column_spectrum`, all of it. `coefficients`: those of the regression on all columns. The result
     is zero for a column that is a combination of the others. Shapes: coefficients (p, m), result (p,).
-
-    Examples
-    --------
-    >>> rises_of_columns(column_spectrum(np.diag([4.0, 1.0])), np.array([[1.0], [3.0]]))
-    array([4., 9.])
     """
     values = columns.lifted(np.finfo(float).eps * (columns.largest or 1.0)).values
     squared_sines = 1 / (columns.vectors**2 / values).sum(axis=1)
@@ -200,11 +183,6 @@ def svec(S: Array) -> Array:
     """Vectorise symmetric matrices: their upper triangles, off-diagonal entries times √2.
 
     Shapes: S (..., k, k), result (..., k(k+1)/2).
-
-    Examples
-    --------
-    >>> svec(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3)
-    array([1.   , 2.828, 3.   ])
     """
     rows, columns = symmetric_pairs(S.shape[-1])
     return as_array(S[..., rows, columns] * triangle_weights(S.shape[-1]))
@@ -236,12 +214,6 @@ def unit_rows(rows: Array) -> tuple[Array, Array]:
 
     A row of zeros stays zero, and 1 is returned as its length: ``unit * lengths[:, None]`` gives the rows back.
     Shapes: rows (r, p), results (r, p) and (r,).
-
-    Examples
-    --------
-    >>> unit, lengths = unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    >>> unit.tolist(), lengths.tolist()
-    ([[0.6, 0.8], [0.0, 0.0]], [5.0, 1.0])
     """
     norms = np.linalg.norm(rows, axis=1)
     lengths = np.where(norms > 0, norms, 1.0)
@@ -293,13 +265,6 @@ def diagonalise_by_congruence(
     `tol`: stop as soon as the off-diagonal energy is below this fraction of the total. `max_sweeps`: largest number
     of UWEDGE sweeps for each pair; with 0 the eigenvectors of the pair (step 1) are the answer. Shapes: matrices
     (T, k, k).
-
-    Examples
-    --------
-    >>> Z = np.array([[1.0, 1.0], [0.0, 1.0]])
-    >>> stack = np.stack([Z @ np.diag(d) @ Z.T for d in ([1.0, 2.0], [3.0, -1.0])])
-    >>> diagonalise_by_congruence(stack, np.random.default_rng(0)).residual < 1e-20
-    True
     """
     best: JointDiagonalisation | None = None
     for attempt in range(1, n_restarts + 1):

@@ -60,13 +60,6 @@ def decompose_symmetric(
     """Write symmetric matrices as combinations of the same rank-one matrices.
 
     `tol`: end as soon as the residual's energy is below this fraction of the total. Shapes: matrices (T, k, k).
-
-    Examples
-    --------
-    >>> Z = np.array([[1.0, 1.0], [0.0, 1.0]])
-    >>> stack = np.stack([Z @ np.diag(d) @ Z.T for d in ([1.0, 2.0], [3.0, -1.0])])
-    >>> decompose_symmetric(stack, 2, rng=np.random.default_rng(0)).residual < 1e-20
-    True
     """
     core = _principal_matrices(matrices)
     best, least, sweeps, attempts = None, np.inf, 0, 0

@@ -20,19 +20,18 @@ from math import comb
 
 import numpy as np
 
-from planted._typing import Array
 from planted._validation import CheckedData
 from planted.checks import Check
-from planted.memorization._constants import predicted_iterations
 from planted.memorization._result import MemoryOutcome
 from planted.memorization._task import BLOCK_ROWS, MemoryFit, MemoryTask, quadratic_forms
 from planted.memorization._theory import (
+    TheoremFacts,
     curvature_matrix,
     landscape_bound,
     smallest_hessian_eigenvalue,
     smoothed_singular_value_bound,
 )
-from planted.memorization._units import FeatureFacts
+from planted.memorization._units import Features, Frame
 from planted.memorization.solvers._kernel import RANK_TOL, rounding_of_products, spectrum_of_products
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.results import Evidence
@@ -51,23 +50,26 @@ def gather_conditions(
     fit: MemoryFit,
     network: TwoLayerNetwork | ThreeLayerNetwork,
     data: CheckedData,
-    *,
-    label_scale: float,
-    features: FeatureFacts | None = None,
+    frame: Frame,
 ) -> dict[str, float]:
     """Measure the network on the user's rows and the conditions of Theorem 4.
 
     Three layers are forms of degree 2p in the d inputs: whatever the number of random features q, they have at most
     C(d+2p-1, 2p) dimensions.
     """
-    n, q = task.Z.shape
-    relative = _relative_errors(network, data, label_scale)
+    (n, q), label_scale = task.Z.shape, frame.label_scale
+    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
+    relative = np.vstack([(network(data.X[rows]) - data.Y[rows]) / label_scale for rows in blocks])
     rank, smallest = _spectrum(task, fit)
     squares = np.einsum("ij,ij->i", task.Z, task.Z)
+    capacity = task.capacity
+    if frame.features is not None:
+        degree = 2 * frame.features.power
+        capacity = min(capacity, comb(frame.inputs.shape[1] + degree - 1, degree))
     return {
         "samples": float(n),
         "inputs": float(q),
-        "capacity": float(_capacity(task, features)),
+        "capacity": float(capacity),
         "units": float(network.n_hidden),
         "rank": rank,
         "sigma_min": float(np.sqrt(smallest)),
@@ -85,12 +87,12 @@ def gather_evidence(
     task: MemoryTask,
     fit: MemoryFit,
     conditions: Mapping[str, float],
+    frame: Frame,
     *,
     tol: float,
-    features: FeatureFacts | None,
     rng: np.random.Generator,
 ) -> tuple[Evidence, ...]:
-    """Compare the data with what the theorems need; `features` describes the random features of three layers."""
+    """Compare the data with what the theorems need."""
     sigma = conditions["sigma_min"]
     n, q = task.Z.shape
     lines = _fit_evidence(task, fit, conditions, tol) + _independence_evidence(task, conditions)
@@ -98,11 +100,11 @@ def gather_evidence(
         lines += _landscape_evidence(task, fit, sigma, rng)
     if sigma > 0:
         facts = {name: conditions[name] for name in ("largest_norm", "largest_label", "initial_loss")}
-        predicted = predicted_iterations(n, q, sigma=sigma, epsilon=EPSILON, **facts)
+        predicted = TheoremFacts(n, q, sigma=sigma, epsilon=EPSILON, **facts).predicted_iterations()
         name, key = "iterations to loss 0.01 that the theorem predicts", Check.PREDICTED_STEPS
         lines.append(Evidence(name, predicted, equation="Theorem 4", key=key))
-    if features is not None:
-        lines += _feature_evidence(task, sigma, features)
+    if frame.features is not None:
+        lines += _feature_evidence(task, sigma, frame, frame.features)
     return tuple(lines)
 
 
@@ -182,22 +184,6 @@ def _sentences(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _capacity(task: MemoryTask, features: FeatureFacts | None) -> int:
-    """Return how many labels the network can hold: min(q(q+1)/2, C(d+2p-1, 2p)), the second for three layers."""
-    if features is None:
-        return task.capacity
-    degree = 2 * features.power
-    return min(task.capacity, comb(features.inputs.shape[1] + degree - 1, degree))
-
-
-def _relative_errors(
-    network: TwoLayerNetwork | ThreeLayerNetwork, data: CheckedData, label_scale: float
-) -> Array:
-    """Return (output - label) / label scale, evaluated in blocks."""
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(data.X), BLOCK_ROWS)]
-    return np.vstack([(network(data.X[rows]) - data.Y[rows]) / label_scale for rows in blocks])
-
-
 def _spectrum(task: MemoryTask, fit: MemoryFit) -> tuple[float, float]:
     """Return the rank of [x⊗x] and its kernel's smallest eigenvalue, from the solver or, for few rows, anew."""
     if fit.spectrum is not None:
@@ -214,17 +200,12 @@ def _fit_evidence(
     """Say how well the network fits and how large it is."""
     n, q = task.Z.shape
     relative, largest, units = (conditions[name] for name in ("relative_loss", "largest_error", "units"))
+    name, capacity = "samples against the dimensions of the forms", conditions["capacity"]
+    source = "Theorem 4: q(q+1)/2; three layers: at most C(d+2p-1, 2p)"
     lines = [
         Evidence("loss over mean square of the labels", relative, tol, "<=", key=Check.LOSS),
         Evidence("largest |output - label|", largest, key=Check.RESIDUAL),
-        Evidence(
-            "samples against the dimensions of the forms",
-            n,
-            conditions["capacity"],
-            "<=",
-            "Theorem 4: q(q+1)/2; three layers: at most C(d+2p-1, 2p)",
-            key=Check.SAMPLES,
-        ),
+        Evidence(name, n, capacity, "<=", source, key=Check.SAMPLES),
         Evidence("hidden units", units, key=Check.UNITS),
     ]
     if fit.width is not None:
@@ -274,17 +255,18 @@ def _smallest_curvature(task: MemoryTask, fit: MemoryFit, output: int, rng: np.r
     return smallest_hessian_eigenvalue(task.Z, task.Y[:, output], W=W, a=signs, start=start, rng=rng)
 
 
-def _feature_evidence(task: MemoryTask, sigma: float, features: FeatureFacts) -> list[Evidence]:
+def _feature_evidence(task: MemoryTask, sigma: float, frame: Frame, features: Features) -> list[Evidence]:
     """Evaluate Lemma 2, Theorem 5 and Theorem 6 for random features."""
     n, q = task.Z.shape
+    smoothing = features.smoothing / frame.scale
     lines = [Evidence("random features", q, 2 * np.ceil(np.sqrt(n)), ">=", "Theorem 5", key=Check.FEATURES)]
-    if features.smoothing > 0 and np.isfinite(sigma):
-        d, variance = features.inputs.shape[1], float(features.smoothing) ** 2
+    if smoothing > 0 and np.isfinite(sigma):
+        d, variance = frame.inputs.shape[1], float(smoothing) ** 2
         bound = smoothed_singular_value_bound(n, d, n_random=q, power=features.power, variance=variance)
         name, key = "smallest singular value of [z⊗z]", Check.INDEPENDENT_FEATURES
         lines.append(Evidence(name, sigma, bound, ">=", "Lemma 2, eq. (4)", key=key))
     if n <= KERNEL_ROWS and task.has_time():
-        values = np.linalg.eigvalsh((features.inputs @ features.inputs.T) ** (2 * features.power))
+        values = np.linalg.eigvalsh((frame.inputs @ frame.inputs.T) ** (2 * features.power))
         rounding = RANK_TOL * n * float(values[-1])
         name = "smallest eigenvalue of the kernel (x'x)^2p"
         lines.append(Evidence(name, float(values[0]), rounding, ">", "Theorem 6", key=Check.KERNEL))

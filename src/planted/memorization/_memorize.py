@@ -132,7 +132,12 @@ def memorize(
     >>> memory.outcome.name, memory.loss < 1e-20, memory.network.n_hidden
     ('MEMORISED', True, 100)
     """
-    _check_choices(layers, solver, tol)
+    if layers not in (2, 3):
+        raise BadInputError(f"layers={layers!r}; expected 2 or 3")
+    if solver != "auto" and solver not in SOLVERS:
+        raise BadInputError(f"unknown solver {solver!r}; known are auto, {', '.join(SOLVERS)}")
+    if not tol > 0:
+        raise BadInputError(f"tol={tol}; expected a positive number")
     request = _Request(layers, solver, bias, tol, budget_seconds, random_state, options)
     with time_budget(budget_seconds):
         return _answer(request, check_rows(X, y, y_name="y"), progress or (lambda what, fraction: None))
@@ -145,14 +150,15 @@ def _answer(request: _Request, data: CheckedData, progress: Progress) -> Memory:
     feature_options, solver_options = _split_options(request.options, request.layers)
     frame = standardise(data, feature_rng, bias=request.bias, features=feature_options)
     task = MemoryTask(frame.Z, frame.Y, solver_rng, tol * frame.Y.shape[1], progress)
-    chosen = _choose(task) if request.solver == "auto" else request.solver
+    chosen = request.solver
+    if chosen == "auto":
+        chosen = "direct" if min(len(task.Z), task.capacity) <= DIRECT_ROWS else "cg"
     solving = _Watch()
     fit = _solve(chosen, task, solver_options)
     stats: dict[str, Any] = {"solver": chosen, "iterations": int(fit.curve[-1][0]), **solving.read("solver_")}
     network = restore(fit, frame)
-    features = frame.feature_facts()
-    conditions = gather_conditions(task, fit, network, data, label_scale=frame.label_scale, features=features)
-    evidence = gather_evidence(task, fit, conditions, tol=tol, features=features, rng=theory_rng)
+    conditions = gather_conditions(task, fit, network, data, frame)
+    evidence = gather_evidence(task, fit, conditions, frame, tol=tol, rng=theory_rng)
     outcome, detail = judge(task, fit, conditions, data, solver=chosen, tol=tol, has_bias=request.bias)
     stats |= {**watch.read(), **fit.notes}
     stats |= {"fallback": fit.fallback} if fit.fallback else {}
@@ -181,16 +187,6 @@ class _Watch:
         return {prefix + name: value for name, value in taken.items()}
 
 
-def _check_choices(layers: int, solver: str, tol: float) -> None:
-    """Refuse what cannot be chosen."""
-    if layers not in (2, 3):
-        raise BadInputError(f"layers={layers!r}; expected 2 or 3")
-    if solver != "auto" and solver not in SOLVERS:
-        raise BadInputError(f"unknown solver {solver!r}; known are auto, {', '.join(SOLVERS)}")
-    if not tol > 0:
-        raise BadInputError(f"tol={tol}; expected a positive number")
-
-
 def _split_options(options: Mapping[str, Any], layers: int) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return the options of the random features, None for two layers, and those of the solver."""
     known = _options_of(draw_features)
@@ -205,11 +201,6 @@ def _options_of(function: Callable[..., Any]) -> list[str]:
     """Return the keyword-only parameters of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _choose(task: MemoryTask) -> str:
-    """Return the solver of "auto"."""
-    return "direct" if min(len(task.Z), task.capacity) <= DIRECT_ROWS else "cg"
 
 
 def _solve(solver: str, task: MemoryTask, options: dict[str, Any]) -> MemoryFit:

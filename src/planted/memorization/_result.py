@@ -15,9 +15,8 @@ from html import escape
 from typing import Any
 
 from planted._typing import Array
-from planted.checks import Check
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
-from planted.results import Evidence, Provenance
+from planted.results import Evidence, Findings, Provenance
 
 __all__ = ["Memory", "MemoryOutcome"]
 
@@ -64,7 +63,7 @@ class MemoryOutcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class Memory(Findings):
     """The answer of `planted.memorize`, always whole.
 
     Parameters
@@ -116,28 +115,9 @@ class Memory:
         is_deep = isinstance(self.network, ThreeLayerNetwork)
         return self.outcome.advice_for_three_layers if is_deep else self.outcome.advice
 
-    def find(self, key: Check) -> tuple[Evidence, ...]:
-        """Return the lines of evidence about one thing.
-
-        Parameters
-        ----------
-        key : Check
-            What they are about.
-
-        Returns
-        -------
-        tuple of Evidence
-            The lines, in order; empty if there is none.
-        """
-        return tuple(item for item in self.evidence if item.key is key)
-
     def __str__(self) -> str:
         lines = [f"{self.outcome.name}  ({self.provenance.algorithm})", self.detail, repr(self.network)]
-        for item in self.evidence:
-            need = "" if item.comparison == "info" else f"  needs {item.comparison} {item.required:.3g}"
-            mark = " " if item.comparison == "info" else ("+" if item.passed else "x")
-            lines.append(f" {mark} {item.name}: {item.measured:.4g}{need}")
-        return "\n".join([*lines, f"-> {self.advice}"])
+        return "\n".join([*lines, *self._lines(), f"-> {self.advice}"])
 
     def _repr_html_(self) -> str:
         """Show the record in a notebook; every text is escaped."""

@@ -18,7 +18,7 @@ References  [GWZ20]_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -103,9 +103,7 @@ class MemoryFit:
     # Rank and smallest eigenvalue of the kernel where they were computed, else an upper bound of the latter if known.
     spectrum: tuple[int, float] | None = None
     eigenvalue_bound: float = float("nan")
-    promised_loss: float | None = (
-        None  # the loss, for each output, at which the printed descent ends by its own rule
-    )
+    promised_loss: float | None = None  # of each output, at which the printed descent ends by its own rule
     fallback: str = ""  # what a linear solver did instead because the kernel is singular
     notes: Mapping[str, Any] = field(default_factory=dict)  # further facts for the record
 
@@ -168,12 +166,6 @@ def signed_units(matrices: Array) -> tuple[Array, Array]:
 
     The rows of W are the units of all outputs, at most q for each; A has their signs, and 0 where a unit belongs to
     another output. Shapes: matrices (m, q, q), W (k, q), A (m, k).
-
-    Examples
-    --------
-    >>> W, A = signed_units(np.diag([4.0, -9.0])[None])
-    >>> np.abs(W).tolist(), A.tolist()
-    ([[0.0, 3.0], [2.0, 0.0]], [[-1.0, 1.0]])
     """
     units, signs = [], []
     for matrix in matrices:
@@ -184,14 +176,8 @@ def signed_units(matrices: Array) -> tuple[Array, Array]:
     return np.vstack(units), linalg.block_diag(*signs) if len(signs) > 1 else signs[0][None]
 
 
-def merge_curves(curves: list[list[float]]) -> tuple[tuple[int, float], ...]:
-    """Add the losses of several outputs step by step; a curve that has ended counts with its last value.
-
-    Examples
-    --------
-    >>> merge_curves([[3.0, 1.0], [2.0]])
-    ((0, 5.0), (1, 3.0))
-    """
+def merge_curves(curves: Sequence[list[float]]) -> tuple[tuple[int, float], ...]:
+    """Add the losses of several outputs step by step; a curve that has ended counts with its last value."""
     padded = zip_longest(*curves)
     last = [curve[-1] for curve in curves]
     return tuple(

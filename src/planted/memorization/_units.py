@@ -25,27 +25,18 @@ from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.networks._three_layers import LARGEST_POWER
 from planted.outcomes import BadInputError
 
-__all__ = ["FeatureFacts", "Frame", "draw_features", "restore", "standardise"]
+__all__ = ["Features", "Frame", "draw_features", "restore", "standardise"]
 
 LARGEST_LABEL = 1e150
 
 
 @dataclass(frozen=True, slots=True)
-class _Features:
-    """Random features z = (G u)^p of standardised rows u; ``smoothing`` is in the user's units."""
+class Features:
+    """Random features z = (G u)^p of standardised rows u."""
 
     G: Array
     power: int
-    smoothing: float
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureFacts:
-    """What the theorems on random features need, in the solver's units."""
-
-    inputs: Array  # (n, d): standardised rows
-    power: int
-    smoothing: float  # standard deviation of the noise that the rows carry
+    smoothing: float  # standard deviation of the noise that the user's rows carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +52,7 @@ class Frame:
     label_scale: float
     offset: Array  # (m,): subtracted from the labels
     has_bias: bool  # whether a constant was appended to the rows
-    features: _Features | None  # the random features of three layers
-
-    def feature_facts(self) -> FeatureFacts | None:
-        """Return what the theorems on random features need; None with two layers."""
-        if self.features is None:
-            return None
-        return FeatureFacts(self.inputs, self.features.power, self.features.smoothing / self.scale)
+    features: Features | None  # the random features of three layers
 
 
 def standardise(
@@ -113,7 +98,7 @@ def draw_features(
     n_random: int | str = "auto",
     feature_std: float = 1.0,
     smoothing: float = 0.0,
-) -> _Features:
+) -> Features:
     """Draw the first layer of a three-layer network.
 
     `smoothing` is the standard deviation of the noise that the user's rows carry. Shapes: inputs (n, d).
@@ -127,7 +112,7 @@ def draw_features(
         raise BadInputError(
             f"feature_std={feature_std}, smoothing={smoothing}; expected a positive number and one not negative"
         )
-    return _Features(feature_std * rng.standard_normal((count, inputs.shape[1])), power, smoothing)
+    return Features(feature_std * rng.standard_normal((count, inputs.shape[1])), power, smoothing)
 
 
 def restore(fit: MemoryFit, frame: Frame) -> TwoLayerNetwork | ThreeLayerNetwork:

@@ -7,7 +7,6 @@ with all rows. Every sum is a `planted.rows.Sums`, made in one pass.
 from planted.moments._gram import (
     NormalSums,
     RegressionSums,
-    RowChecks,
     RowMoments,
     accumulate_normal,
     augment,
@@ -28,52 +27,32 @@ from planted.moments._hermite import (
     SampleHermite,
     whitening_map,
 )
-from planted.moments._hermite_fit import (
-    PolynomialFit,
-    Project,
-    design_size,
-    fit_polynomial,
-    hermite_design,
-    leading_span,
-)
-from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
-from planted.moments._hermite_tensors import (
-    HermiteTensors,
-    hermite_values,
-    relu_coefficients,
-)
-from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear, masked_products
-from planted.moments._pair_moments import ControlledSlope, PairMoments, SampleMoments, second_moments
-from planted.moments._paired import (
-    PairedSums,
-    PairMaps,
-    accumulate_pairs,
-    distinguishing_sums,
-)
+from planted.moments._hermite_fit import PolynomialFit, Project, design_size, fit_polynomial, leading_span
+from planted.moments._hermite_sums import RowFunction, accumulate_grams
+from planted.moments._hermite_tensors import HermiteTensors, hermite_values, relu_coefficients
+from planted.moments._kink_normal import LinearSums, accumulate_kinks, accumulate_linear
+from planted.moments._pair_moments import SampleMoments, second_moments
+from planted.moments._paired import PairedSums, PairMaps, accumulate_pairs, distinguishing_sums
 from planted.moments._summary import RowSummary, row_keys, summarise_rows
 
 __all__ = [
     "Contractions",
-    "ControlledSlope",
     "Draws",
     "HermiteMoments",
     "HermiteTensors",
     "LinearSums",
     "NormalSums",
     "PairMaps",
-    "PairMoments",
     "PairedSums",
     "PolynomialFit",
     "Project",
     "RegressionSums",
     "Residual",
-    "RowChecks",
     "RowFunction",
     "RowMoments",
     "RowSummary",
     "SampleHermite",
     "SampleMoments",
-    "WeightedGrams",
     "accumulate_grams",
     "accumulate_kinks",
     "accumulate_linear",
@@ -85,11 +64,9 @@ __all__ = [
     "design_size",
     "distinguishing_sums",
     "fit_polynomial",
-    "hermite_design",
     "hermite_values",
     "joint_moments",
     "leading_span",
-    "masked_products",
     "n_output_columns",
     "output_columns",
     "output_weights",

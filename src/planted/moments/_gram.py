@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ from planted.rows._passes import Sums, accumulate
 from planted.rows._sources import RowWeights
 
 __all__ = [
-    "JointSummand",
     "NormalSums",
     "RegressionSums",
     "RowChecks",
@@ -65,20 +65,14 @@ __all__ = [
     "output_columns",
     "output_weights",
     "say_beside_a_line",
+    "sum_joint",
     "with_output_weights",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class RowMoments(Sums):
-    """Count, mean and scatter of a set of rows.
-
-    Examples
-    --------
-    >>> left, right = RowMoments.of(np.array([[1e8], [1e8 + 2]])), RowMoments.of(np.array([[1e8 + 4]]))
-    >>> left.merge(right).covariance
-    array([[2.66666667]])
-    """
+    """Count, mean and scatter of a set of rows."""
 
     count: int  # number of rows
     mean: Array  # (p,): their mean
@@ -110,16 +104,12 @@ class RowMoments(Sums):
 
 def joint_moments(blocks: RowBlocks) -> RowMoments:
     """Sum the joint rows ``(x, y)`` of a source, of length d + m, in one pass."""
-    return accumulate(blocks, JointSummand())
+    return accumulate(blocks, sum_joint)
 
 
-@dataclass(frozen=True, slots=True)
-class JointSummand:
-    """The joint rows ``(x, y)``."""
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowMoments:
-        """Sum a block."""
-        return RowMoments.of(np.hstack([X, Y]))
+def sum_joint(first_row: int, X: Array, Y: Array) -> RowMoments:
+    """Sum the joint rows ``(x, y)`` of a block."""
+    return RowMoments.of(np.hstack([X, Y]))
 
 
 LINE_FOLDS = 10
@@ -133,13 +123,6 @@ def beside_simple_models(network: Any, X: Array, Y: Array, held_out_mse: float |
     Each model with its parameters, its R² on these rows and its root mean square error on new ones. For the mean and the
     line the error is by ten-fold cross-validation, from the sums of each fold; for the network it is `held_out_mse` where
     its search has that, else the residual with its parameters accounted for. Shapes: X (n, d), Y (n, m).
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 50)[:, None]
-    >>> models = beside_simple_models(TwoLayerNetwork([[1.0]], A=[[2.0]]), X, 2 * np.maximum(X, 0))
-    >>> [(item["model"], item["parameters"], round(item["r2"], 3)) for item in models]
-    [('mean', 1, 0.0), ('line', 2, 0.8), ('network', 3, 1.0)]
     """
     (n, d), m = X.shape, Y.shape[1]
     folds = np.random.default_rng(0).permutation(n) % LINE_FOLDS
@@ -153,7 +136,7 @@ def beside_simple_models(network: Any, X: Array, Y: Array, held_out_mse: float |
     zero = np.zeros((d, m))
     mean_error = line_error = 0.0
     for place, part in enumerate(parts):
-        others = _merged([other for i, other in enumerate(parts) if i != place])
+        others = reduce(RowMoments.merge, parts[:place] + parts[place + 1 :])
         mean_error += _squares(part, others, zero)
         line_error += _squares(part, others, _slopes(others, d))
     line_left = _squares(whole, whole, _slopes(whole, d))
@@ -191,13 +174,6 @@ def say_beside_a_line(context: Sequence[Json]) -> str:
     return f"Use a straight line: its squared error on new samples is {loss:.0%} below that of this network."
 
 
-def _merged(parts: list[RowMoments]) -> RowMoments:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.merge(part)
-    return total
-
-
 def _slopes(sums: RowMoments, d: int) -> Array:
     """Return the slopes of the line through joint rows. Shapes: result (d, m)."""
     return np.asarray(np.linalg.lstsq(sums.scatter[:d, :d], sums.scatter[:d, d:], rcond=1e-12)[0])
@@ -215,15 +191,7 @@ def _squares(rows: RowMoments, known: RowMoments, slopes: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RegressionSums(Sums):
-    """Products of p regressors G and m outputs Y, summed over rows.
-
-    Examples
-    --------
-    >>> G, Y = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([[3.0], [7.0]])
-    >>> sums = RegressionSums.of(G[:1], Y[:1]).merge(RegressionSums.of(G[1:], Y[1:]))
-    >>> np.linalg.solve(sums.GG, sums.GY).ravel(), sums.count
-    (array([3., 2.]), 2)
-    """
+    """Products of p regressors G and m outputs Y, summed over rows."""
 
     count: int  # number of rows
     GG: Array  # (p, p): products of the regressors
@@ -267,37 +235,22 @@ def check_rows_against(blocks: RowBlocks, network: TwoLayerNetwork, *, tol: floa
     """Compare a network with every row, one pass.
 
     `tol`: a row is missed if one of its residuals is larger; no row is if omitted.
-
-    Examples
-    --------
-    >>> net = TwoLayerNetwork(W=[[1.0]], A=[[1.0]])
-    >>> rows = RowBlocks.from_arrays(np.array([[-1.0], [2.0]]), np.array([[0.0], [2.5]]))
-    >>> check_rows_against(rows, net, tol=0.1)
-    RowChecks(n_samples=2, largest_residual=0.5, missed=1, squares=0.25, active=array([1]))
     """
-    return accumulate(blocks, _RowCheckSummand(network, tol))
+    return accumulate(blocks, partial(_check_block, network, tol))
 
 
-@dataclass(frozen=True, slots=True)
-class _RowCheckSummand:
-    """Residuals and activity at a network."""
-
-    network: TwoLayerNetwork
-    tol: float
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowChecks:
-        t = self.network.preactivations(X)
-        residual = (
-            self.network.less_linear(X, Y) - self.network.activation(t) @ self.network.A.T - self.network.c
-        )
-        sizes = np.abs(residual).max(axis=1, initial=0.0)
-        return RowChecks(
-            len(X),
-            float(sizes.max(initial=0.0)),
-            int((sizes > self.tol).sum()),
-            float((residual**2).sum()),
-            (t > 0).sum(axis=0),
-        )
+def _check_block(network: TwoLayerNetwork, tol: float, first_row: int, X: Array, Y: Array) -> RowChecks:
+    """Return the residuals and the activity of a block at a network."""
+    t = network.preactivations(X)
+    residual = network.less_linear(X, Y) - network.activation(t) @ network.A.T - network.c
+    sizes = np.abs(residual).max(axis=1, initial=0.0)
+    return RowChecks(
+        len(X),
+        float(sizes.max(initial=0.0)),
+        int((sizes > tol).sum()),
+        float((residual**2).sum()),
+        (t > 0).sum(axis=0),
+    )
 
 
 _SLICE_BYTES, _MIN_SLICE = 1_000_000, 1024  # masked inputs of one slice stay in the cache
@@ -373,14 +326,13 @@ class NormalSummand:
         if unknowns > _MANY_UNKNOWNS:
             return _normal_by_pairs(X, Y, self.network, self.weights and self.weights(first_row, X, Y))
         rows = max(_MIN_SLICE, _SLICE_BYTES // (8 * max(unknowns, 1)))
-        total: NormalSums | None = None
-        for start in range(0, len(X), rows):
+
+        def of_slice(start: int) -> NormalSums:
             inputs, outputs = X[start : start + rows], Y[start : start + rows]
             w = None if self.weights is None else self.weights(first_row + start, inputs, outputs)
-            part = _normal_of_slice(inputs, outputs, self.network, w)
-            total = part if total is None else total.merge(part)
-        assert total is not None, "a block has at least one row"
-        return total
+            return _normal_of_slice(inputs, outputs, self.network, w)
+
+        return reduce(NormalSums.merge, map(of_slice, range(0, len(X), rows)))
 
 
 def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None) -> NormalSums:
@@ -390,21 +342,12 @@ def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | No
     G = output_columns(network, network.activation(t), X)
     R = Y - G @ output_weights(network).T
     slopes = np.ascontiguousarray(network.activation.derivative(t).T)
-    Z = (slopes[:, None, :] * np.ascontiguousarray(rows.T)).reshape(
-        k * p, n
-    )  # transposed: long rows are faster
+    # Transposed: long rows are faster.
+    Z = (slopes[:, None, :] * np.ascontiguousarray(rows.T)).reshape(k * p, n)
     if w is None:
         return NormalSums(float(n), Z @ Z.T, G.T @ Z.T, G.T @ G, Z @ R, G.T @ R, R.T @ R)
-    R_weighted, G_weighted = w[:, None] * R, w[:, None] * G
-    return NormalSums(
-        float(w.sum()),
-        (w * Z) @ Z.T,
-        G_weighted.T @ Z.T,
-        G_weighted.T @ G,
-        Z @ R_weighted,
-        G.T @ R_weighted,
-        R.T @ R_weighted,
-    )
+    wR, wG = w[:, None] * R, w[:, None] * G
+    return NormalSums(float(w.sum()), (w * Z) @ Z.T, wG.T @ Z.T, wG.T @ G, Z @ wR, G.T @ wR, R.T @ wR)
 
 
 def _normal_by_pairs(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None) -> NormalSums:
@@ -416,15 +359,9 @@ def _normal_by_pairs(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | No
     G = output_columns(network, network.activation(t), X)
     S = network.activation.derivative(t)
     R = Y - G @ output_weights(network).T
-    G_weighted, R_weighted = (G, R) if w is None else (w[:, None] * G, w[:, None] * R)
-    GZ = np.hstack([G_weighted.T @ (S[:, [unit]] * rows) for unit in range(network.n_hidden)])
-    ZR = np.stack([((S * residual[:, None]).T @ rows).ravel() for residual in R_weighted.T], axis=1)
-    return NormalSums(
-        float(len(X)) if w is None else float(w.sum()),
-        masked_products(S, rows, weights=w),
-        GZ,
-        G_weighted.T @ G,
-        ZR,
-        G.T @ R_weighted,
-        R.T @ R_weighted,
-    )
+    wG, wR = (G, R) if w is None else (w[:, None] * G, w[:, None] * R)
+    ZZ = masked_products(S, rows, weights=w)
+    GZ = np.hstack([wG.T @ (S[:, [unit]] * rows) for unit in range(network.n_hidden)])
+    ZR = np.stack([((S * residual[:, None]).T @ rows).ravel() for residual in wR.T], axis=1)
+    count = float(len(X)) if w is None else float(w.sum())
+    return NormalSums(count, ZZ, GZ, wG.T @ G, ZR, G.T @ wR, R.T @ wR)

@@ -18,6 +18,7 @@ the difference of their estimates measures the sampling error, from which thresh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -27,23 +28,11 @@ from planted.linalg.symmetric import spectrum_of, unit_rows
 from planted.moments._hermite_fit import PolynomialFit
 from planted.moments._hermite_products import contract_products
 from planted.moments._hermite_sums import RowFunction, WeightedGrams, accumulate_grams
-from planted.moments._hermite_tensors import (
-    HermiteTensors,
-    add_slot,
-    contract_slot,
-    hermite_values,
-)
+from planted.moments._hermite_tensors import HermiteTensors, add_slot, contract_slot, hermite_values
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 
-__all__ = [
-    "Contractions",
-    "Draws",
-    "HermiteMoments",
-    "Residual",
-    "SampleHermite",
-    "whitening_map",
-]
+__all__ = ["Contractions", "Draws", "HermiteMoments", "Residual", "SampleHermite", "whitening_map"]
 
 SINGULAR = 1e-10  # eigenvalues of the inputs' covariance below this part of the largest are none
 
@@ -104,12 +93,6 @@ def whitening_map(covariance: Array) -> Array:
     """Return K with K'ΣK = I, without the directions in which the inputs do not vary.
 
     Shapes: covariance (d, d), result (d, r).
-
-    Examples
-    --------
-    >>> whitening_map(np.diag([4.0, 1.0]))
-    array([[0.5, 0. ],
-           [0. , 1. ]])
     """
     spectrum = spectrum_of(covariance).regular(SINGULAR)
     return spectrum.inverse_root() if len(spectrum.values) == len(covariance) else spectrum.whitening()
@@ -140,7 +123,7 @@ class SampleHermite:
         if order > 2:  # a fit of degree four has no coefficients there
             weights, (d, _) = Residual(self.fit), self.shape
             return Contractions(*contract_products(self.blocks, weights, d, order, draws))
-        sums = accumulate_grams(self.blocks, _DrawWeights(self.fit, draws), quadratic=order == 2)
+        sums = accumulate_grams(self.blocks, partial(_draw_weights, self.fit, draws), quadratic=order == 2)
         total = _contract_grams(sums, order, draws) + _fitted_contractions(self.fit, order, draws)
         first, second = (_contract_grams(sums, order, draws, half=half) for half in (0, 1))
         spread = np.linalg.norm(first - second, 2, axis=(2, 3)) / 2
@@ -151,7 +134,7 @@ class SampleHermite:
 
         Shapes: W (k, d), result (top + 1, m, k).
         """
-        sums = accumulate(self.blocks, _AlongSummand(Residual(self.fit), W, top))
+        sums = accumulate(self.blocks, partial(_sum_along, Residual(self.fit), W, top))
         return sums.values / sums.count + (0.0 if self.fit is None else self.fit.tensors().along(W, top))
 
 
@@ -166,17 +149,11 @@ class Residual:
         return Y if self.fit is None else Y - self.fit(X)
 
 
-@dataclass(frozen=True, slots=True)
-class _DrawWeights:
-    """The weights g of every draw (of the first alone if there is one output), then g s, g t, g s t of every draw."""
-
-    fit: PolynomialFit | None
-    draws: Draws
-
-    def __call__(self, X: Array, Y: Array) -> Array:
-        g = Residual(self.fit)(X, Y) @ self.draws.outputs.T
-        s, t = X @ self.draws.theta.T, X @ self.draws.eta.T
-        return np.hstack([g[:, : self.draws.n_plain], g * s, g * t, g * s * t])
+def _draw_weights(fit: PolynomialFit | None, draws: Draws, X: Array, Y: Array) -> Array:
+    """Return the weights g of every draw (of the first alone if there is one output), then g s, g t, g s t of every draw."""
+    g = Residual(fit)(X, Y) @ draws.outputs.T
+    s, t = X @ draws.theta.T, X @ draws.eta.T
+    return np.hstack([g[:, : draws.n_plain], g * s, g * t, g * s * t])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +162,9 @@ class _AlongSums(Sums):
     values: Array
 
 
-@dataclass(frozen=True, slots=True)
-class _AlongSummand:
-    """Products of outputs with Hermite polynomials of w_i'x."""
-
-    outputs: RowFunction
-    W: Array
-    top: int
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _AlongSums:
-        return _AlongSums(len(X), self.outputs(X, Y).T @ hermite_values(X @ self.W.T, self.top))
+def _sum_along(outputs: RowFunction, W: Array, top: int, first_row: int, X: Array, Y: Array) -> _AlongSums:
+    """Sum the products of outputs with Hermite polynomials of w_i'x over a block."""
+    return _AlongSums(len(X), outputs(X, Y).T @ hermite_values(X @ W.T, top))
 
 
 def _contract_grams(sums: WeightedGrams, order: int, draws: Draws, half: int | None = None) -> Array:

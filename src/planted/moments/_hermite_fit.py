@@ -12,7 +12,7 @@ Cost: O(n p²/2) time for p = C(d + degree, degree) columns, one symmetric produ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from math import comb, factorial
 
@@ -87,7 +87,7 @@ def fit_polynomial(blocks: RowBlocks, degree: int, span: Array | None = None) ->
     (d, k).
     """
     inner = blocks if span is None else blocks.map(Project(span))
-    total = accumulate(inner, _DesignSummand(degree))
+    total = accumulate(inner, partial(_sum_design, degree))
     d = inner.widths()[0]
     if total.count <= len(total.GG):
         raise BadInputError(
@@ -113,43 +113,34 @@ def leading_span(second: Array, rank: int) -> tuple[Array, Array]:
 class Project:
     """Inputs in the coordinates of a subspace, outputs as they are."""
 
-    span: Array  # (d, k): orthonormal directions
+    span: Array  # (d, k): the directions, one per column
 
     def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Return the coordinates and the outputs of rows."""
         return X @ self.span, Y
 
 
-@dataclass(frozen=True, slots=True)
-class _DesignSummand:
-    """Products of the design's columns."""
-
-    degree: int
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
-        rows = max(_SLICE_NUMBERS // design_size(X.shape[1], self.degree), 64)
-        slices = row_slices(X, Y, rows)
-        return reduce(
-            RegressionSums.merge,
-            (RegressionSums.of(hermite_design(part, self.degree).T, outputs) for part, outputs in slices),
-        )
+def _sum_design(degree: int, first_row: int, X: Array, Y: Array) -> RegressionSums:
+    """Sum the products of the design's columns over a block."""
+    rows = max(_SLICE_NUMBERS // design_size(X.shape[1], degree), 64)
+    slices = row_slices(X, Y, rows)
+    return reduce(
+        RegressionSums.merge,
+        (RegressionSums.of(hermite_design(part, degree).T, outputs) for part, outputs in slices),
+    )
 
 
 def hermite_design(X: Array, degree: int) -> Array:
     """Return all orthonormal Hermite products up to a degree, one row of the result for each.
 
     Shapes: X (n, d), result (p, n).
-
-    Examples
-    --------
-    >>> hermite_design(np.array([[2.0, 3.0]]), 2).ravel().round(3)
-    array([1.   , 2.   , 3.   , 2.121, 6.   , 5.657])
     """
     n, d = X.shape
     scales = np.sqrt([factorial(j) for j in range(degree + 1)])
     values = hermite_values(np.ascontiguousarray(X.T), degree) / scales[:, None, None]
     design = np.empty((design_size(d, degree), n))
-    levels = _split_levels(design, d, degree)
+    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
+    levels = [design[low:high] for low, high in pairwise(bounds)]  # views of the rows of each total degree
     filled = [1] + [0] * degree
     levels[0][:] = 1.0
     for i in range(d):
@@ -177,12 +168,6 @@ def hermite_exponents(d: int, degree: int) -> IntArray:
     return np.array([alpha for level in levels for alpha in level], dtype=np.intp)
 
 
-def _split_levels(design: Array, d: int, degree: int) -> list[Array]:
-    """Return views of the rows of each total degree."""
-    bounds = [0] + [design_size(d, total) for total in range(degree + 1)]
-    return [design[low:high] for low, high in pairwise(bounds)]
-
-
 @lru_cache(maxsize=64)
 def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
     """Return the row of the design behind every entry of an order's tensor, and its factor √α! (times √2 for pairs)."""
@@ -199,17 +184,11 @@ def _tensor_entries(d: int, degree: int, order: int) -> tuple[IntArray, Array]:
 
 def _slots(d: int, order: int) -> tuple[list[IntArray], Array]:
     """Return the indices of each slot of the flattened tensor's entries, and the weights of vectorised pairs."""
-    inputs = np.arange(d, dtype=np.intp)
-    i, j = symmetric_pairs(d)
-    pair = triangle_weights(d)
-    if order == 0:
-        return [], np.ones(1)
-    if order == 1:
-        return [inputs], np.ones(d)
-    if order == 2:
-        return [np.repeat(inputs, d), np.tile(inputs, d)], np.ones(d * d)
-    if order == 3:
-        return [np.repeat(i, d), np.repeat(j, d), np.tile(inputs, len(i))], np.repeat(pair, d)
-    size = len(i)
-    slots = [np.repeat(i, size), np.repeat(j, size), np.tile(i, size), np.tile(j, size)]
-    return slots, np.repeat(pair, size) * np.tile(pair, size)
+    single, pair = ([np.arange(d, dtype=np.intp)], np.ones(d)), (symmetric_pairs(d), triangle_weights(d))
+    slots: list[IntArray] = []
+    weights = np.ones(1)
+    for indices, own in ((), (single,), (single, single), (pair, single), (pair, pair))[order]:
+        slots = [np.repeat(slot, len(own)) for slot in slots]
+        slots += [np.tile(index, len(weights)) for index in indices]
+        weights = np.repeat(weights, len(own)) * np.tile(own, len(weights))
+    return slots, weights

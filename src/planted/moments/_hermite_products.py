@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import comb
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,24 +26,16 @@ from planted.moments._hermite_tensors import hermite_values
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, Sums, accumulate
 
+if TYPE_CHECKING:
+    from planted.moments._hermite import Draws
+
 __all__ = ["contract_products"]
 
 MOST_PRODUCTS = 20_000  # of order 2l + 2: 1.3 GB for a block of 8,192 rows
 
 
-class _Directions(Protocol):
-    """θ and η, shapes (R, d), and combinations of the outputs, shape (R, m)."""
-
-    @property
-    def theta(self) -> Array: ...
-    @property
-    def eta(self) -> Array: ...
-    @property
-    def outputs(self) -> Array: ...
-
-
 def contract_products(
-    blocks: RowBlocks, outputs: Callable[[Array, Array], Array], d: int, order: int, draws: _Directions
+    blocks: RowBlocks, outputs: Callable[[Array, Array], Array], d: int, order: int, draws: Draws
 ) -> tuple[Array, Array, Array, Array]:
     """Return T_{2l}, T_{2l+1}[θ], T_{2l+2}[θ, η] for every draw, and their sampling errors as spectral norms.
 
@@ -55,7 +48,7 @@ def contract_products(
         )
     degrees = range(2 * order, 2 * order + 3)
     exponents = [exponents_of_products(d, degree)[0] for degree in degrees]
-    sums = accumulate(blocks, _ProductSummand(outputs, np.vstack(exponents)))
+    sums = accumulate(blocks, partial(_sum_products, outputs, np.vstack(exponents)))
     splits = np.cumsum([len(part) for part in exponents])[:-1]
     matrices = _Matrices(d, order, exponents)
     first, second = (
@@ -76,22 +69,18 @@ class _ProductSums(Sums):
     values: Array  # (2, m, p): outputs times products
 
 
-@dataclass(frozen=True, slots=True)
-class _ProductSummand:
-    """Sums of outputs times products of Hermite polynomials."""
-
-    outputs: Callable[[Array, Array], Array]
-    exponents: IntArray  # (p, d)
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _ProductSums:
-        values = hermite_values(X, int(self.exponents.max()))
-        products = np.ones((len(X), len(self.exponents)))
-        for s in range(X.shape[1]):
-            products *= values[self.exponents[:, s], :, s].T
-        half = (first_row + np.arange(len(X))) % 2 == 1
-        g = self.outputs(X, Y)
-        parts = [(g[rows].T @ products[rows], float(rows.sum())) for rows in (~half, half)]
-        return _ProductSums(np.array([n for _, n in parts]), np.stack([total for total, _ in parts]))
+def _sum_products(
+    outputs: Callable[[Array, Array], Array], exponents: IntArray, first_row: int, X: Array, Y: Array
+) -> _ProductSums:
+    """Sum outputs times products of Hermite polynomials over a block."""
+    values = hermite_values(X, int(exponents.max()))
+    products = np.ones((len(X), len(exponents)))
+    for s in range(X.shape[1]):
+        products *= values[exponents[:, s], :, s].T
+    half = (first_row + np.arange(len(X))) % 2 == 1
+    g = outputs(X, Y)
+    parts = [(g[rows].T @ products[rows], float(rows.sum())) for rows in (~half, half)]
+    return _ProductSums(np.array([n for _, n in parts]), np.stack([total for total, _ in parts]))
 
 
 class _Matrices:
@@ -108,7 +97,7 @@ class _Matrices:
             [np.stack([_find(places[2], pairs + one[s] + one[t]) for t in range(d)]) for s in range(d)]
         )
 
-    def contract(self, orders: list[Array], draws: _Directions) -> Array:
+    def contract(self, orders: list[Array], draws: Draws) -> Array:
         """Return the matrices of every draw, shape (3, R, q, q)."""
         scale = self.weights[:, None] * self.weights
         found = []

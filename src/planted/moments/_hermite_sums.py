@@ -11,6 +11,7 @@ Cost: O(n p²) time and O(p²) memory for each weight, p = 1 + d or 1 + d + d(d+
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from planted.moments._paired import fill_products, slice_rows
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 
-__all__ = ["GramSummand", "RowFunction", "WeightedGrams", "accumulate_grams"]
+__all__ = ["RowFunction", "WeightedGrams", "_sum_grams", "accumulate_grams"]
 
 
 class RowFunction(Protocol):
@@ -61,37 +62,28 @@ class WeightedGrams(Sums):
 
 def accumulate_grams(blocks: RowBlocks, weights: RowFunction, *, quadratic: bool) -> WeightedGrams:
     """Sum u F F' over rows, one pass."""
-    return accumulate(blocks, GramSummand(weights, quadratic))
+    return accumulate(blocks, partial(_sum_grams, weights, quadratic))
 
 
-@dataclass(frozen=True, slots=True)
-class GramSummand:
-    """Weighted products of features."""
-
-    weights: RowFunction  # the weights
-    quadratic: bool  # whether the features contain h
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> WeightedGrams:
-        """Sum a block in slices that stay in the cache; the features are multiplied by one weight at a time."""
-        u, d = self.weights(X, Y), X.shape[1]
-        width = 1 + d + (d * (d + 1) // 2 if self.quadratic else 0)
-        step = min(slice_rows(2 * width, np.float64), len(X))
-        F, weighted = np.empty((width, step)), np.empty((width, step))
-        G, counts = np.zeros((2, u.shape[1], width, width)), np.zeros(2)
-        for half in (0, 1):
-            first = (half - first_row) % 2
-            rows, columns = np.ascontiguousarray(X[first::2].T), np.ascontiguousarray(u[first::2].T)
-            counts[half] = rows.shape[1]
-            for start in range(0, rows.shape[1], step):
-                n = min(step, rows.shape[1] - start)
-                _fill_features(rows[:, start : start + n], F[:, :n], self.quadratic)
-                for place, column in enumerate(columns[:, start : start + n]):
-                    np.multiply(F[:, :n], column, out=weighted[:, :n])
-                    G[half, place] += weighted[:, :n] @ F[:, :n].T
-        linear = slice(0, 1 + d)
-        return WeightedGrams(
-            counts, G[..., linear, linear], G[..., 1 + d :, linear], G[..., 1 + d :, 1 + d :]
-        )
+def _sum_grams(weights: RowFunction, quadratic: bool, first_row: int, X: Array, Y: Array) -> WeightedGrams:
+    """Sum a block in slices that stay in the cache; the features are multiplied by one weight at a time."""
+    u, d = weights(X, Y), X.shape[1]
+    width = 1 + d + (d * (d + 1) // 2 if quadratic else 0)
+    step = min(slice_rows(2 * width, np.float64), len(X))
+    F, weighted = np.empty((width, step)), np.empty((width, step))
+    G, counts = np.zeros((2, u.shape[1], width, width)), np.zeros(2)
+    for half in (0, 1):
+        first = (half - first_row) % 2
+        rows, columns = np.ascontiguousarray(X[first::2].T), np.ascontiguousarray(u[first::2].T)
+        counts[half] = rows.shape[1]
+        for start in range(0, rows.shape[1], step):
+            n = min(step, rows.shape[1] - start)
+            _fill_features(rows[:, start : start + n], F[:, :n], quadratic)
+            for place, column in enumerate(columns[:, start : start + n]):
+                np.multiply(F[:, :n], column, out=weighted[:, :n])
+                G[half, place] += weighted[:, :n] @ F[:, :n].T
+    linear = slice(0, 1 + d)
+    return WeightedGrams(counts, G[..., linear, linear], G[..., 1 + d :, linear], G[..., 1 + d :, 1 + d :])
 
 
 def _fill_features(rows: Array, out: Array, quadratic: bool) -> None:

@@ -106,11 +106,6 @@ def hermite_values(t: Array, top: int) -> Array:
     r"""Return He_0(t), ..., He_top(t).
 
     Shapes: result (top + 1, \*t.shape).
-
-    Examples
-    --------
-    >>> hermite_values(np.array([2.0]), 3).ravel()
-    array([1., 2., 3., 2.])
     """
     values = np.empty((top + 1, *t.shape))
     values[0] = 1.0
@@ -125,11 +120,6 @@ def relu_coefficients(b: Array, top: int) -> Array:
     """Return η_0(b), ..., η_top(b) of (1): the Hermite coefficients of σ(t + b) for standard normal t.
 
     Shapes: b (k,), result (top + 1, k).
-
-    Examples
-    --------
-    >>> relu_coefficients(np.zeros(1), 4).ravel().round(4)
-    array([ 0.3989,  0.5   ,  0.3989, -0.    , -0.3989])
     """
     density = np.exp(-(b**2) / 2) / np.sqrt(2 * np.pi)
     below = special.ndtr(b)

@@ -1,7 +1,7 @@
-"""The moments that the method of symmetric inputs needs, and their estimates from row blocks.
+"""The moments that the method of symmetric inputs needs, estimated from row blocks.
 
-`PairMoments` states what is needed. `SampleMoments` answers from row blocks and
-`planted.moments.population.GaussianMoments` in closed form, so that the same algebra runs on n samples and on n = ∞.
+`SampleMoments` is all that the method knows of its data. The tests put the closed forms of a law in its place, so that the
+same algebra runs on n samples and on n = ∞.
 Regressions of y on x hold even functions of x fixed ("controls"). For symmetric x these are uncorrelated with x, so
 that they change no expectation, but they take the even part of y, the larger part of its variance, out of the error
 of the slope.
@@ -11,10 +11,10 @@ Cost: one pass over the rows for each answer; the joint second moments are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,13 @@ import numpy.typing as npt
 from planted._typing import Array
 from planted.linalg.symmetric import solve_symmetric
 from planted.moments._gram import RegressionSums, RowMoments, joint_moments
-from planted.moments._paired import (
-    PairedSums,
-    PairMaps,
-    accumulate_pairs,
-    fill_products,
-    row_slices,
-    slice_rows,
-)
+from planted.moments._paired import PairedSums, PairMaps, accumulate_pairs, fill_products, slice_rows
 from planted.rows._blocks import RowBlocks
 from planted.rows._passes import Sums, accumulate
 
-__all__ = ["ControlledSlope", "PairMoments", "SampleMoments", "second_moments"]
+__all__ = ["ControlledSlope", "SampleMoments", "second_moments"]
+
+Fill = Callable[[Array, npt.NDArray[Any]], None]
 
 # Relative eigenvalue of a Gram matrix below which features are collinear, as |x|² and 1 are on a sphere.
 _RANK_TOL = 1e-11
@@ -47,38 +42,9 @@ class ControlledSlope:
     residual_variance: float  # mean square of what remains, per output
 
 
-class PairMoments(Protocol):
-    """What the method of symmetric inputs asks of its data, be they samples or a law."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of inputs, d."""
-
-    def joint(self) -> RowMoments:
-        """Return count, mean and scatter of the rows (x, y)."""
-
-    def slope(self, V: Array) -> ControlledSlope:
-        """Regress y on x with a constant and the products of V'x as controls.
-
-        Shapes: V (d, r).
-        """
-
-    def pairs(self, maps: PairMaps, *, spread: bool = True) -> PairedSums:
-        """Return the sums of g and h."""
-
-    def hidden_gradient(self, W: Array, A: Array) -> Array:
-        """Return the gradient in W of half the mean squared residual of A f(W x).
-
-        Shapes: W (k, d), A (m, k), result (k, d).
-        """
-
-    def halves(self) -> tuple[PairMoments, PairMoments]:
-        """Return the moments of the first and of the second half of the samples."""
-
-
 @dataclass(frozen=True)
 class SampleMoments:
-    """`PairMoments` of row blocks."""
+    """What the method of symmetric inputs asks of its rows."""
 
     blocks: RowBlocks  # the data
     precision: str = "double"  # number format of the features; sums are float64 always
@@ -121,19 +87,19 @@ class SampleMoments:
 
         Shapes: W (k, d), A (m, k), result (k, d).
         """
-        sums = accumulate(self._chosen, _GradientSummand(W, A))
+        sums = accumulate(self._chosen, partial(_sum_gradient, W, A))
         return sums.gradient / sums.count
 
-    def halves(self) -> tuple[PairMoments, PairMoments]:
+    def halves(self) -> tuple[SampleMoments, SampleMoments]:
         """Return the first and the second half of the rows, split in the middle of their order."""
         first, count = self.rows[0] if self.rows else 0, self.joint().count
-        bounds = (first, first + count // 2), (first + count // 2, first + count)
-        return tuple(replace(self, rows=pair) for pair in bounds)  # type: ignore[return-value]
+        middle = first + count // 2
+        return replace(self, rows=(first, middle)), replace(self, rows=(middle, first + count))
 
     @cached_property
     def _chosen(self) -> RowBlocks:
         """The rows, cut from the source itself: a half of a half keeps the source's numbers."""
-        return self.blocks if self.rows is None else _rows_between(self.blocks, *self.rows)
+        return self.blocks if self.rows is None else self.blocks.map_numbered(partial(_cut_rows, *self.rows))
 
     @property
     def _dtype(self) -> npt.DTypeLike:
@@ -150,11 +116,11 @@ def second_moments(joint: RowMoments, d: int) -> tuple[Array, Array]:
 
 
 def _regress_with_controls(
-    blocks: RowBlocks, fill: Callable[[Array, npt.NDArray[Any]], None], n_controls: int, dtype: npt.DTypeLike
+    blocks: RowBlocks, fill: Fill, n_controls: int, dtype: npt.DTypeLike
 ) -> ControlledSlope:
     """Regress y on [x, 1, controls]; ``fill`` writes the controls of a slice, one row for each."""
     d = blocks.widths()[0]
-    sums = accumulate(blocks, _RegressionSummand(fill, n_controls, dtype))
+    sums = accumulate(blocks, partial(_sum_regression, fill, n_controls, dtype))
     coefficients = solve_symmetric(sums.GG, sums.GY, tol=_RANK_TOL)
     freedom = max(sums.count - len(sums.GG), 1) * sums.GY.shape[1]
     left = max(float(np.trace(sums.YY) - (coefficients * sums.GY).sum()), 0.0)
@@ -171,27 +137,22 @@ def _fill_sizes(W: Array, X: Array, out: npt.NDArray[Any]) -> None:
     out[:] = np.abs(W @ X.T)
 
 
-@dataclass(frozen=True, slots=True)
-class _RegressionSummand:
-    """Products of the regressors [x, 1, controls] with each other and with y."""
+def _sum_regression(
+    fill: Fill, n_controls: int, dtype: npt.DTypeLike, first_row: int, X: Array, Y: Array
+) -> RegressionSums:
+    """Sum the products of [x, 1, controls] with each other and with y; the features of all slices share one buffer."""
+    d, size = X.shape[1], X.shape[1] + 1 + n_controls
+    rows = slice_rows(size, dtype)
+    features = np.ones((size, rows), dtype)
 
-    fill: Callable[[Array, npt.NDArray[Any]], None]
-    n_controls: int
-    dtype: npt.DTypeLike
+    def of_slice(start: int) -> RegressionSums:
+        inputs = X[start : start + rows]
+        part = features[:, : len(inputs)]
+        part[:d] = inputs.T
+        fill(inputs, part[d + 1 :])
+        return RegressionSums.of(part.T, Y[start : start + rows])
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
-        return reduce(RegressionSums.merge, self._slices(X, Y))
-
-    def _slices(self, X: Array, Y: Array) -> Iterator[RegressionSums]:
-        """Yield the sums of each slice; the features of all slices share one buffer."""
-        d, size = X.shape[1], X.shape[1] + 1 + self.n_controls
-        rows = slice_rows(size, self.dtype)
-        features = np.ones((size, rows), self.dtype)
-        for inputs, outputs in row_slices(X, Y, rows):
-            part = features[:, : len(inputs)]
-            part[:d] = inputs.T
-            self.fill(inputs, part[d + 1 :])
-            yield RegressionSums.of(part.T, outputs)
+    return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,24 +163,14 @@ class GradientSums(Sums):
     gradient: Array  # (k, d): the sum
 
 
-@dataclass(frozen=True, slots=True)
-class _GradientSummand:
-    """The gradient in W at a network without biases."""
-
-    W: Array
-    A: Array
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> GradientSums:
-        t = X @ self.W.T
-        residual = np.maximum(t, 0.0) @ self.A.T - Y
-        return GradientSums(len(X), ((residual @ self.A) * (t > 0)).T @ X)
-
-
-def _rows_between(blocks: RowBlocks, start: int, stop: int) -> RowBlocks:
-    """Return the rows start, ..., stop - 1 of a source."""
-    return blocks.map_numbered(partial(_cut_rows, start, stop))
+def _sum_gradient(W: Array, A: Array, first_row: int, X: Array, Y: Array) -> GradientSums:
+    """Sum the gradient in W at a network without biases over a block."""
+    t = X @ W.T
+    residual = np.maximum(t, 0.0) @ A.T - Y
+    return GradientSums(len(X), ((residual @ A) * (t > 0)).T @ X)
 
 
 def _cut_rows(start: int, stop: int, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+    """Return the rows start, ..., stop - 1 of a source that are in a block."""
     low, high = max(start - first_row, 0), max(min(stop - first_row, len(X)), 0)
     return X[low:high], Y[low:high]

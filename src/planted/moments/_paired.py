@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,40 +86,34 @@ def accumulate_pairs(
 
     `precision`: number format of the features of a slice; what is carried from slice to slice is float64.
     """
-    return accumulate(blocks, PairSummand(maps, spread, precision))
+    return accumulate(blocks, partial(_sum_pairs, maps, spread, precision))
 
 
-@dataclass(frozen=True, slots=True)
-class PairSummand:
-    """The features g and h and their products."""
-
-    maps: PairMaps  # what defines the features
-    spread: bool  # whether to sum g g' too
-    precision: str  # number format of the features of a slice
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> PairedSums:
-        """Sum a block, slice by slice."""
-        maps, spread = self.maps, self.spread
-        dtype = np.float32 if self.precision == "single" else np.float64
-        p, q, k = _triangle(maps.V.shape[1]), _triangle(len(maps.P)), len(maps.P)
-        rows = slice_rows(p + q, dtype)
-        buffer, work = np.empty((p + q, rows), dtype), np.empty((k, rows), dtype)
-        first, P = np.concatenate([maps.V.T, maps.Q]).astype(dtype), maps.P.astype(dtype)
-        sums, products = np.zeros(p + q), np.zeros((p, (p if spread else 0) + q))
-        for inputs, outputs in row_slices(X, Y, rows):
-            n = len(inputs)
-            linear = first @ inputs.T.astype(dtype)
-            rest = linear[-k:] - P @ outputs.T.astype(dtype)
-            features = buffer[:, :n]
-            fill_products(linear[:-k], features[:p])
-            fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
-            products += features[:p] @ (features if spread else features[p:]).T
-            sums += features.sum(axis=1, dtype=np.float64)
-        weights = np.concatenate([triangle_weights(maps.V.shape[1]), triangle_weights(k)])
-        sums *= weights
-        products *= np.outer(weights[:p], weights if spread else weights[p:])
-        gg = products[:, :p] if spread else np.zeros((0, 0))
-        return PairedSums(float(len(X)), sums[:p], sums[p:], gg, products[:, -q:])
+def _sum_pairs(
+    maps: PairMaps, spread: bool, precision: str, first_row: int, X: Array, Y: Array
+) -> PairedSums:
+    """Sum the features g and h of a block and their products, slice by slice."""
+    maps, spread = maps, spread
+    dtype = np.float32 if precision == "single" else np.float64
+    p, q, k = _triangle(maps.V.shape[1]), _triangle(len(maps.P)), len(maps.P)
+    rows = slice_rows(p + q, dtype)
+    buffer, work = np.empty((p + q, rows), dtype), np.empty((k, rows), dtype)
+    first, P = np.concatenate([maps.V.T, maps.Q]).astype(dtype), maps.P.astype(dtype)
+    sums, products = np.zeros(p + q), np.zeros((p, (p if spread else 0) + q))
+    for inputs, outputs in row_slices(X, Y, rows):
+        n = len(inputs)
+        linear = first @ inputs.T.astype(dtype)
+        rest = linear[-k:] - P @ outputs.T.astype(dtype)
+        features = buffer[:, :n]
+        fill_products(linear[:-k], features[:p])
+        fill_products(linear[-k:], features[p:], minus=rest, work=work[:, :n])
+        products += features[:p] @ (features if spread else features[p:]).T
+        sums += features.sum(axis=1, dtype=np.float64)
+    weights = np.concatenate([triangle_weights(maps.V.shape[1]), triangle_weights(k)])
+    sums *= weights
+    products *= np.outer(weights[:p], weights if spread else weights[p:])
+    gg = products[:, :p] if spread else np.zeros((0, 0))
+    return PairedSums(float(len(X)), sums[:p], sums[p:], gg, products[:, -q:])
 
 
 def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, Array]:
@@ -128,7 +123,7 @@ def distinguishing_sums(blocks: RowBlocks, W: Array, V: Array) -> tuple[Array, A
     svec(V'x x'V). Returns the columns E[t_i t_j g 1{t_i t_j <= 0}], i < j, and E[g]. Shapes: W (k, d), V (d, r),
     results (r(r+1)/2, k(k-1)/2) and (r(r+1)/2,).
     """
-    sums = accumulate(blocks, DistinguishingSummand(W, V))
+    sums = accumulate(blocks, partial(_sum_distinguishing, W, V))
     return sums.N / sums.count, sums.second / sums.count
 
 
@@ -141,27 +136,20 @@ class DistinguishingSums(Sums):
     second: Array  # (r(r+1)/2,): sum of g
 
 
-@dataclass(frozen=True, slots=True)
-class DistinguishingSummand:
-    """The columns of the distinguishing matrix."""
-
-    W: Array  # (k, d): hidden weights
-    V: Array  # (d, r): directions of the inputs
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> DistinguishingSums:
-        """Sum a block, slice by slice."""
-        k, r = len(self.W), self.V.shape[1]
-        p, pairs = _triangle(r), np.triu_indices(k, 1)
-        rows = slice_rows(p + len(pairs[0]) + 1, np.float64)
-        N, second, g = np.zeros((p, len(pairs[0]))), np.zeros(p), np.empty((p, rows))
-        for inputs, _ in row_slices(X, Y, rows):
-            n = len(inputs)
-            fill_products(np.ascontiguousarray((inputs @ self.V).T), g[:, :n])
-            t = self.W @ inputs.T
-            N += g[:, :n] @ np.minimum(t[pairs[0]] * t[pairs[1]], 0.0).T
-            second += g[:, :n].sum(axis=1)
-        weights = triangle_weights(r)
-        return DistinguishingSums(len(X), weights[:, None] * N, weights * second)
+def _sum_distinguishing(W: Array, V: Array, first_row: int, X: Array, Y: Array) -> DistinguishingSums:
+    """Sum the columns of the distinguishing matrix over a block, slice by slice."""
+    k, r = len(W), V.shape[1]
+    p, pairs = _triangle(r), np.triu_indices(k, 1)
+    rows = slice_rows(p + len(pairs[0]) + 1, np.float64)
+    N, second, g = np.zeros((p, len(pairs[0]))), np.zeros(p), np.empty((p, rows))
+    for inputs, _ in row_slices(X, Y, rows):
+        n = len(inputs)
+        fill_products(np.ascontiguousarray((inputs @ V).T), g[:, :n])
+        t = W @ inputs.T
+        N += g[:, :n] @ np.minimum(t[pairs[0]] * t[pairs[1]], 0.0).T
+        second += g[:, :n].sum(axis=1)
+    weights = triangle_weights(r)
+    return DistinguishingSums(len(X), weights[:, None] * N, weights * second)
 
 
 def fill_products(

@@ -8,12 +8,13 @@ summed. While there are no more rows than the sample holds, it contains all of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from planted._typing import Array
-from planted._validation import hash_rows
+from planted._validation import hash_rows, mix_bits
 from planted.moments._gram import RowMoments
 from planted.outcomes import BadInputError
 from planted.rows._blocks import RowBlocks
@@ -58,28 +59,13 @@ class RowSummary(Sums):
 
 
 def summarise_rows(blocks: RowBlocks, size: int) -> RowSummary:
-    """Summarise rows in one pass.
-
-    Examples
-    --------
-    >>> X, Y = np.arange(6.0)[:, None], np.ones((6, 1))
-    >>> whole = summarise_rows(RowBlocks.from_arrays(X, Y), 4)
-    >>> parts = [summarise_rows(RowBlocks.from_arrays(X[i], Y[i]), 4) for i in (slice(4, 6), slice(0, 4))]
-    >>> bool((parts[0].merge(parts[1]).X == whole.X).all()), whole.count, len(whole.X)
-    (True, 6, 4)
-    """
-    return accumulate(blocks, SummarySummand(size))
+    """Summarise rows in one pass."""
+    return accumulate(blocks, partial(_summarise_block, size))
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySummand:
-    """The summary of a block."""
-
-    size: int  # rows to keep
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSummary:
-        """Summarise a block."""
-        return _kept(self.size, RowMoments.of(np.hstack([X, Y])), row_keys(X, Y), X, Y)
+def _summarise_block(size: int, first_row: int, X: Array, Y: Array) -> RowSummary:
+    """Summarise a block; so many rows are kept."""
+    return _kept(size, RowMoments.of(np.hstack([X, Y])), row_keys(X, Y), X, Y)
 
 
 def _kept(size: int, moments: RowMoments, keys: npt.NDArray[np.uint64], X: Array, Y: Array) -> RowSummary:
@@ -93,10 +79,6 @@ def row_keys(X: Array, Y: Array) -> npt.NDArray[np.uint64]:
 
     Shapes: X (n, d), Y (n, m), result (n,).
     """
-    hashes = hash_rows(X, Y)
-    # Mixed once more, so that small keys are as likely for round numbers as for others (Steele, Lea, Flood 2014).
-    word = hashes ^ (hashes >> np.uint64(30))
-    word *= np.uint64(0xBF58476D1CE4E5B9)
-    word ^= word >> np.uint64(27)
-    word *= np.uint64(0x94D049BB133111EB)
-    return np.asarray(word ^ (word >> np.uint64(31)))
+    return mix_bits(
+        hash_rows(X, Y)
+    )  # once more, so that small keys are as likely for round numbers as for others

@@ -23,15 +23,7 @@ __all__ = ["PopulationHermite", "relu_tensors"]
 
 @dataclass(frozen=True, slots=True)
 class PopulationHermite:
-    """`HermiteMoments` of a ReLU network under x ~ N(0, I); noise of mean zero changes nothing.
-
-    Examples
-    --------
-    >>> net = TwoLayerNetwork(W=[[1.0, 0.0]], b=[0.0], A=[[2.0]])
-    >>> PopulationHermite(net).along(np.eye(2), 2)[1:, 0].round(3)
-    array([[1.   , 0.   ],
-           [0.798, 0.   ]])
-    """
+    """`HermiteMoments` of a ReLU network under x ~ N(0, I); noise of mean zero changes nothing."""
 
     network: TwoLayerNetwork  # the network, rows of W of unit norm
 

@@ -13,12 +13,11 @@ from planted.networks._activations import (
     requested_activation,
 )
 from planted.networks._curved_forms import facing_units
-from planted.networks._curves import Mirror
 from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
 from planted.networks._metrics import GklwError, gklw_error, glm_error, relative_mse
-from planted.networks._network import TwoLayerNetwork
+from planted.networks._network import TwoLayerNetwork, plain_parameters
 from planted.networks._simplify import linear_part_as_units
 from planted.networks._three_layers import ThreeLayerNetwork
 
@@ -26,7 +25,6 @@ __all__ = [
     "Activation",
     "DeepNetwork",
     "GklwError",
-    "Mirror",
     "ThreeLayerNetwork",
     "TwoLayerNetwork",
     "UnitMatching",
@@ -43,6 +41,7 @@ __all__ = [
     "match_units",
     "parameter_error",
     "parse_activation",
+    "plain_parameters",
     "register_activation",
     "relative_mse",
     "requested_activation",

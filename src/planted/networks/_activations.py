@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array, as_array
-from planted.networks._curves import CURVES, Curve, Mirror, Spelling, measure_curve, measure_rectified
+from planted.networks._curves import CURVES, Curve, Mirror, Spelling, measure_curve
 from planted.outcomes import BadInputError
 
 __all__ = [
@@ -256,13 +256,6 @@ def parse_activation(text: str | Activation) -> Activation:
 
     Names are ``"relu"``, ``"leaky-relu:SLOPE"``, ``"power:P"``, ``"absolute"``, ``"quadratic"``, ``"tanh"``, ``"sigmoid"``,
     ``"softplus"``, ``"gelu"``, ``"silu"``, ``"elu"``, and those of `register_activation`.
-
-    Examples
-    --------
-    >>> parse_activation("leaky-relu:0.1")(np.array([-2.0, 3.0]))
-    array([-0.2,  3. ])
-    >>> parse_activation("tanh").mirror
-    Mirror(sign=-1.0, constant=0.0, slope=0.0)
     """
     if isinstance(text, Activation):
         return text
@@ -395,11 +388,7 @@ def register_activation(
         raise BadInputError(f"name={name!r}; expected letters, digits, '-' and '_'")
     if name in _ALIASES or name in _HOMOGENEOUS or name in _KNOWN or name in ("leaky-relu", "power", "auto"):
         raise BadInputError(f"name={name!r} is the name of an activation that exists")
-    curve, fault = (
-        measure_curve(function, derivative)
-        if inverse is None
-        else measure_rectified(function, derivative, inverse)
-    )
+    curve, fault = measure_curve(function, derivative, inverse)
     if curve is None:
         raise BadInputError(f"activation {name!r}: {fault}")
     _REGISTERED[name] = CurvedActivation(name, 0, 0.0, 0.0, curve)

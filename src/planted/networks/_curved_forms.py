@@ -26,7 +26,7 @@ import numpy as np
 from planted._typing import Array, BoolArray, as_array
 from planted.linalg.signs import find_flips
 from planted.networks._activations import parse_activation
-from planted.networks._kinks import joined_points, unit_order
+from planted.networks._kinks import joined_points, sum_labels, unit_order
 
 if TYPE_CHECKING:
     from planted.networks._equivalence import Agreement
@@ -36,6 +36,7 @@ __all__ = [
     "curved_agreement",
     "curved_form",
     "facing_units",
+    "linear_part",
     "one_spelling",
     "simplify_curved",
     "turn_units",
@@ -133,6 +134,11 @@ def turned_towards(net: TwoLayerNetwork, truth: TwoLayerNetwork, costs: Any) -> 
     return turn_units(net, flips)
 
 
+def linear_part(net: TwoLayerNetwork) -> Array:
+    """Return B, or zeros where there is none."""
+    return np.zeros((net.n_outputs, net.n_features)) if net.B is None else net.B
+
+
 def _is_free(net: TwoLayerNetwork, may_have_linear: bool) -> bool:
     """Whether units can be turned round."""
     mirror = net.activation.mirror
@@ -152,13 +158,11 @@ def _merged(net: TwoLayerNetwork, tol: float, *, free: bool) -> TwoLayerNetwork:
         net = turn_units(net, signs < 0)
     count = int(labels.max(initial=-1)) + 1
     first = np.array([np.flatnonzero(labels == label)[0] for label in range(count)], dtype=np.intp)
-    total, size = np.zeros((count, net.n_outputs)), np.zeros((count, net.n_outputs))
-    np.add.at(total, labels, net.A.T)
-    np.add.at(size, labels, np.abs(net.A.T))
-    kept = (np.abs(total) > tol * size).any(axis=1) if count else np.zeros(0, dtype=np.bool_)
+    total, size = sum_labels(net.A, labels, count), sum_labels(np.abs(net.A), labels, count)
+    kept = (np.abs(total) > tol * size).any(axis=0)
     first = first[kept]
     B = None if net.B is None or not net.B.any() else net.B
-    return replace(net, W=net.W[first], b=net.b[first], A=total[kept].T, B=B)
+    return replace(net, W=net.W[first], b=net.b[first], A=total[:, kept], B=B)
 
 
 def _looks_back(net: TwoLayerNetwork, tol: float) -> BoolArray:
@@ -228,8 +232,8 @@ def _bound(net: TwoLayerNetwork, other: TwoLayerNetwork, box: Array) -> tuple[Ar
         return nowhere
     one, truth, order = matching.network, matching.truth, matching.permutation
     one = replace(one, W=one.W[order], b=one.b[order], A=one.A[:, order])
-    B = [np.zeros((net.n_outputs, net.n_features)) if each.B is None else each.B for each in (one, truth)]
-    pairs = [(one.W, truth.W), (one.b, truth.b), (one.A, truth.A), (one.c, truth.c), (B[0], B[1])]
+    pairs = [(one.W, truth.W), (one.b, truth.b), (one.A, truth.A), (one.c, truth.c)]
+    pairs.append((linear_part(one), linear_part(truth)))
     dW, db, dA, dc, dB = (np.abs(first - second) for first, second in pairs)
     is_rounding = all(
         (np.abs(first - second) <= ROUNDING * (np.abs(first).max(initial=0.0) + np.abs(second))).all()

@@ -117,82 +117,49 @@ def _times(t: Array, factor: Array) -> Array:
 _IDENTITY_APART = Mirror(1.0, 0.0, -1.0)
 _HALF_ERF = ("Add", ("Erf", ("Div", "t", float(np.sqrt(2.0)))), 1.0)
 
+_SPELLINGS = {
+    "tanh": Spelling("np.tanh(T)", "tanh{f}(s)", ("Tanh", "t"), ("Tanh", {}), "tanh"),
+    "sigmoid": Spelling(
+        "np.exp(-np.logaddexp(0.0, -T))",
+        "({real})1 / (({real})1 + exp{f}(-s))",
+        ("Sigmoid", "t"),
+        ("Sigmoid", {}),
+        "logistic",
+    ),
+    "softplus": Spelling(
+        "np.logaddexp(0.0, T)",
+        "(s > 0 ? s + log1p{f}(exp{f}(-s)) : log1p{f}(exp{f}(s)))",
+        ("Softplus", "t"),
+        # Beyond its threshold PyTorch returns t itself; at 40 the difference is below rounding, at its 20 it is 2e-9.
+        ("Softplus", {"beta": 1.0, "threshold": 40.0}),
+    ),
+    "gelu": Spelling(
+        "0.5 * T * np.frompyfunc(erfc, 1, 1)(-T / np.sqrt(2.0)).astype(float)",
+        "({real})0.5 * s * erfc{f}(-s * ({real})0.70710678118654752440)",
+        ("Mul", ("Mul", "t", _HALF_ERF), 0.5),
+        ("GELU", {"approximate": "none"}),
+    ),
+    "silu": Spelling(
+        "T * np.exp(-np.logaddexp(0.0, -T))",
+        "s / (({real})1 + exp{f}(-s))",
+        ("Mul", "t", ("Sigmoid", "t")),
+        ("SiLU", {}),
+    ),
+    "elu": Spelling(
+        "np.where(T > 0, T, np.expm1(np.minimum(T, 0.0)))",
+        "(s > 0 ? s : expm1{f}(s))",
+        ("Elu", "t"),
+        ("ELU", {"alpha": 1.0}),
+    ),
+}
+_AS_TANH = ("tanh", 0.5, 0.5, 0.5)
 CURVES: dict[str, Curve] = {
-    "tanh": Curve(
-        np.tanh,
-        _tanh_slope,
-        Mirror(-1.0),
-        1.0,
-        None,
-        Spelling("np.tanh(T)", "tanh{f}(s)", ("Tanh", "t"), ("Tanh", {}), "tanh"),
-    ),
-    "sigmoid": Curve(
-        _expit,
-        _sigmoid_slope,
-        Mirror(-1.0, 1.0),
-        0.25,
-        ("tanh", 0.5, 0.5, 0.5),
-        Spelling(
-            "np.exp(-np.logaddexp(0.0, -T))",
-            "({real})1 / (({real})1 + exp{f}(-s))",
-            ("Sigmoid", "t"),
-            ("Sigmoid", {}),
-            "logistic",
-        ),
-    ),
-    "softplus": Curve(
-        _softplus,
-        _expit,
-        _IDENTITY_APART,
-        1.0,
-        None,
-        Spelling(
-            "np.logaddexp(0.0, T)",
-            "(s > 0 ? s + log1p{f}(exp{f}(-s)) : log1p{f}(exp{f}(s)))",
-            ("Softplus", "t"),
-            # Beyond its threshold PyTorch returns t itself; at 40 the difference is below rounding, at its 20 it is 2e-9.
-            ("Softplus", {"beta": 1.0, "threshold": 40.0}),
-        ),
-    ),
-    "gelu": Curve(
-        _gelu,
-        _gelu_slope,
-        _IDENTITY_APART,
-        1.1289,
-        None,
-        Spelling(
-            "0.5 * T * np.frompyfunc(erfc, 1, 1)(-T / np.sqrt(2.0)).astype(float)",
-            "({real})0.5 * s * erfc{f}(-s * ({real})0.70710678118654752440)",
-            ("Mul", ("Mul", "t", _HALF_ERF), 0.5),
-            ("GELU", {"approximate": "none"}),
-        ),
-    ),
-    "silu": Curve(
-        _silu,
-        _silu_slope,
-        _IDENTITY_APART,
-        1.0999,
-        None,
-        Spelling(
-            "T * np.exp(-np.logaddexp(0.0, -T))",
-            "s / (({real})1 + exp{f}(-s))",
-            ("Mul", "t", ("Sigmoid", "t")),
-            ("SiLU", {}),
-        ),
-    ),
-    "elu": Curve(
-        _elu,
-        _elu_slope,
-        None,
-        1.0,
-        None,
-        Spelling(
-            "np.where(T > 0, T, np.expm1(np.minimum(T, 0.0)))",
-            "(s > 0 ? s : expm1{f}(s))",
-            ("Elu", "t"),
-            ("ELU", {"alpha": 1.0}),
-        ),
-    ),
+    "tanh": Curve(np.tanh, _tanh_slope, Mirror(-1.0), 1.0, None, _SPELLINGS["tanh"]),
+    "sigmoid": Curve(_expit, _sigmoid_slope, Mirror(-1.0, 1.0), 0.25, _AS_TANH, _SPELLINGS["sigmoid"]),
+    "softplus": Curve(_softplus, _expit, _IDENTITY_APART, 1.0, None, _SPELLINGS["softplus"]),
+    "gelu": Curve(_gelu, _gelu_slope, _IDENTITY_APART, 1.1289, None, _SPELLINGS["gelu"]),
+    "silu": Curve(_silu, _silu_slope, _IDENTITY_APART, 1.0999, None, _SPELLINGS["silu"]),
+    "elu": Curve(_elu, _elu_slope, None, 1.0, None, _SPELLINGS["elu"]),
 }
 
 # Where a user's function is looked at: dense where activations bend, and far out.
@@ -203,15 +170,7 @@ SLOPE_TOL = 1e-6  # difference of a derivative from central differences, relativ
 
 
 def measure_mirror(function: Elementwise) -> Mirror | None:
-    """Find (1) for a function by least squares on a grid; None if it does not hold to rounding.
-
-    Examples
-    --------
-    >>> measure_mirror(np.sin)
-    Mirror(sign=-1.0, constant=0.0, slope=0.0)
-    >>> measure_mirror(np.exp) is None
-    True
-    """
+    """Find (1) for a function by least squares on a grid; None if it does not hold to rounding."""
     ahead, behind = function(_GRID), function(-_GRID)
     size = np.abs(ahead) + np.abs(behind) + _GRID
     # Applied twice, (1) must give f back: no slope where the sign is -1, no constant where it is 1.
@@ -224,12 +183,16 @@ def measure_mirror(function: Elementwise) -> Mirror | None:
     return None
 
 
-def measure_curve(function: Elementwise, derivative: Elementwise) -> tuple[Curve | None, str]:
-    """Make a curve of a user's function and derivative, or say what is wrong with them."""
-    fault = _fault(function, derivative, np.concatenate([-_GRID[::-1], [0.0], _GRID]))
+def measure_curve(
+    function: Elementwise, derivative: Elementwise, inverse: Elementwise | None = None
+) -> tuple[Curve | None, str]:
+    """Make a curve of a user's function and derivative, rectified if there is an inverse, or say what is wrong with them."""
+    if inverse is not None:
+        return measure_rectified(function, derivative, inverse)
+    t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
+    fault = _fault(function, derivative, t)
     if fault:
         return None, fault
-    t = np.concatenate([-_GRID[::-1], [0.0], _GRID])
     return Curve(function, derivative, measure_mirror(function), float(np.abs(derivative(t)).max())), ""
 
 

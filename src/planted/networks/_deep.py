@@ -17,8 +17,7 @@ from planted._conversion import frozen_array, input_rows
 from planted._threads import one_thread_inside
 from planted._typing import Array, BoolArray, as_array
 from planted.networks._activations import Activation, parse_activation
-from planted.networks._network import TwoLayerNetwork
-from planted.networks._saved import Saved
+from planted.networks._network import Saved, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError
 
 __all__ = ["DeepNetwork"]
@@ -65,7 +64,13 @@ class DeepNetwork(Saved):
         for place, pair in enumerate(layers):
             if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
                 raise BadInputError(f"layers[{place}] is not a pair (W, b)")
-            weights, biases = _frozen_layer(place, *pair)
+            weights = frozen_array(f"W of layer {place}", pair[0], 2)
+            given = np.zeros(len(weights)) if pair[1] is None else pair[1]
+            biases = frozen_array(f"b of layer {place}", given, 1)
+            if len(biases) != len(weights):
+                raise BadInputError(
+                    f"layer {place} has {len(biases)} biases but {len(weights)} rows of weights"
+                )
             below = len(checked[-1][1]) if checked else weights.shape[1]
             if weights.shape[1] != below:
                 raise BadInputError(
@@ -242,12 +247,3 @@ class DeepNetwork(Saved):
         from planted.networks._deep_forms import simplify_deep
 
         return simplify_deep(self, tol=tol)
-
-
-def _frozen_layer(place: int, weights: Any, biases: Any) -> Layer:
-    """Return read-only float64 copies of one layer, or say what is wrong with it."""
-    W = frozen_array(f"W of layer {place}", weights, 2)
-    b = frozen_array(f"b of layer {place}", np.zeros(len(W)) if biases is None else biases, 1)
-    if len(b) != len(W):
-        raise BadInputError(f"layer {place} has {len(b)} biases but {len(W)} rows of weights")
-    return W, b

@@ -66,11 +66,8 @@ def deep_parameter_error(
 ) -> float:
     """Return the largest difference of parameters after matching; infinity if the shapes differ once simplified."""
     one, other = _as_deep(net), _as_deep(truth)
-    if (one.n_features, one.n_outputs, one.activation) != (
-        other.n_features,
-        other.n_outputs,
-        other.activation,
-    ):
+    shapes = {(each.n_features, each.n_outputs, each.activation) for each in (one, other)}
+    if len(shapes) > 1:
         return float("inf")
     pairs = [(one.canonical(tol=tol), other.canonical(tol=tol)), (unit_rows(one), unit_rows(other))]
     return min((_matched_error(*pair) for pair in pairs if pair[0].widths == pair[1].widths), default=np.inf)
@@ -99,9 +96,8 @@ def _simplify_pair(
 def _join_linear(W: Array, b: Array, A: Array) -> tuple[Array, Array, Array]:
     """Replace units that are never off, for inputs that are not negative, by fewer such units if possible."""
     linear = (W >= 0).all(axis=1) & (b >= 0)
-    rows = (
-        A[:, linear] @ np.column_stack([W, b])[linear]
-    )  # one linear function for each output of the layer above
+    # One linear function for each output of the layer above.
+    rows = A[:, linear] @ np.column_stack([W, b])[linear]
     parts, outputs = [], []
     for place, row in enumerate(rows):
         for sign in (1.0, -1.0):

@@ -38,8 +38,8 @@ import numpy as np
 from planted._streams import solver_streams
 from planted._typing import Array, IntArray
 from planted.networks._curved_forms import curved_agreement
-from planted.networks._exact_units import ExactSum, Plane, exact_sum
-from planted.networks._kinks import ScaledUnits, group_units, scale_units
+from planted.networks._exact_units import ExactSum, Plane, exact_sum, to_float
+from planted.networks._kinks import ScaledUnits, group_units, scale_units, sum_labels
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
@@ -77,16 +77,7 @@ class Agreement:
 
 
 def are_equivalent(net: TwoLayerNetwork, other: TwoLayerNetwork, *, tol: float) -> bool:
-    """Decide whether two networks are proved to agree up to `tol`; False if their inputs or outputs differ in number.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> square = TwoLayerNetwork(W=[[1.0]], A=[[1.0]], activation="quadratic")
-    >>> halves = TwoLayerNetwork(W=[[1.0], [-2.0]], A=[[1.0, 0.25]], activation="power:2")
-    >>> are_equivalent(square, halves, tol=1e-9)
-    True
-    """
+    """Decide whether two networks are proved to agree up to `tol`; False if their inputs or outputs differ in number."""
     if (net.n_features, net.n_outputs) != (other.n_features, other.n_outputs):
         return False
     return find_agreement(net, other, tol=tol, needs_witness=False).is_equal is True
@@ -104,14 +95,6 @@ def find_agreement(
     """Decide whether two networks of the same shape are the same function.
 
     `tol`: differences up to this part of an output's scale are none; if None, only what rounding of the weights explains.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> ramp = TwoLayerNetwork(W=[[1e10], [1e10]], b=[0.0, -1.0], A=[[1.0, -1.0]])
-    >>> nothing = TwoLayerNetwork(W=[[1.0]], A=[[0.0]])
-    >>> find_agreement(ramp, nothing, tol=1e-9).is_equal
-    False
     """
     sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), (net.n_features,))
     rng = solver_streams(0, 1)[0] if rng is None else rng
@@ -169,9 +152,8 @@ def _output_scales(nets: tuple[TwoLayerNetwork, ...], sizes: Array, rng: np.rand
         # Rounding is that of values on typical inputs; farther out they are larger, and so is what would count as none.
         usual = found[0].values if found else values
         found.append(_Outputs(np.where(scale > 0, scale, values), usual, farther))
-        if (
-            scale > 0
-        ).all():  # exact where terms that cancel hide it: their size says nothing about the outputs
+        # Exact where terms that cancel hide it: their size says nothing about the outputs.
+        if (scale > 0).all():
             return found[-1]
         if len(near) == len(feet):
             break  # nothing new farther out
@@ -191,7 +173,7 @@ def _half_range(net: TwoLayerNetwork, rows: Array) -> tuple[Array, Array]:
     if (certain < apparent / 2).any():
         total = exact_sum([(net, 1)])
         few = np.concatenate([rows[:12], rows[N_TYPICAL : N_TYPICAL + 12]])
-        exact = np.array([[_to_float(one) for one in total(row)] for row in few])
+        exact = np.array([[to_float(one) for one in total(row)] for row in few])
         return np.ptp(exact, axis=0) / 2, np.abs(exact).max(axis=0)
     return np.maximum(certain, 0.0), values
 
@@ -271,7 +253,7 @@ class _Rest:
         self.errors = np.zeros((m, width))
         self.powers: list[tuple[int, Array, Array]] = []  # degree, rows (h, d + 1), coefficients (m, h)
         exact = difference.affine(straight)
-        self.affine[:, -len(exact[0]) :] = [[_to_float(one) for one in row] for row in exact]
+        self.affine[:, -len(exact[0]) :] = [[to_float(one) for one in row] for row in exact]
         self.sizes[:, -1] += difference.constant_size
         if difference.linear is not None:
             self.sizes[:, :-1] += difference.linear_size
@@ -313,7 +295,7 @@ def _as_arrays(planes: list[Plane], degree: int) -> _Bent:
     exponents = np.frexp(np.abs(raw).max(axis=1))[1]
     units = [Fraction(2) ** (int(e) * degree) for e in exponents]
     ahead, behind, sizes = (
-        np.array([[_to_float(x * unit) for x in part] for part, unit in zip(parts, units, strict=True)]).T
+        np.array([[to_float(x * unit) for x in part] for part, unit in zip(parts, units, strict=True)]).T
         for parts in zip(
             *((plane.ahead, plane.behind, map(Fraction, plane.size)) for plane in planes), strict=True
         )
@@ -336,13 +318,11 @@ class _Groups:
         p, h = self.planes.degree, self.reference.size
         scale = np.abs(self.ratios) ** p
         facing = self.ratios > 0
-        ahead = _sum_labels(np.where(facing, self.planes.ahead, self.planes.behind) * scale, self.labels, h)
-        behind = _sum_labels(np.where(facing, self.planes.behind, self.planes.ahead) * scale, self.labels, h)
+        ahead = sum_labels(np.where(facing, self.planes.ahead, self.planes.behind) * scale, self.labels, h)
+        behind = sum_labels(np.where(facing, self.planes.behind, self.planes.ahead) * scale, self.labels, h)
         terms = np.abs(self.planes.ahead) + np.abs(self.planes.behind)
-        size = _sum_labels(self.planes.sizes * scale, self.labels, h)
-        slack = (
-            (2 + np.bincount(self.labels, minlength=h)) * UNIT * _sum_labels(terms * scale, self.labels, h)
-        )
+        size = sum_labels(self.planes.sizes * scale, self.labels, h)
+        slack = (2 + np.bincount(self.labels, minlength=h)) * UNIT * sum_labels(terms * scale, self.labels, h)
         is_sided = (np.abs(ahead) <= ROUNDING * size) & (np.abs(behind) <= ROUNDING * size)
         breaks = ahead - (-1.0) ** p * behind
         left = np.where(is_sided, np.abs(ahead) + np.abs(behind), np.abs(breaks)) + slack
@@ -355,12 +335,9 @@ class _Groups:
         reach = np.abs(self.planes.rows) @ box
         moved = p * reach ** (p - 1) * (self.shifts @ box)
         total = terms @ moved * (1 + 1e-12) + left @ (np.abs(rows) @ box) ** p
-        is_rounding = bool((left <= ROUNDING * size + slack).all()) and self._are_shifts_rounding()
-        return total, is_rounding
-
-    def _are_shifts_rounding(self) -> bool:
-        """Whether in every weight the rows of a group differ by no more than rounding."""
-        return bool((self.shifts <= ROUNDING * np.abs(self.planes.rows) + UNDERFLOW).all())
+        # In every weight the rows of a group may differ by no more than rounding.
+        are_near = (self.shifts <= ROUNDING * np.abs(self.planes.rows) + UNDERFLOW).all()
+        return total, bool((left <= ROUNDING * size + slack).all() and are_near)
 
 
 def _group(planes: _Bent, width: float) -> _Groups:
@@ -394,13 +371,6 @@ def _product(one: Array, other: Array) -> tuple[Array, Array]:
         parts.append((high, factor - high))
     (a, b), (c, e) = parts
     return product, ((a * c - product) + a * e + b * c) + b * e
-
-
-def _sum_labels(values: Array, labels: IntArray, count: int) -> Array:
-    """Sum the columns of values (m, n) by label, giving (m, count)."""
-    sums = np.zeros((count, len(values)))
-    np.add.at(sums, labels, values.T)
-    return sums.T
 
 
 def _polynomial_bound(degree: int, rows: Array, coefficients: Array, box: Array) -> Array:
@@ -468,7 +438,7 @@ def _find_witness(
     for row in likely[:N_VERIFIED]:
         if not excess[row] > 0.5:
             continue
-        exact = np.array([abs(_to_float(one)) for one in difference(rows[row])])
+        exact = np.array([abs(to_float(one)) for one in difference(rows[row])])
         if (exact > needed[row]).any():
             return rows[row], float(exact.max())
     return None
@@ -476,13 +446,13 @@ def _find_witness(
 
 def _evaluate(difference: ExactSum, rows: Array) -> Array:
     """The difference in floating point, after what cancels exactly is gone; (n, m)."""
-    total = np.tile([_to_float(one) for one in difference.constant], (len(rows), 1))
+    total = np.tile([to_float(one) for one in difference.constant], (len(rows), 1))
     if difference.linear is not None:
-        total = total + rows @ np.array([[_to_float(one) for one in row] for row in difference.linear]).T
+        total = total + rows @ np.array([[to_float(one) for one in row] for row in difference.linear]).T
     for p, planes in difference.planes.items():
         t = rows @ np.array([plane.row[:-1] for plane in planes]).T + [plane.row[-1] for plane in planes]
         ahead, behind = (
-            np.array([[_to_float(x) for x in getattr(plane, side)] for plane in planes])
+            np.array([[to_float(x) for x in getattr(plane, side)] for plane in planes])
             for side in ("ahead", "behind")
         )
         total = total + np.maximum(t, 0.0) ** p @ ahead + np.maximum(-t, 0.0) ** p @ behind
@@ -508,11 +478,3 @@ def _candidates(nets: tuple[TwoLayerNetwork, ...], sides: Array, rng: np.random.
         ]
     rows = np.concatenate(parts)
     return rows[np.isfinite(rows).all(axis=1)]
-
-
-def _to_float(number: Fraction) -> float:
-    """The nearest float; infinite if there is none."""
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf") if number > 0 else float("-inf")

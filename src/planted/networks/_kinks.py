@@ -24,38 +24,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
-from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
 
 __all__ = [
-    "KinkForm",
     "ScaledUnits",
     "UnitGroups",
     "group_units",
     "joined_points",
-    "kink_form",
     "scale_units",
     "sum_groups",
+    "sum_labels",
     "unit_order",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class KinkForm:
-    """The form (1) of a piecewise-linear function: ``sum_i s_i |n_i'x + o_i| + V x + c``."""
-
-    normals: Array  # (h, d): unit normals of the distinct hyperplanes
-    offsets: Array  # (h,): their offsets
-    strengths: Array  # (m, h): half the jump of the gradient across each hyperplane
-    slope: Array  # (m, d): the linear part
-    intercept: Array  # (m,): the constant part
-
-    def __call__(self, X: Array) -> Array:
-        """Evaluate the function at the rows of ``X``."""
-        bends = np.abs(X @ self.normals.T + self.offsets)
-        return bends @ self.strengths.T + X @ self.slope.T + self.intercept
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +60,6 @@ class UnitGroups:
     signs: Array  # (k,): +1 where the unit looks along the hyperplane's normal, -1 where it looks against it
 
 
-def kink_form(net: TwoLayerNetwork, *, tol: float = 1e-10) -> KinkForm:
-    """Return the unique form ``sum_i s_i |n_i'x + o_i| + V x + c`` of a piecewise-linear network.
-
-    `tol`: two hyperplanes whose unit normals and offsets differ by less are the same; a strength that cancels to this
-    fraction of its terms is zero.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> form = kink_form(TwoLayerNetwork(W=[[2.0], [-1.0]], b=[2.0, -1.0], A=[[1.0, 1.0]]))
-    >>> form.normals, form.offsets, form.strengths, form.slope, form.intercept
-    (array([[1.]]), array([1.]), array([[1.5]]), array([[0.5]]), array([0.5]))
-    """
-    activation = net.activation
-    if not activation.is_piecewise_linear:
-        raise BadInputError(
-            f"activation {activation.name!r} is not piecewise linear; the kink form needs degree one"
-        )
-    units = scale_units(net)
-    groups = group_units(units, tol=tol)
-    strengths = activation.kink * sum_groups(units.outputs, groups)
-    sizes = activation.kink * sum_groups(np.abs(units.outputs), groups)
-    kept = (np.abs(strengths) > tol * np.abs(sizes)).any(axis=0)
-    slopes = activation.slope * sum_groups(units.outputs * groups.signs, groups)
-    return KinkForm(
-        normals=groups.normals[kept],
-        offsets=groups.offsets[kept],
-        strengths=strengths[:, kept],
-        slope=slopes @ groups.normals if net.B is None else slopes @ groups.normals + net.B,
-        intercept=units.constant + slopes @ groups.offsets,
-    )
-
-
 def scale_units(net: TwoLayerNetwork) -> ScaledUnits:
     """Scale the units to unit normals; fold constant units into the offset and drop those without effect."""
     norms = _row_norms(net.W)
@@ -131,8 +80,11 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
     """
-    labels, first, signs = _label_hyperplanes(units.normals, units.offsets, tol)
-    facing = _facing(units.normals[first])
+    labels, signs = joined_points(_points(units.normals, units.offsets), tol, up_to_sign=True)
+    first = np.unique(labels, return_index=True)[1]
+    # The sign that makes each normal point to the positive side of the generic vector.
+    ahead = units.normals[first] @ _generic_vector(units.normals.shape[1]) >= 0
+    facing = np.where(ahead, 1.0, -1.0)
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
     order = unit_order(normals, offsets)
     rank = np.argsort(order)
@@ -141,8 +93,13 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
 
 def sum_groups(values: Array, groups: UnitGroups) -> Array:
     """Sum the columns of ``values`` (m, k) hyperplane by hyperplane, giving (m, h)."""
-    sums = np.zeros((groups.offsets.size, values.shape[0]))
-    np.add.at(sums, groups.labels, values.T)
+    return sum_labels(values, groups.labels, groups.offsets.size)
+
+
+def sum_labels(values: Array, labels: IntArray, count: int) -> Array:
+    """Sum the columns of ``values`` (m, k) by label, giving (m, count)."""
+    sums = np.zeros((count, len(values)))
+    np.add.at(sums, labels, values.T)
     return sums.T
 
 
@@ -159,14 +116,6 @@ def _row_norms(rows: Array) -> Array:
     """Euclidean norms that neither overflow nor underflow."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     return as_array(largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1))
-
-
-def _label_hyperplanes(normals: Array, offsets: Array, tol: float) -> tuple[IntArray, IntArray, Array]:
-    """Label equal hyperplanes alike; also the first unit of each label and all signs relative to it."""
-    labels = _components(len(normals), _near_pairs(_points(normals, offsets), tol))
-    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
-    alignment = np.einsum("ij,ij->i", normals, normals[first][labels])
-    return labels, first, np.where(alignment >= 0, 1.0, -1.0)
 
 
 def joined_points(points: Array, tol: float, *, up_to_sign: bool) -> tuple[IntArray, Array]:
@@ -223,8 +172,3 @@ def _points(normals: Array, offsets: Array) -> Array:
 def _generic_vector(size: int) -> Array:
     """A fixed vector, decreasing so that coordinate axes sort in order, without simple linear relations."""
     return as_array(1.0 / np.sqrt(np.arange(size) + np.sqrt(2.0)))
-
-
-def _facing(normals: Array) -> Array:
-    """The sign that makes each normal point to the positive side of the generic vector."""
-    return np.where(normals @ _generic_vector(normals.shape[1]) >= 0, 1.0, -1.0)

@@ -15,18 +15,18 @@ rows of W as they are, and their weights are compared on the scale of arcsinh to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from planted._threads import one_thread_inside
 from planted._typing import Array, IntArray, as_array
-from planted.networks._curved_forms import one_spelling, turned_towards
+from planted.networks._curved_forms import linear_part, one_spelling, turned_towards
 from planted.networks._deep import DeepNetwork
 from planted.networks._deep_forms import deep_parameter_error
 from planted.networks._kinks import scale_units
 from planted.networks._network import TwoLayerNetwork
-from planted.networks._simplify import facing_form
+from planted.networks._simplify import canonical_form, facing_form
 from planted.outcomes import BadInputError
 
 __all__ = ["UnitMatching", "match_units", "parameter_error"]
@@ -140,54 +140,22 @@ def _are_comparable(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> bool:
 
 def _best_matching(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
     """The better of the two matchings of the module's docstring; None if the numbers of units differ."""
-    if net.activation.is_curved:
-        return _match_curved(net, truth, tol)
-    if net.B is not None or truth.B is not None:
-        return _match_with_linear_part(net, truth, tol)
+    if net.activation.is_curved or net.B is not None or truth.B is not None:
+        return _match_turned(net, truth, tol)
     pairs = [(net.canonical(tol=tol), truth.canonical(tol=tol)), (_unit_rows(net), _unit_rows(truth))]
     matchings = [_assign(one, other) for one, other in pairs if one.n_hidden == other.n_hidden]
     return min(matchings, key=lambda matching: matching.error, default=None)
 
 
-def _match_curved(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
-    """Match networks whose rows keep their scale; orientation is no difference where it is a gauge."""
-    one, other = net.canonical(tol=tol), truth.canonical(tol=tol)
+def _match_turned(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
+    """Match networks that are curved or of which one has a linear part; orientation is no difference where it is a gauge."""
+    form = facing_form if net.activation.is_piecewise_linear else canonical_form
+    one, other = form(net, tol=tol), form(truth, tol=tol)
     if one.n_hidden != other.n_hidden:
         return None
-    return _assign(turned_towards(one, other, _costs), other)
-
-
-def _match_with_linear_part(net: TwoLayerNetwork, truth: TwoLayerNetwork, tol: float) -> UnitMatching | None:
-    """Match networks of which one has a linear part; orientation is no difference."""
-    if net.activation.is_piecewise_linear:
-        one, other = facing_form(net, tol=tol), facing_form(truth, tol=tol)
-    else:
-        one, other = net.canonical(tol=tol), truth.canonical(tol=tol)
-    if one.n_hidden != other.n_hidden:
-        return None
-    if net.activation.is_piecewise_linear and net.activation.slope:
-        one = _turned_towards(one, other)
+    if net.activation.is_curved or (net.activation.is_piecewise_linear and net.activation.slope):
+        one = turned_towards(one, other, _costs)
     return _assign(one, other)
-
-
-def _turned_towards(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> TwoLayerNetwork:
-    """Turn the units of a network to look as the nearest units of another one do."""
-    from scipy.optimize import linear_sum_assignment
-
-    turned = replace(net, W=-net.W, b=-net.b)
-    costs = [_costs(truth, each) for each in (net, turned)]
-    rows, columns = linear_sum_assignment(np.minimum(*costs))
-    flips = np.zeros(net.n_hidden, dtype=np.bool_)
-    flips[columns] = costs[1][rows, columns] < costs[0][rows, columns]
-    signs = np.where(flips, -1.0, 1.0)
-    change = 2 * net.activation.slope * net.A * flips  # f(t) = f(-t) + 2 slope t
-    return replace(
-        net,
-        W=net.W * signs[:, None],
-        b=net.b * signs,
-        c=net.c + change @ net.b,
-        B=_linear_part(net) + change @ net.W,
-    )
 
 
 def _unit_rows(net: TwoLayerNetwork) -> TwoLayerNetwork:
@@ -213,12 +181,8 @@ def _assign(net: TwoLayerNetwork, truth: TwoLayerNetwork) -> UnitMatching:
         permutation=permutation,
         unit_errors=np.abs(gaps).max(axis=1, initial=0.0),
         offset_error=float(np.abs(truth.c - net.c).max(initial=0.0)),
-        linear_error=float(np.abs(_linear_part(truth) - _linear_part(net)).max(initial=0.0)),
+        linear_error=float(np.abs(linear_part(truth) - linear_part(net)).max(initial=0.0)),
     )
-
-
-def _linear_part(net: TwoLayerNetwork) -> Array:
-    return np.zeros((net.n_outputs, net.n_features)) if net.B is None else net.B
 
 
 def _costs(truth: TwoLayerNetwork, net: TwoLayerNetwork) -> Array:

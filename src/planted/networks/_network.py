@@ -16,19 +16,49 @@ model                                      ``Y = f(X W' + b) A' + X B' + c``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from planted._conversion import frozen_array, input_rows
 from planted._threads import one_thread_inside
-from planted._typing import Array, BoolArray, as_array
+from planted._typing import Array, BoolArray, Json, as_array
 from planted.networks._activations import Activation, parse_activation
-from planted.networks._saved import Saved
 from planted.outcomes import BadInputError
 
-__all__ = ["TwoLayerNetwork"]
+__all__ = ["Saved", "TwoLayerNetwork", "plain_parameters"]
+
+
+class Saved:
+    """A network that can be written to a file."""
+
+    __slots__ = ()
+
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        features: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+        noise: tuple[float, float] | None = None,
+    ) -> None:
+        """Write the network to a safetensors file; `planted.load_network` reads it back.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. An existing file is replaced only when the new one is complete.
+        features, targets : sequence of str, optional
+            Names of the inputs and of the outputs, kept in the file.
+        noise : (float, float), optional
+            Standard deviation of a new output about its prediction and its degrees of freedom, kept in the file.
+        """
+        from planted.io.networks._safetensors import save_network
+
+        save_network(self, path, features=features, targets=targets, noise=noise)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -100,15 +130,8 @@ class TwoLayerNetwork(Saved):
             raise BadInputError(
                 f"B has shape {slopes.shape}; expected {(m, weights.shape[1])}, outputs by inputs"
             )
-        values = {
-            "W": weights,
-            "b": biases,
-            "A": outputs,
-            "c": offset,
-            "activation": parse_activation(activation),
-            "B": slopes,
-        }
-        for name, value in values.items():
+        values = (weights, biases, outputs, offset, parse_activation(activation), slopes)
+        for name, value in zip(("W", "b", "A", "c", "activation", "B"), values, strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -285,3 +308,10 @@ class TwoLayerNetwork(Saved):
         from planted.networks._equivalence import are_equivalent
 
         return are_equivalent(self, other, tol=tol)
+
+
+def plain_parameters(net: Any) -> Json:
+    """Return the parameters as lists that JSON can hold: W, b, A, c and B, or the layers of a deep network."""
+    if hasattr(net, "layers"):
+        return {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
+    return {name: getattr(net, name).tolist() for name in net.parts}

@@ -83,12 +83,6 @@ def simplify_network(net: TwoLayerNetwork, *, tol: float, affine: bool | None = 
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same. If anything was simplified, the
     rows of W have unit norm. `affine`: whether the result may have a linear part; by default if the network has one.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> simplify_network(TwoLayerNetwork(W=[[1.0], [2.0], [0.0]], A=[[1.0, 1.0, 5.0]]), tol=1e-10).n_hidden
-    1
     """
     if affine is False and net.B is not None and net.B.any():
         raise BadInputError("the network has a linear part B; affine=False asks for one without")
@@ -106,13 +100,6 @@ def canonical_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     """Return the representative of a function: simplified, unit rows of W, fixed orientations and order.
 
     `tol`: two hyperplanes whose unit normals and offsets differ by less are the same.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> canonical_form(TwoLayerNetwork(W=[[0.0, 3.0], [2.0, 0.0]], A=[[1.0, 1.0]]), tol=1e-10).W
-    array([[1., 0.],
-           [0., 1.]])
     """
     if net.activation.is_curved:
         from planted.networks._curved_forms import curved_form
@@ -137,12 +124,6 @@ def linear_part_as_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
     """Return an equal network without B: pairs of units f(u'x) - f(-u'x), a multiple of u'x, take its place.
 
     For programs and forms that know no linear part. The activation must differ from its mirror image by a linear function.
-
-    Examples
-    --------
-    >>> from planted.networks import TwoLayerNetwork
-    >>> linear_part_as_units(TwoLayerNetwork(W=[[1.0]], b=[-4.0], A=[[3.0]], B=[[2.0]]))([[5.0]])
-    array([[13.]])
     """
     if net.B is None:
         return net

@@ -8,8 +8,7 @@ from typing import Any
 from planted._conversion import frozen_array, input_rows
 from planted._threads import one_thread_inside
 from planted._typing import Array
-from planted.networks._network import TwoLayerNetwork
-from planted.networks._saved import Saved
+from planted.networks._network import Saved, TwoLayerNetwork
 from planted.outcomes import BadInputError
 
 __all__ = ["ThreeLayerNetwork"]

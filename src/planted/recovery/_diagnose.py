@@ -211,7 +211,7 @@ def _against_network(
     freedom = max(problem.n_samples * problem.n_outputs - network.n_parameters, 1)
     level = float(np.sqrt(found.squares / freedom)) / problem.scaling.y_scale
     activity = (
-        Evidence(f"samples on which unit {j} is on", int(n), key=Check.UNIT_ON)
+        Evidence(f"samples on which unit {j + 1} is on", int(n), key=Check.UNIT_ON)
         for j, n in enumerate(found.active)
     )
     return tuple(activity), NoiseEstimate(level, "the fitted network", False)

@@ -348,8 +348,8 @@ def _with_tests(row: Kink, item: dict[str, Any]) -> Kink:
         row,
         low=item["low"],
         high=item["high"],
-        change_low=(item["change"] - half,),
-        change_high=(item["change"] + half,),
+        change_low=(row.change[0] - half,),
+        change_high=(row.change[0] + half,),
         below=item["below"],
         above=item["above"],
     )

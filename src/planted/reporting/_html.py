@@ -44,10 +44,16 @@ def render_html(report: Report) -> str:
 
 
 def _keep_numbers_whole(text: str) -> str:
-    """Escape a text and keep numbers such as 1e-15 from being broken at the end of a line."""
+    """Escape a text and keep numbers such as ≥ 1e-15 and 29 % from being broken at the end of a line."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"(\d[\d.]*e-\d+)", r'<span class="nb">\1</span>', str(escape(text))))
+    return Markup(
+        re.sub(
+            r"([≤≥=] [\d.,]+(?:e[-+]\d+)?|\d[\d.]*e-\d+|\d %)",
+            r'<span class="nb">\1</span>',
+            str(escape(text)),
+        )
+    )
 
 
 def _figure_class(blocks: tuple[Table | Figure | Code, ...], place: int) -> str:

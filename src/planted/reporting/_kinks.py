@@ -36,13 +36,15 @@ def kink_section(
 ) -> Section | None:
     """Return the table of kinks, or None where a network is not read by them.
 
-    It is shown for functions of one input, and for networks with a linear part, if the samples were fitted. `data`: samples
-    for the pictures; there are none without.
+    It is shown for functions of one input, and for networks with a linear part, if the samples were fitted; not for a fit
+    by so many units that their kinks mean nothing. `data`: samples for the pictures; there are none without.
     """
     net = recovery.network
     if not isinstance(net, TwoLayerNetwork) or not net.activation.is_piecewise_linear:
         return None
     if (net.B is None and net.n_features > 1) or recovery.outcome not in SHOWN:
+        return None
+    if recovery.outcome is Outcome.FITTED and net.n_hidden > MAX_KINKS:
         return None
     has_names = feature_names is not None and len(feature_names) == net.n_features
     has_targets = target_names is not None and len(target_names) == net.n_outputs

@@ -279,6 +279,8 @@ def advice_of(recovery: Recovery) -> str:
     if outcome is Outcome.FITTED and comparison:
         more = "" if method == "small-network" else f" {outcome.advice.partition('. ')[2]}"
         return f"{comparison}{more}"
+    if method == "small-network" and recovery.network is not None and recovery.held_out_mse is None:
+        return "Collect more samples: nothing says how well this predicts others."
     return outcome.advice
 
 
@@ -341,7 +343,8 @@ def _evidence_section(recovery: Recovery) -> Section:
     judged = [item for item in recovery.evidence if item.comparison != "info"]
     measured = [item for item in recovery.evidence if item.comparison == "info"]
     passed = sum(item.passed for item in judged)
-    has_theorem = _has_theorem(recovery.provenance.algorithm)
+    is_by_fit = recovery.guarantee is Guarantee.HEURISTIC  # judged by its fit and local checks alone
+    has_theorem = not is_by_fit and _has_theorem(recovery.provenance.algorithm)
     needs = "The theorem needs" if has_theorem else "Needed"
     tables = []
     if judged:
@@ -361,7 +364,12 @@ def _evidence_section(recovery: Recovery) -> Section:
     if measured:
         rows = tuple((_name(item), format_number(item.measured)) for item in measured)
         tables.append(
-            Table("What was measured besides" if judged else "What was measured", ("What", "Measured"), rows)
+            Table(
+                "What was measured besides" if judged else "What was measured",
+                ("What", "Measured"),
+                rows,
+                is_numeric=True,
+            )
         )
     return Section("evidence", "The evidence", (lead, *notices), tuple(tables))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.outcomes import Outcome
 from planted.reporting._outline import Figure, Section, Table, counted, format_number
 from planted.results import Recovery, Uncertainty
 
@@ -36,8 +37,14 @@ def network_section(
     if not net.n_hidden:
         slope = "" if net.B is None else ", and a linear function of the inputs"
         text = f"No hidden unit explains the outputs on other samples: the answer is a constant{slope}."
-        table = _parameter_table(net, np.zeros(0, dtype=np.intp), (inputs, outputs), None)
+        table = _parameter_table(net, (inputs, outputs), None)
         return Section("network", "The network", (text,), (table,))
+    if recovery.outcome is Outcome.FITTED and net.n_hidden > MAX_UNITS:
+        text = (
+            f"{net.n_hidden} hidden units with activation {net.activation.name}, fitted to predict: too many to be read one "
+            "by one. What each input does is said below; more effort gives a smaller network."
+        )
+        return Section("network", "The network", (text,), (_parameter_table(net, (inputs, outputs), None),))
     share = None if X is None else net.patterns(X).mean(axis=0)
     strength = np.linalg.norm(net.A, axis=0) * (1.0 if share is None else share)
     order = np.argsort(-strength, kind="stable")
@@ -48,7 +55,7 @@ def network_section(
         f"{net.n_hidden} hidden {_plural('unit', net.n_hidden)} with activation {net.activation.name}: "
         f"output = A·f(W·input + b) + {'' if net.B is None else 'B·input + '}c, each row of W of length one. A unit's "
         f"importance is {measure}; "
-        "unit 1 is the most important."
+        "the most important stand first. Units are numbered as the rows of W, from 1, as in the evidence."
     )
     doubt = recovery.uncertainty
     bands = doubt if isinstance(doubt, Uncertainty) else None
@@ -67,7 +74,7 @@ def network_section(
         _unit_table(net, order, (share, strength), inputs, bands),
         *_words_of_units(net, order, (inputs, outputs), X),
         *(() if bands is None else (_bias_figure(net, shown, bands),)),
-        _parameter_table(net, order, (inputs, outputs), bands),
+        _parameter_table(net, (inputs, outputs), bands),
     )
     return Section("network", "The network", (text, caveat), blocks)
 
@@ -105,11 +112,11 @@ def _hidden_map(net: TwoLayerNetwork, shown: IntArray, inputs: tuple[str, ...]) 
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
         f"Heat map of {counted(len(shown), 'unit')} by {counted(len(columns), 'input')}. The largest weight is "
-        f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {row + 1}. {_LEGEND}"
+        f"{format_number(values[row, column])}, from {inputs[columns[column]]} to unit {shown[row] + 1}. {_LEGEND}"
     )
     data = {
         "values": values.tolist(),
-        "rows": [f"unit {i + 1}" for i in range(len(shown))],
+        "rows": [f"unit {i + 1}" for i in shown],
         "columns": [inputs[j] for j in columns],
     }
     return Figure("heatmap", f"Hidden weights W{_part(len(shown), net.n_hidden)}", alt, data)
@@ -122,11 +129,11 @@ def _output_map(net: TwoLayerNetwork, shown: IntArray, outputs: tuple[str, ...])
     row, column = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     alt = (
         f"Heat map of {counted(len(shown), 'unit')} by {counted(len(columns), 'output')}. The largest weight is "
-        f"{format_number(values[row, column])}, from unit {row + 1} to {outputs[columns[column]]}. {_LEGEND}"
+        f"{format_number(values[row, column])}, from unit {shown[row] + 1} to {outputs[columns[column]]}. {_LEGEND}"
     )
     data = {
         "values": values.tolist(),
-        "rows": [f"unit {i + 1}" for i in range(len(shown))],
+        "rows": [f"unit {i + 1}" for i in shown],
         "columns": [outputs[j] for j in columns],
     }
     return Figure("heatmap", f"Output weights A{_part(len(shown), net.n_hidden)}", alt, data)
@@ -152,11 +159,11 @@ def _unit_table(
     """One row per unit: importance, how often it is on, bias, strongest input."""
     share, strength = activity
     rows = []
-    for rank, i in enumerate(order[:MAX_UNITS]):
+    for i in order[:MAX_UNITS]:
         j = int(np.argmax(np.abs(net.W[i])))
         rows.append(
             (
-                f"unit {rank + 1}",
+                f"unit {i + 1}",
                 format_number(strength[i], digits=3),
                 "—" if share is None else f"{100 * share[i]:.0f} %",
                 _with_band(net.b[i], None if bands is None else bands.standard_errors["b"][i]),
@@ -183,7 +190,7 @@ def _words_of_units(
     inputs, outputs = names
     spread = np.ones(net.n_features) if X is None else X.std(axis=0)
     rows = []
-    for rank, i in enumerate(order[:MAX_TOLD]):
+    for i in order[:MAX_TOLD]:
         weights = net.W[i]
         strongest = np.argsort(-np.abs(weights) * spread, kind="stable")[:MAX_TERMS]
         chosen = [j for j in strongest if abs(weights[j]) * spread[j] > 0]
@@ -194,7 +201,7 @@ def _words_of_units(
         limit = format_number(-net.b[i], digits=3)
         rows.append(
             (
-                f"unit {rank + 1}",
+                f"unit {i + 1}",
                 f"{terms or '0'}{rest} > {limit}",
                 f"{format_number(net.A[target, i], digits=3)} to {outputs[target]} for each 1 beyond",
             )
@@ -227,14 +234,14 @@ def _bias_figure(net: TwoLayerNetwork, shown: IntArray, bands: Uncertainty) -> F
     value, half = net.b[shown], Z_95 * bands.standard_errors["b"][shown]
     widest = int(np.argmax(half))
     data = {
-        "labels": [f"unit {i + 1}" for i in range(len(shown))],
+        "labels": [f"unit {i + 1}" for i in shown],
         "values": value.tolist(),
         "low": (value - half).tolist(),
         "high": (value + half).tolist(),
         "x_title": "bias",
     }
     alt = (
-        f"Biases of {len(shown)} units with intervals. The widest is that of unit {widest + 1}: "
+        f"Biases of {counted(len(shown), 'unit')} with intervals. The widest is that of unit {shown[widest] + 1}: "
         f"{format_number(value[widest])} ± {format_number(half[widest], digits=2)}."
     )
     return Figure("intervals", "Hidden biases with 95 % intervals", alt, data)
@@ -242,14 +249,11 @@ def _bias_figure(net: TwoLayerNetwork, shown: IntArray, bands: Uncertainty) -> F
 
 def _parameter_table(
     net: TwoLayerNetwork,
-    order: IntArray,
     names: tuple[tuple[str, ...], tuple[str, ...]],
     bands: Uncertainty | None,
 ) -> Table:
     """Every number of the network (the largest ones, if they are many), folded away."""
-    rank = np.empty(net.n_hidden, dtype=np.intp)
-    rank[order] = np.arange(1, net.n_hidden + 1)
-    cells = sorted(_parameters(net, rank, names), key=lambda cell: -abs(cell[1]))
+    cells = sorted(_parameters(net, names), key=lambda cell: -abs(cell[1]))
     rows = []
     for label, value, (key, place) in cells[:MAX_PARAMETERS]:
         error = None if bands is None else float(bands.standard_errors[key][place])
@@ -270,16 +274,16 @@ def _parameter_table(
 
 
 def _parameters(
-    net: TwoLayerNetwork, rank: IntArray, names: tuple[tuple[str, ...], tuple[str, ...]]
+    net: TwoLayerNetwork, names: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> Iterator[tuple[str, float, tuple[str, tuple[int, ...]]]]:
     """Label, value and place of every parameter."""
     inputs, outputs = names
     for i, j in np.ndindex(net.W.shape):
-        yield f"{inputs[j]} → unit {rank[i]}", float(net.W[i, j]), ("W", (i, j))
+        yield f"{inputs[j]} → unit {i + 1}", float(net.W[i, j]), ("W", (i, j))
     for i in range(net.n_hidden):
-        yield f"bias of unit {rank[i]}", float(net.b[i]), ("b", (i,))
+        yield f"bias of unit {i + 1}", float(net.b[i]), ("b", (i,))
     for j, i in np.ndindex(net.A.shape):
-        yield f"unit {rank[i]} → {outputs[j]}", float(net.A[j, i]), ("A", (j, i))
+        yield f"unit {i + 1} → {outputs[j]}", float(net.A[j, i]), ("A", (j, i))
     for j in range(net.n_outputs):
         yield f"offset of {outputs[j]}", float(net.c[j]), ("c", (j,))
     if net.B is not None:

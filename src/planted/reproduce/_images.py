@@ -14,18 +14,11 @@ import numpy as np
 from planted._streams import data_streams
 from planted._typing import Array
 from planted.io.tables._mnist import ImageSet, load_mnist
+from planted.linalg import unit_rows
 from planted.outcomes import BadInputError
 from planted.reproduce._study import StudyOptions
 
-__all__ = [
-    "SETTINGS",
-    "ImageSetting",
-    "adam_options",
-    "feature_options",
-    "load_images",
-    "prepare_images",
-    "unit_rows",
-]
+__all__ = ["SETTINGS", "ImageSetting", "adam_options", "feature_options", "load_images", "prepare_images"]
 
 PCA_DIRECTIONS, PCA_NOISE, FEATURES, FEATURE_STD = 100, 0.05, 750, 0.15
 WIDTH, LEARNING_RATE, EPOCHS, DECAY_EVERY = 3000, 0.003, 60, 15
@@ -53,14 +46,7 @@ SETTINGS = {
 
 
 def load_images(name: str, folder: str | Path) -> ImageSet:
-    """Return digits or MNIST with rows of unit norm.
-
-    Examples
-    --------
-    >>> images = load_images("digits", "")
-    >>> images.X_train.shape, round(float(np.linalg.norm(images.X_train[0])), 12)
-    ((1500, 64), 1.0)
-    """
+    """Return digits or MNIST with rows of unit norm."""
     if name == "mnist":
         images = load_mnist(folder)
     elif name == "digits":
@@ -70,7 +56,8 @@ def load_images(name: str, folder: str | Path) -> ImageSet:
         images = ImageSet(X[:1500], y[:1500].astype(np.float64), X[1500:], y[1500:].astype(np.float64))
     else:
         raise BadInputError(f"unknown images {name!r}; expected 'digits' or 'mnist'")
-    return ImageSet(unit_rows(images.X_train), images.y_train, unit_rows(images.X_test), images.y_test)
+    train, test = unit_rows(images.X_train)[0], unit_rows(images.X_test)[0]
+    return ImageSet(train, images.y_train, test, images.y_test)
 
 
 def prepare_images(
@@ -112,23 +99,11 @@ def adam_options(X: Array, y: Array, setting: ImageSetting, options: StudyOption
     q = QUICK_FEATURES if options.quick else FEATURES
     row_square = squares.mean() if setting.layers == 2 else 3 * q * FEATURE_STD**4 * np.mean(squares**2)
     rate = LEARNING_RATE * float(np.sqrt(row_square) / np.mean(y**2) ** 0.25)
-    if options.quick:
-        sizes = {"width": QUICK_WIDTH, "max_epochs": QUICK_EPOCHS, "decay_every": QUICK_DECAY_EVERY}
-    else:
-        sizes = {"width": WIDTH, "max_epochs": EPOCHS, "decay_every": DECAY_EVERY}
-    sizes["max_epochs"] = int(options.extra.get("epochs", sizes["max_epochs"]))
+    quick = (QUICK_WIDTH, QUICK_EPOCHS, QUICK_DECAY_EVERY)
+    width, epochs, decay_every = quick if options.quick else (WIDTH, EPOCHS, DECAY_EVERY)
+    sizes = {
+        "width": width,
+        "max_epochs": int(options.extra.get("epochs", epochs)),
+        "decay_every": decay_every,
+    }
     return {"solver": "adam", "learning_rate": rate, **sizes, **feature_options(setting, options)}
-
-
-def unit_rows(X: Array) -> Array:
-    """Divide each row by its norm; zero rows stay.
-
-    Returns rows of norm one, or zero. Shapes: X (n, d), result (n, d).
-
-    Examples
-    --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(X / np.where(norms > 0, norms, 1.0))

@@ -41,15 +41,9 @@ def appendix_study(options: StudyOptions) -> Study:
     rows = [row for name, objective in landscapes.items() for row in _slices(name, objective, a)]
     options.progress("slices", 0.5)
     claims = [_claim(name, objective, a) for name, objective in landscapes.items()]
+    title = "{} from the point of Appendix F"
     panels = tuple(
-        Axes(
-            f"{name} from the point of Appendix F",
-            "position",
-            "value",
-            "series",
-            log_y=False,
-            where={"landscape": name},
-        )
+        Axes(title.format(name), "position", "value", "series", log_y=False, where={"landscape": name})
         for name in landscapes
     )
     return Study("landscape-appendix", "A bad minimum, seen along four segments", rows, panels, claims)

@@ -47,53 +47,44 @@ def theorem_study(options: StudyOptions) -> Study:
             rows += [row for start in range(2 * n_starts) if (row := world.saddle(start)) is not None]
             rows += [world.approximate(start) for start in range(n_starts)]
         options.progress(f"d = {d}", (number + 1) / len(sizes))
-    panels = (
-        Axes(
-            "distance from a signed permutation at minima",
-            "d",
-            "distance",
-            "series",
-            where={"part": "minimum"},
-        ),
-        Axes("curvature over the bound at saddles", "d", "ratio", "series", where={"part": "saddle"}),
-        Axes("distance over the bound", "d", "ratio", "series", where={"part": "approximate"}),
+    drawn = (
+        ("distance from a signed permutation at minima", "distance", "minimum"),
+        ("curvature over the bound at saddles", "ratio", "saddle"),
+        ("distance over the bound", "ratio", "approximate"),
     )
+    panels = [Axes(title, "d", y, "series", where={"part": part}) for title, y, part in drawn]
     return Study("landscape-theorem", "Theorem 2.3 in numbers", rows, panels, _claims(rows))
 
 
 def _claims(rows: list[Row]) -> list[Claim]:
-    parts = {
-        name: [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")
-    }
-    right = sum(row["distance"] <= SIGNED_PERMUTATION for row in parts["minimum"])
-    steep = sum(row["ratio"] >= 1.0 for row in parts["saddle"])
-    near = sum(row["ratio"] <= 1.0 for row in parts["approximate"])
-    printed = sum(row["printed"] <= 1.0 for row in parts["approximate"])
-    return [
-        Claim(
-            "local minima are signed permutations of the truth",
-            f"{right} of {len(parts['minimum'])} descents, largest distance "
-            f"{max(r['distance'] for r in parts['minimum']):.1e}",
-            Agreement.of(right == len(parts["minimum"])),
-        ),
-        Claim(
-            "every saddle has curvature of at least τ₀ downwards",
-            f"{steep} of {len(parts['saddle'])} saddles, least curvature over bound "
-            f"{min(r['ratio'] for r in parts['saddle']):.3g}",
-            Agreement.of(steep == len(parts["saddle"])),
-        ),
-        Claim(
+    minima, saddles, near = (
+        [row for row in rows if row["part"] == name] for name in ("minimum", "saddle", "approximate")
+    )
+    right = [row["distance"] <= SIGNED_PERMUTATION for row in minima]
+    distance = f"largest distance {max(row['distance'] for row in minima):.1e}"
+    steep = [row["ratio"] >= 1.0 for row in saddles]
+    curvature = f"least curvature over bound {min(row['ratio'] for row in saddles):.3g}"
+    printed, proved = ([row[bound] <= 1.0 for row in near] for bound in ("printed", "ratio"))
+    worst = [
+        f"largest distance over bound {max(row[bound] for row in near):.2g}" for bound in ("printed", "ratio")
+    ]
+    statements = (
+        ("local minima are signed permutations of the truth", right, f"descents, {distance}"),
+        ("every saddle has curvature of at least τ₀ downwards", steep, f"saddles, {curvature}"),
+        (
             "approximate minima are near a minimum: within 3 ε/β_min as printed",
-            f"{printed} of {len(parts['approximate'])} points, largest distance over bound "
-            f"{max(r['printed'] for r in parts['approximate']):.2g}",
-            Agreement.of(printed == len(parts["approximate"])),
+            printed,
+            f"points, {worst[0]}",
         ),
-        Claim(
+        (
             "the same within 3 ε/(μ β_min), all that the proof gives (bullet 3 of Theorem B.1 prints no μ)",
-            f"{near} of {len(parts['approximate'])} points, largest distance over bound "
-            f"{max(r['ratio'] for r in parts['approximate']):.2g}",
-            Agreement.of(near == len(parts["approximate"])),
+            proved,
+            f"points, {worst[1]}",
         ),
+    )
+    return [
+        Claim(paper, f"{sum(holds)} of {len(holds)} {what}", Agreement.of(all(holds)))
+        for paper, holds, what in statements
     ]
 
 

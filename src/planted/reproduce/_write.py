@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from planted.io import atomic_write
@@ -47,13 +48,9 @@ def write_study(study: Study, folder: str | Path, *, force: bool = False) -> lis
     paths = []
     for suffix, text in zip(KINDS, texts, strict=True):
         path = target / f"{study.name}{suffix}"
-        atomic_write(path, _writer_of(text))
+        atomic_write(path, partial(Path.write_bytes, data=text))
         paths.append(path)
     return paths
-
-
-def _writer_of(contents: bytes) -> Callable[[Path], object]:
-    return lambda partial: partial.write_bytes(contents)
 
 
 def _as_csv(study: Study) -> str:

@@ -63,16 +63,10 @@ def _samples(options: StudyOptions) -> Study:
             answers = [_solve(data, k, seed, **given) for seed, data in enumerate(worlds)]
             errors = [_error(answer, data) for answer, data in zip(answers, worlds, strict=True)]
             distances = [_distances(answer, data) for answer, data in zip(answers, worlds, strict=True)]
-            rows.append(
-                {
-                    "curve": curve,
-                    "n": n,
-                    "error": float(np.median(errors)),
-                    "direction": float(np.mean(distances)),
-                    "wrong number of units": sum(error >= WRONG for error in errors),
-                    "trials": trials,
-                }
-            )
+            row = {"curve": curve, "n": n, "error": float(np.median(errors))}
+            wrong = sum(error >= WRONG for error in errors)
+            row |= {"direction": float(np.mean(distances)), "wrong number of units": wrong, "trials": trials}
+            rows.append(row)
     largest = {row["curve"]: row for row in rows if row["n"] == sizes[-1]}
     plain = [row["direction"] for row in rows if row["curve"] == PAPER]
     falls = plain[-1] < plain[0]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,12 @@ from scipy.spatial.distance import cdist
 from planted._typing import Array
 from planted.diagnostics import classify_point
 from planted.io import atomic_write
-from planted.methods.landscape._coefficients import scalar_activation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._descent import descend, random_rows
 from planted.methods.landscape._read import read_outputs
 from planted.methods.landscape._sgd import FreshSamples, Stage, Training, train_on_fresh_samples
 from planted.methods.landscape.objectives import Objective, population_objective, theorem_weights
-from planted.networks import glm_error
+from planted.networks import glm_error, parse_activation
 from planted.outcomes import BadInputError, shown
 from planted.reproduce._landscape_appendix import appendix_study
 from planted.reproduce._landscape_theorem import theorem_study
@@ -59,33 +60,19 @@ class _Plan:
     size: int
 
 
-def _figure_1(options: StudyOptions) -> Study:
-    """ℓ2 with the ReLU: none of five runs converges."""
-    return _stuck_study(options, "1", "relu", 0.02, 0.02)
-
-
-def _figure_2(options: StudyOptions) -> Study:
-    """ℓ2 with the sigmoid: the same."""
-    return _stuck_study(options, "2", "sigmoid", 0.2, 0.02)
-
-
 def _figure_3(options: StudyOptions) -> Study:
     """f′ converges: the paper's objective, and with the linear part of y taken out first."""
-    quick = options.quick
-    size, batch = (10, 2048) if quick else (50, 8192)
-    fast = (
-        (Stage(200, 1.0, 0.1), Stage(100, 0.2, 0.05))
-        if quick
-        else (Stage(600, 1.0, 0.1), Stage(400, 0.2, 0.05))
-    )
-    plain = (
-        (Stage(1500, 0.1, 0.02), Stage(500, 0.02, 0.01))
-        if quick
-        else (Stage(15_000, 0.03, 0.005), Stage(3000, 0.005, 0.001))
-    )
+    if options.quick:
+        size, batch, every, runs = 10, 2048, 50, (2, 2)
+        plain = (Stage(1500, 0.1, 0.02), Stage(500, 0.02, 0.01))
+        fast = (Stage(200, 1.0, 0.1), Stage(100, 0.2, 0.05))
+    else:
+        size, batch, every, runs = 50, 8192, 500, (1, 5)
+        plain = (Stage(15_000, 0.03, 0.005), Stage(3000, 0.005, 0.001))
+        fast = (Stage(600, 1.0, 0.1), Stage(400, 0.2, 0.05))
     plans = [
-        _Plan("y as it is", "f'", "relu", 0, batch, plain, 50 if quick else 500, 2 if quick else 1, size),
-        _Plan("linear part removed", "f'", "relu", 1, batch, fast, 20, 2 if quick else 5, size),
+        _Plan("y as it is", "f'", "relu", 0, batch, plain, every, runs[0], size),
+        _Plan("linear part removed", "f'", "relu", 1, batch, fast, 20, runs[1], size),
     ]
     rows = _run_plans(options, "3", plans)
     return _study("3", f"f' with batches of {batch:,}, d = {size}", rows, plans, "converges to the truth")
@@ -93,43 +80,43 @@ def _figure_3(options: StudyOptions) -> Study:
 
 def _figure_4(options: StudyOptions) -> Study:
     """G converges: with y as it is by small steps, and faster once y is free of its parts of degree two."""
-    quick = options.quick
-    size, batch = (10, 32_768) if quick else (50, 262_144)
-    fast = (
-        (Stage(150, 0.2, 0.0), Stage(50, 0.05, 0.0))
-        if quick
-        else (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
-    )
-    slow = (Stage(1000, 0.02, 0.0), Stage(200, 0.004, 0.0)) if quick else (Stage(150, 3e-4, 0.0),)
+    slow: tuple[Stage, ...]
+    if options.quick:
+        size, batch, runs = 10, 32_768, 1
+        slow = (Stage(1000, 0.02, 0.0), Stage(200, 0.004, 0.0))
+        fast = (Stage(150, 0.2, 0.0), Stage(50, 0.05, 0.0))
+    else:
+        size, batch, runs = 50, 262_144, 3
+        slow = (Stage(150, 3e-4, 0.0),)
+        fast = (Stage(200, 0.2, 0.0), Stage(60, 0.05, 0.0))
     plans = [
         _Plan("y as it is", "G", "relu", 0, batch, slow, 20, 1, size),
-        _Plan("degree two removed", "G", "relu", 2, batch, fast, 10, 1 if quick else 3, size),
+        _Plan("degree two removed", "G", "relu", 2, batch, fast, 10, runs, size),
     ]
     rows = _run_plans(options, "4", plans)
     return _study("4", f"G with batches of {batch:,}, d = {size}", rows, plans, "converges to the truth")
 
 
+def _stuck_study(options: StudyOptions, *, figure: str, activation: str, rate: float) -> Study:
+    """ℓ2: none of five runs converges."""
+    quick = options.quick
+    size, first, later, stages = (10, 2000, 500, 3) if quick else (50, 40_000, 3000, 5)
+    schedule = [Stage(first, rate, 0.02)]
+    schedule += [Stage(later, rate / 4**j, 0.02 / 4**j) for j in range(1, stages + 1)]
+    plan = _Plan(activation, "l2", activation, 0, 256, tuple(schedule), 250 if quick else 1000, 5, size)
+    rows = _run_plans(options, figure, [plan], certify=True)
+    title = f"Squared risk, {activation}, batches of 256, d = {size}"
+    return _study(figure, title, rows, [plan], "none of five runs reaches the truth")
+
+
 FIGURES: dict[str, Callable[[StudyOptions], Study]] = {
-    "1": _figure_1,
-    "2": _figure_2,
+    "1": partial(_stuck_study, figure="1", activation="relu", rate=0.02),
+    "2": partial(_stuck_study, figure="2", activation="sigmoid", rate=0.2),
     "3": _figure_3,
     "4": _figure_4,
     "theorem": theorem_study,
     "appendix": appendix_study,
 }
-
-
-def _stuck_study(
-    options: StudyOptions, figure: str, activation: str, rate: float, rate_outputs: float
-) -> Study:
-    quick = options.quick
-    size, first, later, stages = (10, 2000, 500, 3) if quick else (50, 40_000, 3000, 5)
-    schedule = [Stage(first, rate, rate_outputs)]
-    schedule += [Stage(later, rate / 4**j, rate_outputs / 4**j) for j in range(1, stages + 1)]
-    plan = _Plan(activation, "l2", activation, 0, 256, tuple(schedule), 250 if quick else 1000, 5, size)
-    rows = _run_plans(options, figure, [plan], certify=True)
-    title = f"Squared risk, {activation}, batches of 256, d = {size}"
-    return _study(figure, title, rows, [plan], "none of five runs reaches the truth")
 
 
 def _run_plans(
@@ -140,7 +127,8 @@ def _run_plans(
     total = sum(plan.runs * sum(stage.steps for stage in plan.schedule) for plan in plans)
     done, rows = 0, []
     for plan in plans:
-        truth = _truth(plan)
+        activation, ones = parse_activation(plan.activation), np.ones(plan.size)
+        truth = FreshSamples(np.eye(plan.size), ones, activation, degree=plan.degree)
         exact = population_objective(plan.objective, truth.W, truth.a, activation=plan.activation)
         floor = descend(exact, truth.W, truth.a).value
         for run in range(plan.runs):
@@ -211,12 +199,6 @@ def _read_runs(path: Path) -> tuple[Any, dict[str, Any]]:
     )
 
 
-def _truth(plan: _Plan) -> FreshSamples:
-    return FreshSamples(
-        np.eye(plan.size), np.ones(plan.size), scalar_activation(plan.activation), degree=plan.degree
-    )
-
-
 def _start_of(state: dict[str, Any], plan: _Plan, seed: int) -> Training:
     """Return the kept state of a run, or random unit rows and a = 1."""
     if "step" in state:
@@ -226,7 +208,7 @@ def _start_of(state: dict[str, Any], plan: _Plan, seed: int) -> Training:
 
 
 def _trained(truth: FreshSamples, plan: _Plan, start: Training, seed: int) -> Any:
-    fourth = float(truth.activation.coefficients(4)[4])
+    fourth = float(hermite_coefficients(truth.activation, 4)[4])
     return train_on_fresh_samples(
         truth,
         plan.objective,
@@ -246,10 +228,10 @@ def _measure(
     unit = now.W / norms[:, None]
     W, a = now.W, now.a
     if plan.objective != "l2":  # even objectives: signs from Appendix D, with the exact E[y x]
-        first = float(truth.activation.coefficients(1)[1])
+        first = float(hermite_coefficients(truth.activation, 1)[1])
         slope = first * truth.a @ truth.W
         W, a = read_outputs(unit, slope, first, a=now.a if plan.objective == "f'" else None)
-    elif truth.activation.is_homogeneous:
+    elif truth.activation.is_piecewise_linear:
         W, a = unit, now.a * norms
     return {
         "variant": plan.variant,
@@ -269,13 +251,8 @@ def _matched_error(W: Array, a: Array, truth: FreshSamples) -> float:
     return float(np.abs(found[pairs[0]] - wanted[pairs[1]]).max())
 
 
-_NO_CERTIFICATE: Row = {
-    "end_kind": "",
-    "end_risk": float("nan"),
-    "end_gradient": float("nan"),
-    "end_smallest_eigenvalue": float("nan"),
-    "end_matched_error": float("nan"),
-}
+_NUMBERS = ("end_risk", "end_gradient", "end_smallest_eigenvalue", "end_matched_error")
+_NO_CERTIFICATE: Row = {"end_kind": "", **dict.fromkeys(_NUMBERS, float("nan"))}
 
 
 def _certificate(exact: Objective, state: dict[str, Any], truth: FreshSamples) -> Row:
@@ -286,13 +263,9 @@ def _certificate(exact: Objective, state: dict[str, Any], truth: FreshSamples) -
         W, a = W / norms[:, None], a * norms
     end = descend(exact, W, a, max_iter=10_000)
     point = classify_point((end.W, end.a), exact, truth=(truth.W, truth.a))
-    return {
-        "end_kind": point.kind,
-        "end_risk": point.value,
-        "end_gradient": point.gradient_norm,
-        "end_smallest_eigenvalue": point.smallest_eigenvalue,
-        "end_matched_error": _matched_error(end.W, end.a, truth),
-    }
+    error = _matched_error(end.W, end.a, truth)
+    numbers = (point.value, point.gradient_norm, point.smallest_eigenvalue, error)
+    return {"end_kind": point.kind, **dict(zip(_NUMBERS, numbers, strict=True))}
 
 
 def _study(figure: str, title: str, rows: list[Row], plans: Sequence[_Plan], claim: str) -> Study:

@@ -17,6 +17,7 @@ import numpy as np
 from planted._streams import data_streams
 from planted._typing import Array
 from planted.io.tables._mnist import ImageSet
+from planted.linalg import unit_rows
 from planted.memorization._memorize import memorize
 from planted.memorization._result import Memory
 from planted.outcomes import DataWarning
@@ -27,7 +28,6 @@ from planted.reproduce._images import (
     feature_options,
     load_images,
     prepare_images,
-    unit_rows,
 )
 from planted.reproduce._study import Axes, Claim, Study, StudyOptions
 
@@ -42,11 +42,6 @@ def averaged_curve(curve: Array) -> Array:
     """Average each recorded loss with the 19 before it, as the paper does.
 
     Shapes: curve (t, 2), result (t, 2).
-
-    Examples
-    --------
-    >>> averaged_curve(np.array([[0.0, 4.0], [5.0, 2.0]])).tolist()
-    [[0.0, 4.0], [5.0, 3.0]]
     """
     sums = np.concatenate([[0.0], np.cumsum(curve[:, 1])])
     ends = np.arange(1, len(curve) + 1)
@@ -57,7 +52,7 @@ def averaged_curve(curve: Array) -> Array:
 def _synthetic(options: StudyOptions, *, number: str) -> Study:
     """Figures 2 and 5: N = 300, d = 100, r = 300."""
     rows_stream, label_stream = data_streams(options.seed, 2)
-    X = unit_rows(rows_stream.uniform(-1, 1, (300, 100)))
+    X = unit_rows(rows_stream.uniform(-1, 1, (300, 100)))[0]
     y = label_stream.uniform(-1, 1, 300)
     runs: dict[str, dict[str, Any]] = {
         "gradient descent": {"solver": "pgd", "width": 300},

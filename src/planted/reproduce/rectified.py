@@ -72,15 +72,9 @@ def _samples(options: StudyOptions) -> Study:
         row["panel"] = OTHERS if row["curve"] in PRINTED else WORKING
     three = (5, 3, 3)
     rows += _run(options, [("sign patterns, all", three, n, {}) for n in few], panel="three units")
-    rows += [
-        *_limit_line(SHAPE, WORKING),
-        *_limit_line(SHAPE, OTHERS),
-        *_limit_line(three, "three units"),
-    ]
-    panels = tuple(
-        Axes(f"{panel}: {shape}", "n", "success", "curve", log_x=True, log_y=False, where={"panel": panel})
-        for panel, shape in ((WORKING, SHAPE), (OTHERS, SHAPE), ("three units", three))
-    )
+    shapes = {WORKING: SHAPE, OTHERS: SHAPE, "three units": three}
+    rows += [row for panel, shape in shapes.items() for row in _limit_line(shape, panel)]
+    panels = tuple(_axes(f"{panel}: {shape}", panel) for panel, shape in shapes.items())
     wrong = sum(row["wrong"] for row in rows)
     claims = [
         Claim(
@@ -109,7 +103,7 @@ def _samples(options: StudyOptions) -> Study:
         ),
         Claim(
             "An answer that is claimed to be exact is exact",
-            f"{wrong} of {_runs(rows)} runs ended RECOVERED with a wrong network",
+            f"{wrong} of {sum(row['trials'] for row in rows)} runs ended RECOVERED with a wrong network",
             Agreement.of(wrong == 0),
         ),
     ]
@@ -126,10 +120,7 @@ def _laws(options: StudyOptions) -> Study:
             cases = [(name, SHAPE, n, {"law": law}) for n in sizes]
             rows += [row | {"curve": law, "method": name} for row in _run(options, cases, panel=name)]
         rows += [row | {"method": name} for row in _limit_line(SHAPE, name)]
-    panels = tuple(
-        Axes(name, "n", "success", "curve", log_x=True, log_y=False, where={"panel": name})
-        for name in COMPARED
-    )
+    panels = tuple(_axes(name, name) for name in COMPARED)
     worst = {
         law: min(row["success"] for row in rows if row["curve"] == law and row["n"] == sizes[-1])
         for law in LAWS
@@ -154,12 +145,7 @@ def _condition(options: StudyOptions) -> Study:
         for condition in conditions:
             cases = [(name, SHAPE, n, {"hidden": Conditioned(condition)}) for name in COMPARED]
             rows += [row | {"condition": condition} for row in _run(options, cases, panel=f"n = {n}")]
-    panels = tuple(
-        Axes(
-            f"n = {n}", "condition", "success", "curve", log_x=True, log_y=False, where={"panel": f"n = {n}"}
-        )
-        for n in sizes
-    )
+    panels = tuple(_axes(f"n = {n}", f"n = {n}", x="condition") for n in sizes)
     best = [row for row in rows if row["n"] == sizes[-1] and row["curve"] == COMPARED[0]]
     claims = [
         Claim(
@@ -210,6 +196,10 @@ def _pair(options: StudyOptions) -> Study:
     return Study("rectified-pair", "Two networks that few samples cannot tell apart", rows, (panel,), claims)
 
 
+def _axes(title: str, panel: str, *, x: str = "n") -> Axes:
+    return Axes(title, x, "success", "curve", log_x=True, log_y=False, where={"panel": panel})
+
+
 def _run(options: StudyOptions, cases: Sequence[Case], *, panel: str) -> list[Row]:
     """Run every case on its trials."""
     trials = QUICK_TRIALS if options.quick else TRIALS
@@ -224,15 +214,8 @@ def _run(options: StudyOptions, cases: Sequence[Case], *, panel: str) -> list[Ro
                 shape, n, options.seed + trial, method=method, given=given, world=teacher_options | world
             )
             hits, wrong = hits + is_hit, wrong + is_wrong
-        row = {
-            "panel": panel,
-            "curve": name,
-            "n": n,
-            "success": hits / trials,
-            "wrong": wrong,
-            "trials": trials,
-        }
-        rows.append(row)
+        counts = {"success": hits / trials, "wrong": wrong, "trials": trials}
+        rows.append({"panel": panel, "curve": name, "n": n, **counts})
     return rows
 
 
@@ -275,10 +258,6 @@ def _succeeds(rows: Sequence[Row], curve: str) -> bool:
     """Return whether every trial succeeded at the largest n of a curve."""
     points = [(row["n"], row["success"]) for row in rows if row["curve"] == curve]
     return bool(max(points)[1] == 1.0)
-
-
-def _runs(rows: Sequence[Row]) -> int:
-    return int(sum(row["trials"] for row in rows))
 
 
 FIGURES: dict[str, Callable[[StudyOptions], Study]] = {

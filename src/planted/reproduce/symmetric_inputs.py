@@ -68,7 +68,10 @@ def _figure_2(options: StudyOptions) -> Study:
         _panel(centre, "n", log_x=True),
         _panel("dimension", "size", y="root_per_dimension"),
     )
-    roots = {variant: _roots(rows, variant, sizes) for variant in VARIANTS}
+    roots = {
+        variant: [float(np.sqrt(_median(rows, "dimension", "size", d, variant, "A"))) / d for d in sizes]
+        for variant in VARIANTS
+    }
     is_small = _median(rows, "10 x 10", "n", 10_000, "practical", "A") < SMALL * 10
     large_too = _median(rows, centre, "n", large[-1], "practical", "A") < SMALL * side
     claims = [
@@ -275,19 +278,16 @@ def _run_cases(
         for trial in range(trials):
             key = (trial, *sorted(case.items()))
             if key not in known:
-                known[key] = _run_trial(case, trial, options.seed + trial)
+                seed = options.seed + trial
+                data, test = _world(case, seed)
+                known[key] = [
+                    row
+                    for variant in VARIANTS
+                    for row in _measured(case, trial, variant, _answer(data, variant, case, seed), data, test)
+                ]
             rows += [{"panel": panel} | row for row in known[key]]
             done += 1
             options.progress(f"{panel}: {case}", done / total)
-    return rows
-
-
-def _run_trial(case: Row, trial: int, seed: int) -> list[Row]:
-    """Run every variant on one data set."""
-    data, test = _world(case, seed)
-    rows: list[Row] = []
-    for variant in VARIANTS:
-        rows += _measured(case, trial, variant, _answer(data, variant, case, seed), data, test)
     return rows
 
 
@@ -296,42 +296,22 @@ def _world(case: Row, seed: int) -> tuple[Dataset, Dataset]:
     layers: dict[str, Any] = {"hidden": "orthonormal", "outputs": "orthonormal"}
     if case.get("condition", 1.0) > 1.0:
         layers["hidden" if case["layer"] == "W" else "outputs"] = Conditioned(case["condition"])
-    law, noise = case.get("law", "gaussian"), case.get("noise", 0.0)
-    data = dataset(
-        case["n"],
-        n_features=size,
-        n_hidden=size,
-        n_outputs=size,
-        law=law,
-        noise=noise,
-        random_state=seed,
-        **layers,
-    )
-    test = dataset(TEST_ROWS, data.network, law=law, noise=noise, random_state=TEST_SEED + seed)
-    return data, test
+    shape: Row = dict.fromkeys(("n_features", "n_hidden", "n_outputs"), size)
+    world: Row = {"law": case.get("law", "gaussian"), "noise": case.get("noise", 0.0)}
+    data = dataset(case["n"], random_state=seed, **shape, **world, **layers)
+    return data, dataset(TEST_ROWS, data.network, random_state=TEST_SEED + seed, **world)
 
 
 def _answer(data: Dataset, variant: str, case: Row, seed: int) -> TwoLayerNetwork | None:
-    answer = recover(
-        data.X,
-        data.Y,
-        case["size"],
-        method="symmetric-inputs",
-        variant=variant,
-        noise="present" if case.get("noise") else ("auto" if variant == "efficient" else "none"),
-        random_state=SOLVER_SEED + seed,
-    )
+    noise = "present" if case.get("noise") else ("auto" if variant == "efficient" else "none")
+    options: Row = {"method": "symmetric-inputs", "variant": variant, "noise": noise}
+    answer = recover(data.X, data.Y, case["size"], random_state=SOLVER_SEED + seed, **options)
     network: TwoLayerNetwork | None = answer.network
     return network
 
 
 def _measured(
-    case: Row,
-    trial: int,
-    variant: str,
-    network: TwoLayerNetwork | None,
-    data: Dataset,
-    test: Dataset,
+    case: Row, trial: int, variant: str, network: TwoLayerNetwork | None, data: Dataset, test: Dataset
 ) -> Iterable[Row]:
     """Return the rows of one answer; no answer counts with the error of the zero network."""
     if network is None:
@@ -352,13 +332,8 @@ def _panel(name: str, x: str, *, y: str = "error", log_x: bool = False) -> Axes:
 
 
 def _values(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> Array:
-    return np.array(
-        [
-            row["error"]
-            for row in rows
-            if (row["panel"], row[x], row["variant"], row["quantity"]) == (panel, at, variant, quantity)
-        ]
-    )
+    names, wanted = ("panel", x, "variant", "quantity"), (panel, at, variant, quantity)
+    return np.array([row["error"] for row in rows if tuple(row[name] for name in names) == wanted])
 
 
 def _median(rows: Sequence[Row], panel: str, x: str, at: float, variant: str, quantity: str) -> float:
@@ -374,10 +349,6 @@ def _sentence(rows: Sequence[Row], panel: str, x: str, at: float, quantity: str)
     return f"median {label} at {x} = {at:g}: " + ", ".join(parts)
 
 
-def _roots(rows: Sequence[Row], variant: str, sizes: Sequence[int]) -> list[float]:
-    return [float(np.sqrt(_median(rows, "dimension", "size", size, variant, "A"))) / size for size in sizes]
-
-
 def _perturbed_row(scale: float, seed: int) -> Row:
     """Perturb both layers of a degenerate network and recover it from samples, without refinement."""
     plain = teacher(8, 3, 3, hidden="orthonormal", outputs="orthonormal", random_state=seed)
@@ -391,14 +362,9 @@ def _perturbed_row(scale: float, seed: int) -> Row:
     answer = recover(
         data.X, data.Y, 3, method="symmetric-inputs", refined=False, random_state=SOLVER_SEED + seed
     ).network
-    error = float("inf") if answer is None else float(parameter_error(answer, moved))
-    return {
-        "part": _END_TO_END,
-        "perturbation": scale,
-        "trial": seed,
-        "sigma_min": float("nan"),
-        "error": min(error, NOTHING),
-    }
+    error = NOTHING if answer is None else min(float(parameter_error(answer, moved)), NOTHING)
+    nothing = {"sigma_min": float("nan")}
+    return {"part": _END_TO_END, "perturbation": scale, "trial": seed, **nothing, "error": error}
 
 
 def _smoothed_row(part: str, scale: float, trial: int, W: Any, law: InputLaw) -> Row:

@@ -23,15 +23,7 @@ import numpy.typing as npt
 from planted._typing import Array, as_array
 from planted.outcomes import BadInputError
 from planted.rows._passes import Engine, Journal, Passes
-from planted.rows._sources import (
-    DEFAULT_BLOCK_ROWS,
-    ArraySource,
-    Mapped,
-    RowSource,
-    Stream,
-    Weighted,
-    has_weights,
-)
+from planted.rows._sources import DEFAULT_BLOCK_ROWS, ArraySource, Mapped, RowSource, Stream, Weighted
 
 __all__ = ["RowBlocks"]
 
@@ -117,7 +109,7 @@ class RowBlocks:
     @property
     def is_weighted(self) -> bool:
         """Whether the rows carry weights."""
-        return has_weights(self.source)
+        return self.source.is_weighted
 
     def map(
         self, transform: Callable[[Array, Array], tuple[Array, Array]], *, may_miss: bool = False

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -32,7 +33,6 @@ from planted.outcomes import BadInputError, FileFormatError
 from planted.rows._sources import bind_weights
 
 if TYPE_CHECKING:
-    from planted._typing import Array
     from planted.rows._blocks import RowBlocks
     from planted.rows._sources import RowSource
 
@@ -59,16 +59,7 @@ FAN_IN = 8
 
 
 class Sums:
-    """Base of every set of sums: a frozen dataclass of numbers and arrays.
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True, slots=True)
-    ... class Count(Sums):
-    ...     rows: int
-    >>> Count(2).merge(Count(3))
-    Count(rows=5)
-    """
+    """Base of every set of sums: a frozen dataclass of numbers and arrays."""
 
     __slots__ = ()
 
@@ -83,17 +74,7 @@ S = TypeVar("S", bound=Sums)
 
 @dataclass(slots=True)
 class SumTree(Generic[S]):
-    """Partial sums of the parts seen so far, merged in the fixed order.
-
-    Examples
-    --------
-    >>> from planted.moments._gram import RowMoments
-    >>> tree = SumTree()
-    >>> for value in range(20):
-    ...     tree.push(RowMoments.of(np.array([[float(value)]])))
-    >>> tree.n_parts, tree.total().mean, tree.counts
-    (20, array([9.5]), [4, 2])
-    """
+    """Partial sums of the parts seen so far, merged in the fixed order."""
 
     # Children merged so far into the open node of each level, lowest first; fewer than `FAN_IN`.
     counts: list[int] = field(default_factory=list)
@@ -128,14 +109,7 @@ class SumTree(Generic[S]):
 
 
 def kind_of(sums: type) -> str:
-    """Return the name of a class of sums by which files know it; classes of two modules may share a short name.
-
-    Examples
-    --------
-    >>> from planted.moments import RowSummary
-    >>> kind_of(RowSummary)
-    'planted.moments._summary.RowSummary'
-    """
+    """Return the name of a class of sums by which files know it; classes of two modules may share a short name."""
     return f"{sums.__module__}.{sums.__qualname__}"
 
 
@@ -222,15 +196,6 @@ def accumulate(blocks: RowBlocks, summand: Summand[S]) -> S:
 
     The sums have the same bits for the same blocks wherever they are computed. Raises `BadInputError` if there is no
     row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from planted.moments._gram import JointSummand
-    >>> from planted.rows import RowBlocks
-    >>> blocks = RowBlocks.from_arrays(np.arange(6.0)[:, None], np.ones((6, 1)), block_rows=4)
-    >>> accumulate(blocks, JointSummand()).mean, blocks.passes.count
-    (array([2.5, 1. ]), 1)
     """
     passes = blocks.passes
     passes.count += 1
@@ -307,21 +272,15 @@ class RowSample(Sums):
         return RowSample(self.size, self.seen, self.keys[chosen], self.X[chosen], self.Y[chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSummand:
-    """Draws the keys of a block."""
-
-    size: int  # rows wanted
-    state: dict[str, Any]  # state of the generator at the key of row zero
-    highest: float = 1.0  # keys above are dropped at once
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RowSample:
-        """Return the sample of a block."""
-        stream = np.random.PCG64()
-        stream.state = self.state  # type: ignore[assignment]  # a plain dict of the same keys
-        keys = np.random.Generator(stream.advance(first_row)).random(len(X))
-        chosen = keys <= self.highest
-        return RowSample(self.size, len(X), keys[chosen], X[chosen], Y[chosen]).cut()
+def _sample_block(
+    size: int, state: dict[str, Any], highest: float, first_row: int, X: Array, Y: Array
+) -> RowSample:
+    """Draw the keys of a block from the generator's state at row zero; keys above the highest are dropped at once."""
+    stream = np.random.PCG64()
+    stream.state = state  # type: ignore[assignment]  # a plain dict of the same keys
+    keys = np.random.Generator(stream.advance(first_row)).random(len(X))
+    chosen = keys <= highest
+    return RowSample(size, len(X), keys[chosen], X[chosen], Y[chosen]).cut()
 
 
 def sample_rows(
@@ -339,6 +298,6 @@ def sample_rows(
     highest = 1.0
     if n_rows is not None and n_rows > max_rows:
         highest = min(1.0, (max_rows + SPARE_DEVIATIONS * np.sqrt(max_rows) + SPARE_DEVIATIONS**2) / n_rows)
-    sample = accumulate(blocks, SampleSummand(max_rows, dict(stream.state), highest))
+    sample = accumulate(blocks, partial(_sample_block, max_rows, dict(stream.state), highest))
     stream.advance(sample.seen)
     return sample.X, sample.Y

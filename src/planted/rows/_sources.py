@@ -39,11 +39,11 @@ __all__ = [
     "RowWeights",
     "StoredWeights",
     "Stream",
+    "View",
     "Weighted",
     "bind_weights",
     "checked_pair",
     "checked_weights",
-    "has_weights",
     "outline_rows",
     "root_of",
     "weighed_block",
@@ -72,6 +72,7 @@ class RowSource(Protocol):
     @property
     def n_parts(self) -> int | None:
         """Number of parts; None if it is not known before they are read."""
+        return None
 
     @property
     def is_weighted(self) -> bool:
@@ -139,11 +140,6 @@ class Stream(RowSource):
 
     open: Callable[[], Iterable[tuple[Array, Array]]]  # returns a fresh iterable of ``(X, Y)``
 
-    @property
-    def n_parts(self) -> None:
-        """Not known."""
-        return None
-
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Yield the blocks of some parts; those before are read and dropped."""
         shape: tuple[int, int] | None = None
@@ -167,11 +163,6 @@ class HeldSource(RowSource):
     """Blocks that were read already, as they are sent to a worker that cannot read them itself."""
 
     held: tuple[Block, ...]  # the blocks of some consecutive parts
-
-    @property
-    def n_parts(self) -> None:
-        """Not known: these are some of them."""
-        return None
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Yield the blocks of some parts."""
@@ -241,17 +232,28 @@ def weighed_block(block: Block, w: Array) -> Block:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Mapped(RowSource):
-    """Rows seen through a function."""
+class View(RowSource):
+    """Rows of another source, in the same parts."""
 
     inner: RowSource  # the rows
-    transform: Callable[[int, Array, Array], tuple[Array, Array]]  # called as ``transform(first_row, X, Y)``
-    may_miss: bool = False  # whether outputs may be NaN: a missing label
 
     @property
     def n_parts(self) -> int | None:
         """Number of parts."""
         return self.inner.n_parts
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether blocks carry weights."""
+        return self.inner.is_weighted
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Mapped(View):
+    """Rows seen through a function."""
+
+    transform: Callable[[int, Array, Array], tuple[Array, Array]]  # called as ``transform(first_row, X, Y)``
+    may_miss: bool = False  # whether outputs may be NaN: a missing label
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Yield the blocks of some parts, transformed."""
@@ -269,16 +271,15 @@ class Mapped(RowSource):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Weighted(RowSource):
+class Weighted(View):
     """Rows of another source with weights beside them."""
 
-    inner: RowSource  # the rows
     w: Array  # (n,): weights of all of them
 
     @property
-    def n_parts(self) -> int | None:
-        """Number of parts."""
-        return self.inner.n_parts
+    def is_weighted(self) -> bool:
+        """Always."""
+        return True
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Yield the blocks of some parts; rows of weight zero are left out."""
@@ -287,13 +288,6 @@ class Weighted(RowSource):
 
     def __repr__(self) -> str:
         return f"{self.inner!r}, weighted"
-
-
-def has_weights(source: RowSource) -> bool:
-    """Return whether the blocks of a source carry weights."""
-    if isinstance(source, Mapped):
-        return has_weights(source.inner)
-    return isinstance(source, Weighted) or bool(getattr(source, "is_weighted", False))
 
 
 def root_of(source: RowSource) -> RowSource:
@@ -347,11 +341,6 @@ def checked_weights(values: npt.ArrayLike, first_row: int, label: str) -> Array:
     """Return weights as a vector, or refuse them by row.
 
     Shapes: values (rows,), result (rows,).
-
-    Examples
-    --------
-    >>> checked_weights([[1], [0]], 0, "weights")
-    array([1., 0.])
     """
     weights = np.ravel(as_array(values))
     is_bad = ~(np.isfinite(weights) & (weights >= 0))

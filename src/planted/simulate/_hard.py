@@ -34,14 +34,7 @@ from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 from planted.simulate._roles import check_number
 
-__all__ = [
-    "Formula",
-    "IllConditionedPair",
-    "SatInstance",
-    "SpuriousMinimum",
-    "hard_instance",
-    "read_dimacs",
-]
+__all__ = ["Formula", "IllConditionedPair", "SatInstance", "SpuriousMinimum", "hard_instance", "read_dimacs"]
 
 MAX_BRUTE_FORCE = 24  # variables; 2^23 assignments up to mirror image
 
@@ -146,7 +139,13 @@ def read_dimacs(text: str) -> Formula:
         if words[0] == "%":  # some collections end their files this way
             break
         if words[0] == "p":
-            header = _dimacs_header(words, header, line_number)
+            numbers_follow = len(words) == 4 and words[1] == "cnf" and all(map(str.isdecimal, words[2:]))
+            if not numbers_follow or header is not None:
+                expected = "a single header 'p cnf VARIABLES CLAUSES'"
+                raise FileFormatError(
+                    f"line {line_number}: expected {expected}; got {' '.join(words)[:40]!r}"
+                )
+            header = words
             continue
         if header is None:
             raise FileFormatError(f"line {line_number}: literals before the header 'p cnf VARIABLES CLAUSES'")
@@ -159,14 +158,6 @@ def read_dimacs(text: str) -> Formula:
     if header is None:
         raise FileFormatError("no header 'p cnf VARIABLES CLAUSES' was found; this is not a DIMACS formula")
     return _formula_of(int(header[2]), int(header[3]), numbers)
-
-
-def _dimacs_header(words: list[str], header: list[str] | None, line_number: int) -> list[str]:
-    is_header = len(words) == 4 and words[1] == "cnf" and words[2].isdecimal() and words[3].isdecimal()
-    if not is_header or header is not None:
-        expected = "a single header 'p cnf VARIABLES CLAUSES'"
-        raise FileFormatError(f"line {line_number}: expected {expected}; got {' '.join(words)[:40]!r}")
-    return words
 
 
 def _formula_of(n_variables: int, n_clauses: int, numbers: list[int]) -> Formula:

@@ -13,9 +13,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from planted._conversion import frozen_array
 from planted._typing import Array
-from planted.outcomes import BadInputError, BadInputTypeError
-from planted.simulate._roles import check_number, check_size
+from planted.outcomes import BadInputError
+from planted.simulate._roles import Checked, bounded
 
 __all__ = [
     "Exponential",
@@ -57,7 +58,7 @@ class InputLaw(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class Gaussian(Checked):
     """The normal law.
 
     Parameters
@@ -75,7 +76,7 @@ class Gaussian:
     covariance: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
+        super().__post_init__()
         object.__setattr__(self, "mean", _vector("mean", self.mean, self.n_features))
         if self.covariance is not None:
             object.__setattr__(self, "covariance", _covariance(self.covariance, self.n_features))
@@ -91,7 +92,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Checked):
     """The symmetric mixture of two normal laws at plus and minus a centre.
 
     Parameters
@@ -106,11 +107,10 @@ class Mixture:
 
     n_features: int
     centre: npt.ArrayLike = 1.0
-    std: float = 1.0
+    std: float = bounded(1.0)
 
     def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        check_number("std", self.std)
+        super().__post_init__()
         object.__setattr__(self, "centre", _vector("centre", self.centre, self.n_features))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -120,7 +120,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Checked):
     """Independent coordinates, uniform on a symmetric interval.
 
     Parameters
@@ -132,11 +132,7 @@ class Uniform:
     """
 
     n_features: int
-    half_width: float = 3.0**0.5
-
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        check_number("half_width", self.half_width, is_open=True)
+    half_width: float = bounded(3.0**0.5, is_open=True)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
@@ -144,7 +140,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Sphere:
+class Sphere(Checked):
     """Uniform on the sphere around the origin.
 
     Parameters
@@ -156,12 +152,7 @@ class Sphere:
     """
 
     n_features: int
-    radius: float | None = None
-
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        if self.radius is not None:
-            check_number("radius", self.radius, is_open=True)
+    radius: float | None = bounded(None, is_open=True)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
@@ -171,7 +162,7 @@ class Sphere:
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Checked):
     """Independent Laplace coordinates.
 
     Parameters
@@ -183,11 +174,7 @@ class Laplace:
     """
 
     n_features: int
-    scale: float = 0.5**0.5
-
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        check_number("scale", self.scale, is_open=True)
+    scale: float = bounded(0.5**0.5, is_open=True)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
@@ -195,7 +182,7 @@ class Laplace:
 
 
 @dataclass(frozen=True)
-class StudentT:
+class StudentT(Checked):
     """Independent Student t coordinates; moments of order df and above are infinite.
 
     Parameters
@@ -209,13 +196,8 @@ class StudentT:
     """
 
     n_features: int
-    df: float = 5.0
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        check_number("df", self.df, is_open=True)
-        check_number("scale", self.scale, is_open=True)
+    df: float = bounded(5.0, is_open=True)
+    scale: float = bounded(1.0, is_open=True)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
@@ -223,7 +205,7 @@ class StudentT:
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Checked):
     """Independent coordinates ``scale * (E - 1) + shift`` with E standard exponential: not symmetric.
 
     Parameters
@@ -237,13 +219,8 @@ class Exponential:
     """
 
     n_features: int
-    scale: float = 1.0
-    shift: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-        check_number("scale", self.scale, is_open=True)
-        check_number("shift", self.shift, least=-np.inf)
+    scale: float = bounded(1.0, is_open=True)
+    shift: float = bounded(0.0, least=-np.inf)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
@@ -251,7 +228,7 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Rademacher:
+class Rademacher(Checked):
     """Independent coordinates, plus or minus one with equal chance.
 
     Parameters
@@ -262,16 +239,13 @@ class Rademacher:
 
     n_features: int
 
-    def __post_init__(self) -> None:
-        check_size("n_features", self.n_features)
-
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return n rows."""
         return _signs((n, self.n_features), rng)
 
 
 @dataclass(frozen=True, eq=False)
-class Smoothed:
+class Smoothed(Checked):
     """Another law, perturbed: rows replaced by ``Q g`` with g standard normal, then normal noise added.
 
     Parameters
@@ -287,13 +261,12 @@ class Smoothed:
     """
 
     base: InputLaw
-    lam: float = 0.0
+    lam: float = bounded(0.0, most=1.0)
     matrix: npt.ArrayLike | None = None
-    noise_std: float = 0.0
+    noise_std: float = bounded(0.0)
 
     def __post_init__(self) -> None:
-        check_number("lam", self.lam, most=1.0)
-        check_number("noise_std", self.noise_std)
+        super().__post_init__()
         if self.matrix is None and self.lam > 0:
             raise BadInputError(
                 f"lam={self.lam:g} needs a matrix Q of shape (d, d); pass matrix= or use lam=0"
@@ -322,7 +295,7 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 def _vector(name: str, values: npt.ArrayLike, width: int) -> Array:
     """Return a read-only vector of length ``width`` from a number or a vector."""
-    array = _real(name, values)
+    array = frozen_array(name, values, np.ndim(values))
     if array.shape not in ((), (width,)):
         raise BadInputError(f"{name} has shape {array.shape}; expected a number or shape ({width},)")
     return np.broadcast_to(array, (width,))
@@ -330,7 +303,7 @@ def _vector(name: str, values: npt.ArrayLike, width: int) -> Array:
 
 def _square(name: str, values: npt.ArrayLike, width: int) -> Array:
     """Return a read-only matrix of shape (width, width)."""
-    array = _real(name, values)
+    array = frozen_array(name, values, np.ndim(values))
     if array.shape != (width, width):
         raise BadInputError(f"{name} has shape {array.shape}; expected ({width}, {width})")
     return array
@@ -344,16 +317,4 @@ def _covariance(values: npt.ArrayLike, width: int) -> Array:
     smallest, largest = np.linalg.eigvalsh(array)[[0, -1]]
     if smallest < -1e-10 * abs(largest):
         raise BadInputError(f"covariance has the negative eigenvalue {smallest:g}; expected none")
-    return array
-
-
-def _real(name: str, values: npt.ArrayLike) -> Array:
-    """Return a read-only copy in float64 without NaN or infinity."""
-    raw = np.asarray(values)
-    if raw.dtype.kind not in "fiub":
-        raise BadInputTypeError(f"{name} has dtype {raw.dtype}; expected real numbers")
-    array = np.array(raw, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise BadInputError(f"{name} contains NaN or infinity; expected finite numbers")
-    array.flags.writeable = False
     return array

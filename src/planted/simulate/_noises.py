@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from planted._typing import Array
-from planted.simulate._roles import build_named, check_number
+from planted.simulate._roles import Checked, bounded, build_named, check_number
 
 __all__ = [
     "CauchyNoise",
@@ -50,7 +50,7 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
+class GaussianNoise(Checked):
     """Independent normal noise.
 
     Parameters
@@ -59,10 +59,7 @@ class GaussianNoise:
         Standard deviation.
     """
 
-    std: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_number("std", self.std)
+    std: float = bounded(0.1)
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return the noise."""
@@ -70,7 +67,7 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True)
-class StudentTNoise:
+class StudentTNoise(Checked):
     """Independent Student t noise.
 
     Parameters
@@ -81,12 +78,8 @@ class StudentTNoise:
         Factor; the variance is ``scale**2 * df / (df - 2)`` for df above 2.
     """
 
-    df: float = 3.0
-    scale: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_number("df", self.df, is_open=True)
-        check_number("scale", self.scale)
+    df: float = bounded(3.0, is_open=True)
+    scale: float = bounded(0.1)
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return the noise."""
@@ -94,7 +87,7 @@ class StudentTNoise:
 
 
 @dataclass(frozen=True)
-class CauchyNoise:
+class CauchyNoise(Checked):
     """Independent Cauchy noise: no mean, no variance.
 
     Parameters
@@ -103,10 +96,7 @@ class CauchyNoise:
         Half the distance between the quartiles.
     """
 
-    scale: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_number("scale", self.scale)
+    scale: float = bounded(0.1)
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return the noise."""
@@ -114,7 +104,7 @@ class CauchyNoise:
 
 
 @dataclass(frozen=True)
-class SparseNoise:
+class SparseNoise(Checked):
     """Gross errors in a few entries: normal with a large standard deviation there, zero elsewhere.
 
     Parameters
@@ -125,12 +115,8 @@ class SparseNoise:
         Standard deviation of an error.
     """
 
-    fraction: float = 0.1
-    amplitude: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_number("fraction", self.fraction, most=1.0)
-        check_number("amplitude", self.amplitude)
+    fraction: float = bounded(0.1, most=1.0)
+    amplitude: float = bounded(10.0)
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return the noise."""
@@ -139,7 +125,7 @@ class SparseNoise:
 
 
 @dataclass(frozen=True)
-class HeteroscedasticNoise:
+class HeteroscedasticNoise(Checked):
     """Normal noise whose standard deviation ``std * (1 + growth * |x_1|)`` grows with the first input.
 
     Parameters
@@ -150,12 +136,8 @@ class HeteroscedasticNoise:
         How fast it grows.
     """
 
-    std: float = 0.1
-    growth: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number("std", self.std)
-        check_number("growth", self.growth)
+    std: float = bounded(0.1)
+    growth: float = bounded(1.0)
 
     def sample(self, X: Array, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return the noise."""

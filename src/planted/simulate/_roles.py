@@ -8,7 +8,7 @@ the inputs and the teacher that these two return.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from planted._streams import data_streams
 from planted._typing import Seed
 from planted.outcomes import BadInputError, BadInputTypeError
 
-__all__ = ["WorldStreams", "build_named", "check_number", "check_size", "world_streams"]
+__all__ = ["Checked", "WorldStreams", "bounded", "build_named", "check_number", "check_size", "world_streams"]
 
 
 class WorldStreams(NamedTuple):
@@ -49,12 +49,29 @@ def build_named(
         )
     if name not in table:
         raise BadInputError(f"unknown {kind} {name!r}; known are {_quoted(table)}")
-    known = [field.name for field in fields(table[name]) if field.name not in given]
+    known = [item.name for item in fields(table[name]) if item.name not in given]
     for option in options:
         if option not in known:
             expected = f"it takes {_quoted(known)}" if known else "it takes none"
             raise BadInputError(f"unknown option {option!r} of {kind} {name!r}; {expected}")
     return table[name](**given, **options)
+
+
+def bounded(default: Any, *, least: float = 0.0, most: float = np.inf, is_open: bool = False) -> Any:
+    """Declare a number of a record: `Checked` refuses others by `check_number`, and None unless it is the default."""
+    return field(default=default, metadata={"least": least, "most": most, "is_open": is_open})
+
+
+class Checked:
+    """Base of the records that users make: checks ``n_features``, and every number declared with `bounded`."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = getattr(self, item.name)
+            if item.name == "n_features":
+                check_size("n_features", value)
+            elif item.metadata and not value is item.default is None:
+                check_number(item.name, value, **item.metadata)
 
 
 def check_size(name: str, value: object, *, least: int = 1) -> int:

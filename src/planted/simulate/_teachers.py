@@ -172,10 +172,8 @@ class TeacherPlan:
     def from_options(options: Mapping[str, Any]) -> TeacherPlan:
         """Sort the keyword options of a teacher into a plan."""
         own = {item.name for item in fields(TeacherPlan)} - {"options"}
-        plan = {name: value for name, value in options.items() if name in own}
-        return TeacherPlan(
-            **plan, options={name: value for name, value in options.items() if name not in own}
-        )
+        plan = {name: options[name] for name in own & set(options)}
+        return TeacherPlan(**plan, options={name: options[name] for name in options if name not in own})
 
 
 def draw_teacher(

@@ -14,7 +14,7 @@ import numpy as np
 from planted._typing import Array
 from planted.linalg.symmetric import unit_rows
 from planted.outcomes import BadInputError
-from planted.simulate._roles import check_number
+from planted.simulate._roles import Checked, bounded, check_number
 
 __all__ = [
     "Conditioned",
@@ -100,7 +100,7 @@ class Orthonormal:
 
 
 @dataclass(frozen=True)
-class Conditioned:
+class Conditioned(Checked):
     """Random singular vectors, and singular values that fall geometrically from 1 to 1/condition.
 
     Parameters
@@ -109,10 +109,7 @@ class Conditioned:
         Largest over smallest singular value, of the min(rows, columns) there are.
     """
 
-    condition: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_number("condition", self.condition, least=1.0)
+    condition: float = bounded(10.0, least=1.0)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return a matrix of that shape."""
@@ -128,7 +125,7 @@ class Conditioned:
 
 
 @dataclass(frozen=True)
-class NearParallel:
+class NearParallel(Checked):
     """Unit rows in pairs (first and second, third and fourth, ...) that enclose a given angle.
 
     Parameters
@@ -137,10 +134,7 @@ class NearParallel:
         Angle in degrees, at most 180. With an odd number of rows the last one has no partner.
     """
 
-    angle: float = 5.0
-
-    def __post_init__(self) -> None:
-        check_number("angle", self.angle, most=180.0, is_open=True)
+    angle: float = bounded(5.0, most=180.0, is_open=True)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return a matrix of that shape."""

@@ -7,9 +7,9 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from planted.fitting.segments._kinks import find_segments, further_kinks
+from planted.fitting.segments._kinks import _neighbours, find_segments, further_kinks
 from planted.fitting.segments._kinks import test_of_columns as additions_test
-from planted.fitting.segments._least_squares import KinkData, least_costs, segment_fits, set_gains
+from planted.fitting.segments._least_squares import CandidateSets, KinkData, SetGains, segment_fits
 
 CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}
 
@@ -26,13 +26,13 @@ def test_gains_of_sets_are_those_of_regressions(k: int) -> None:
     rng = np.random.default_rng(k)
     columns, y = rng.standard_normal((30, 5)), rng.standard_normal((30, 2))
     sets = np.array(list(combinations(range(5), k)))
-    gains = set_gains(columns.T @ columns, columns.T @ y, sets)
+    gains = SetGains.of(columns.T @ columns, sets).explained(columns.T @ y)
     for row, chosen in zip(gains, sets, strict=True):
         Q = np.linalg.qr(columns[:, chosen])[0]
         np.testing.assert_allclose(row, ((Q.T @ y) ** 2).sum(axis=0), rtol=1e-4)
 
 
-def test_least_costs_are_those_of_the_best_set() -> None:
+def test_costs_of_sets_are_those_of_fits() -> None:
     x, y = draw(3, 60, 1.0, 0)
     data = KinkData(np.sort(x), y)
     outputs = np.column_stack([y, y[::-1]])
@@ -41,8 +41,11 @@ def test_least_costs_are_those_of_the_best_set() -> None:
         [KinkData(data.x, output).fit(np.array(chosen)).cost for chosen in combinations(places, 3)]
         for output in outputs.T
     ]
-    np.testing.assert_allclose(least_costs(data, outputs, 3), np.min(costs, axis=1), rtol=1e-4)
-    assert least_costs(data, outputs, 5) is None
+    found = CandidateSets.of(data, 3).costs(outputs)
+    np.testing.assert_allclose(found.min(axis=0), np.min(costs, axis=1), rtol=1e-4)
+    apart = [min(b - a, c - b) > 0.05 for a, b, c in combinations(places, 3)]
+    np.testing.assert_allclose(found[apart], np.transpose(costs)[apart], rtol=1e-4)
+    assert CandidateSets.of(data, 5) is None
 
 
 def test_a_pair_is_seen_where_one_kink_stands_for_it() -> None:
@@ -129,6 +132,22 @@ def test_correlated_neighbours_are_noticed() -> None:
         segments = find_segments(x, 0.3 * x + 0.1 * e, rng, details=False)
         unnoticed += bool(segments.kinks) and not segments.is_correlated
     assert unnoticed == 0
+
+
+def test_neighbours_are_judged_by_residuals_of_the_same_fit() -> None:
+    rng = np.random.default_rng(8)
+    data = KinkData(np.sort(rng.random(100)), np.zeros(100))
+    Q = data.basis(np.array([0.2, 0.4, 0.6, 0.8]), with_steps=True)
+    E = rng.standard_normal((100, 60))
+    found = [_neighbours(e - Q @ (Q.T @ e), Q, rng) for e in E.T]
+    correlations, p_values = np.array(found).T
+    assert correlations.mean() < -0.05  # the fit makes them negative
+    assert abs(p_values.mean() - 0.5) < 0.15  # uniform: four standard errors
+    follows = E.copy()
+    for i in range(1, 100):
+        follows[i] += 0.5 * follows[i - 1]
+    noticed = [_neighbours(e - Q @ (Q.T @ e), Q, rng)[1] < 0.05 for e in follows.T]
+    assert np.mean(noticed) > 0.9
 
 
 @pytest.mark.parametrize("x", [np.zeros(50), np.repeat([0.0, 1.0], 25), np.arange(6.0)])

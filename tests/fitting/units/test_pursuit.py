@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from planted.fitting.units._null_units import complementarity_null_space, units_from_null_space
-from planted.fitting.units._pursuit import pursue_units
+from planted.fitting.units._pursuit import _build_space, _start_patterns, pursue_units
 from planted.moments import augment
 from planted.networks import TwoLayerNetwork
 from planted.simulate import dataset
@@ -62,6 +62,27 @@ def test_units_through_a_point_need_only_d_samples(seed):
     assert unit_distance(found.V, network).max() < 1e-10
     anywhere = pursue_units(X, Q, k, rng=np.random.default_rng(9), max_starts=512)
     assert unit_distance(anywhere.V, network).max() > 1e-3
+
+
+def test_known_units_beside_a_point_keep_their_hyperplanes():
+    """A search for units through a point must not move those found elsewhere."""
+    data = world(n=80)
+    W, b = data.network.W, np.append(data.network.b[:3], 0.0)
+    network = TwoLayerNetwork(W, b, data.network.A)
+    known = np.hstack([W[:3], b[:3, None]])
+    Q = space_of(network(data.X))
+    found = pursue_units(data.X, Q, 4, rng=np.random.default_rng(9), known=known, origin=np.zeros(6))
+    assert np.array_equal(found.V[:3], known)
+    assert unit_distance(found.V, network).max() < 1e-11
+
+
+def test_starts_aimed_at_one_missing_unit_leave_room_for_others():
+    data = world()
+    space = _build_space(data.X, space_of(data.Y), None)
+    H = np.maximum(data.network.preactivations(data.X), 0.0)
+    for missing, fewest in ((1, 0.8), (3, 0.5)):
+        patterns = _start_patterns(space, H[:, missing:], missing, np.random.default_rng(0))
+        assert len(np.unique(patterns, axis=0)) >= fewest * len(patterns)
 
 
 def test_an_unknown_offset_is_a_column_of_ones():

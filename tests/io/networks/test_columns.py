@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planted import ThreeLayerNetwork, TwoLayerNetwork, export_network, import_network
-from planted.io import SavedNetwork, load_network, load_with_columns, match_columns, save_network
+from planted.io import SavedNetwork, load_network, load_with_columns, save_network
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
 
 BAD_CHARACTERS = [
@@ -209,35 +209,6 @@ def test_formats_without_room_for_names_say_so(tmp_path: Path, suffix: str) -> N
     with pytest.raises(BadInputError, match="keeps no names of columns"):
         export_network(net, tmp_path / f"net{suffix}", features=["a", "b"])
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_columns_are_matched_by_name_in_any_order(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    d, n_extra = int(rng.integers(1, 8)), int(rng.integers(0, 4))
-    pool = [f"{letter}{number}" for letter in "abc" for number in range(9)]
-    names = rng.permutation(pool)[: d + n_extra].tolist()
-    table = rng.standard_normal((4, d + n_extra))
-    order = rng.permutation(d + n_extra)
-    columns = match_columns(names[:d], [names[j] for j in order], table="t.csv")
-    np.testing.assert_array_equal(table[:, order][:, columns], table[:, :d])
-    lost = int(rng.integers(d))
-    rest = [names[j] for j in order if j != lost]
-    with pytest.raises(
-        BadInputError, match=rf"t\.csv lacks 1 of the network's {d} inputs, first '{names[lost]}'"
-    ):
-        match_columns(names[:d], rest, table="t.csv")
-    renamed = [f"{name}?" for name in names[:d]]  # as many columns, other names: no guess is made
-    with pytest.raises(BadInputError, match=rf"lacks {d} of .* Did you mean '{names[0]}\?'"):
-        match_columns(names[:d], renamed, table="t.csv")
-
-
-@pytest.mark.parametrize("features", [["0", "1"], ["X[0]", "X[1]"], ["12", "7"]])
-def test_inputs_without_names_are_taken_by_position_where_there_is_no_doubt(features: list[str]) -> None:
-    assert match_columns(features, ["mass", "speed"], table="t.csv") == [0, 1]
-    assert match_columns(features, ["y", *features[::-1]], table="t.csv") == [2, 1]
-    with pytest.raises(BadInputError, match="--features"):
-        match_columns(features, ["mass", "speed", "time"], table="t.csv")
 
 
 @pytest.mark.parametrize("noise", [(-1.0, 3.0), (1.0, 0.0), (float("nan"), 3.0), (1.0,), "ab", (True, 2.0)])

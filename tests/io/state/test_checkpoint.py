@@ -9,7 +9,8 @@ import pytest
 
 import planted
 from planted import RowBlocks, checkpointed
-from planted.io import Checkpoint, read_sums, write_sums
+from planted.io import Checkpoint, write_sums
+from planted.io.state._sums import read_sums_with_names
 from planted.moments import RowMoments, joint_moments, summarise_rows
 from planted.outcomes import BadInputError, DataWarning, FileFormatError
 from planted.rows import PART_BLOCKS, accumulate
@@ -182,11 +183,13 @@ def test_a_disk_that_fills_up_is_warned_of_once(tmp_path, monkeypatch):
 def test_files_of_sums_merge_in_any_order(tmp_path):
     for name, part in (("a", slice(0, 100)), ("b", slice(100, None))):
         write_sums(tmp_path / f"{name}.sums", summarise_rows(RowBlocks.from_arrays(X[part], Y[part]), 50))
-    there, back = (read_sums([tmp_path / f"{name}.sums" for name in order]) for order in ("ab", "ba"))
+    there, back = (
+        read_sums_with_names([tmp_path / f"{name}.sums" for name in order])[0] for order in ("ab", "ba")
+    )
     np.testing.assert_array_equal(there.X, back.X)
     assert there.count == len(X)
     (tmp_path / "a.sums").write_bytes(b"no archive")
     with pytest.raises(FileFormatError, match="not a file of sums"):
-        read_sums([tmp_path / "a.sums"])
+        read_sums_with_names([tmp_path / "a.sums"])
     with pytest.raises(BadInputError, match="there is no file"):
-        read_sums([tmp_path / "c.sums"])
+        read_sums_with_names([tmp_path / "c.sums"])

@@ -8,7 +8,7 @@ import pytest
 import planted
 from planted.distributed._engine import _branches
 from planted.moments import RowMoments, accumulate_normal, joint_moments, summarise_rows
-from planted.moments._gram import JointSummand
+from planted.moments._gram import sum_joint
 from planted.outcomes import BadInputError, FileFormatError
 from planted.rows import (
     FAN_IN,
@@ -44,7 +44,7 @@ def test_branches_of_any_height_give_the_bits_of_single_parts(n_parts, threads):
     tree = SumTree()
     covered = []
     for level, first, last in _branches(0, n_parts, threads):
-        tree.push(sum_branch(source.excerpt(first, last), JointSummand(), first, last), level)
+        tree.push(sum_branch(source.excerpt(first, last), sum_joint, first, last), level)
         covered += range(first, last)
     assert covered == list(range(n_parts))
     assert same_bits(tree.total(), whole)

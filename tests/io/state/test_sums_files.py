@@ -9,7 +9,7 @@ import pytest
 
 from pathology.tries import tried
 from planted import RowBlocks
-from planted.io import read_sums, write_sums
+from planted.io import write_sums
 from planted.io._memory import Budget
 from planted.io.state._archive import read_archive, write_archive
 from planted.io.state._sums import read_sums_with_names
@@ -38,7 +38,7 @@ def npy_head(shape, kind="<f8", length=None):
 def test_files_of_earlier_versions_are_read(tmp_path):
     write_forged(tmp_path / "old.sums")
     write_sums(tmp_path / "new.sums", SUMMARY)
-    old, new = (read_sums([tmp_path / name]) for name in ("old.sums", "new.sums"))
+    old, new = (read_sums_with_names([tmp_path / name])[0] for name in ("old.sums", "new.sums"))
     for name, array in pack_sums(SUMMARY).items():
         np.testing.assert_array_equal(getattr(old, name), array)
         np.testing.assert_array_equal(getattr(new, name), array)
@@ -70,18 +70,18 @@ def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, gigabytes):
         tried()
         tracemalloc.start()
         with pytest.raises(FileFormatError, match=r"bomb\.sums is not a file of sums"):
-            read_sums([path], memory=memory)
+            read_sums_with_names([path], memory=memory)
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
         tracemalloc.stop()
 
 
 def test_the_budget_is_a_parameter(tmp_path):
     write_sums(tmp_path / "part.sums", SUMMARY)
-    assert read_sums([tmp_path / "part.sums"], memory=10**6).count == 40
+    assert read_sums_with_names([tmp_path / "part.sums"], memory=10**6)[0].count == 40
     with pytest.raises(
         FileFormatError, match=r"part\.sums is not a file of sums .* of memory, but the budget is"
     ):
-        read_sums([tmp_path / "part.sums"], memory=100)
+        read_sums_with_names([tmp_path / "part.sums"], memory=100)
 
 
 FORGERIES = {
@@ -117,7 +117,7 @@ FORGERIES = {
 def test_a_forged_file_is_a_typed_error(tmp_path, name):
     write_forged(tmp_path / "forged.sums", **FORGERIES[name])
     with pytest.raises(FileFormatError, match=r"forged\.sums is not a file of sums"):
-        read_sums([tmp_path / "forged.sums"])
+        read_sums_with_names([tmp_path / "forged.sums"])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_forged_member_is_a_typed_error(tmp_path, member):
         for name, data in (members | {"X.npy": member}).items():
             archive.writestr(name, data)
     with pytest.raises(FileFormatError, match=r"forged\.sums is not a file of sums"):
-        read_sums([tmp_path / "forged.sums"])
+        read_sums_with_names([tmp_path / "forged.sums"])
 
 
 def test_damaged_files_give_typed_errors_or_the_same_sums(tmp_path):
@@ -156,7 +156,7 @@ def test_damaged_files_give_typed_errors_or_the_same_sums(tmp_path):
         data[place : place + span] = draw.bytes(int(draw.integers(0, 9)))
         (tmp_path / "part.sums").write_bytes(data)
         try:
-            found = read_sums([tmp_path / "part.sums"])
+            found = read_sums_with_names([tmp_path / "part.sums"])[0]
             for name, array in pack_sums(SUMMARY).items():
                 np.testing.assert_array_equal(getattr(found, name), array)
         except PlantedError as error:
@@ -192,4 +192,4 @@ def test_names_that_no_table_has(tmp_path, names):
     with path.open("wb") as file:
         write_archive(file, head | {"features": names}, arrays)
     with pytest.raises(FileFormatError, match=r"part\.sums is not a file of sums"):
-        read_sums([path])
+        read_sums_with_names([path])

@@ -12,9 +12,21 @@ from planted import Outcome, TwoLayerNetwork, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
 from planted.methods.hermite._matching import match_moments
-from planted.methods.hermite._start import Sample, best_of_draws, start_as_printed, start_efficiently
-from planted.methods.hermite._units import fix_signs, flip_units, recover_scalars, recover_units
-from planted.methods.hermite.printed import Thresholds, Units, algorithm_4
+from planted.methods.hermite._start import (
+    Sample,
+    best_of_draws,
+    recover_units,
+    start_as_printed,
+    start_efficiently,
+)
+from planted.methods.hermite.printed import (
+    Thresholds,
+    Units,
+    algorithm_2,
+    algorithm_3,
+    algorithm_4,
+    flip_units,
+)
 from planted.moments import Draws, accumulate_normal, leading_span
 from planted.moments.population_hermite import PopulationHermite, relu_tensors
 from planted.networks import match_units
@@ -65,8 +77,8 @@ def test_exact_moments_give_the_exact_network_for_independent_rows(
     d, k, m = shape
     truth = _teacher(d, k, m, seed=1, biases=ROOTS)
     moments = PopulationHermite(truth)
-    units = recover_units(moments, 1, rng=np.random.default_rng(SOLVER), together=together)
-    signs, margin = fix_signs(units.W, units.A, moments.tensors().first)
+    units = (recover_units if together else algorithm_4)(moments, 1, rng=np.random.default_rng(SOLVER))
+    signs, margin = algorithm_3(units.W, units.A, moments.tensors().first)
     found = flip_units(units, signs)
     assert planted.parameter_error(TwoLayerNetwork(found.W, found.b, found.A), truth) < 1e-10
     assert margin > 0.1  # Φ(-1) = 0.159
@@ -80,7 +92,7 @@ def test_exact_moments_give_all_units_of_overcomplete_networks(
     """Order l = 2: all of w, b, a up to the sign of (w, b)."""
     truth = _teacher(d, k, m, seed=2, biases=ROOTS)
     rng = np.random.default_rng(SOLVER)
-    units = recover_units(PopulationHermite(truth), 2, rng=rng, together=together)
+    units = (recover_units if together else algorithm_4)(PopulationHermite(truth), 2, rng=rng)
     assert _error_up_to_sign(units, truth) < 1e-10
 
 
@@ -89,7 +101,7 @@ def test_recover_scalars_of_any_order(order: int) -> None:
     """Lemma 4.5 with turned units: b comes with the sign of the row, a without."""
     truth = _teacher(9, 6, 2, seed=3, biases=ROOTS)
     signs = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
-    b, A = recover_scalars(order, truth.W * signs[:, None], PopulationHermite(truth))
+    b, A = algorithm_2(order, truth.W * signs[:, None], PopulationHermite(truth))
     assert np.abs(b - signs * truth.b).max() < 1e-10
     assert np.abs(A - truth.A).max() < 1e-10
 
@@ -97,7 +109,7 @@ def test_recover_scalars_of_any_order(order: int) -> None:
 def test_recover_scalars_of_order_three_with_more_units_than_squares() -> None:
     """14 units of 4 inputs: squares are dependent (dimension 10), cubes are not (20)."""
     truth = _teacher(4, 14, seed=3)
-    b, A = recover_scalars(3, truth.W, PopulationHermite(truth))
+    b, A = algorithm_2(3, truth.W, PopulationHermite(truth))
     assert max(np.abs(b - truth.b).max(), np.abs(A - truth.A).max()) < 1e-10
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes, scalar_activation
+from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes
 from planted.methods.landscape._descent import random_rows
 from planted.methods.landscape._low_degree import FIT_TOL, fit_low_degree
 from planted.methods.landscape._targets import sample_target
@@ -21,6 +21,7 @@ from planted.methods.landscape.objectives import (
     theorem_weights,
 )
 from planted.moments import fit_polynomial
+from planted.networks import parse_activation
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -41,12 +42,12 @@ def samples(seed: int, n: int, W: np.ndarray, a: np.ndarray) -> tuple[np.ndarray
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "softplus", "absolute", "relu", "leaky-relu:0.2"])
 def test_hermite_coefficients_agree_with_adaptive_quadrature(name: str) -> None:
-    sigma = scalar_activation(name)
+    sigma = parse_activation(name)
     for order, ours in enumerate(hermite_coefficients(name, 6)):
 
         def integrand(t: float, order: int = order) -> float:
             h = hermite_polynomials(np.array([t]), max(order, 1))[order, 0]
-            return float(sigma.function(np.array([t]))[0] * h * np.exp(-t * t / 2) / np.sqrt(2 * np.pi))
+            return float(sigma(np.array([t]))[0] * h * np.exp(-t * t / 2) / np.sqrt(2 * np.pi))
 
         halves = [
             integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-13)[0] for ends in ((-12, 0), (0, 12))
@@ -290,7 +291,7 @@ def test_tensors_of_samples_are_averages_over_the_rows() -> None:
     W, a, _, _ = world(9, d=3, k=2)
     X, y = samples(9, 501, W, a)
     target = sample_target(
-        RowBlocks.from_arrays(X, y[:, None], block_rows=100), scalar_activation("relu"), degree=0
+        RowBlocks.from_arrays(X, y[:, None], block_rows=100), parse_activation("relu"), degree=0
     )
     for half, found in enumerate((target.second, target.second_again)):
         Z, r = X[half::2], y[half::2]
@@ -304,7 +305,7 @@ def test_tensors_of_samples_are_averages_over_the_rows() -> None:
 def test_streamed_and_whole_samples_give_the_same_tensors() -> None:
     W, a, V, _ = world(9)
     X, y = samples(9, 1000, W, a)
-    sigma = scalar_activation("relu")
+    sigma = parse_activation("relu")
     whole, streamed = (
         sample_target(RowBlocks.from_arrays(X, y[:, None], block_rows=size), sigma) for size in (1000, 64)
     )

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from gaussian_moments import GaussianMoments
 from planted import TwoLayerNetwork, simulate
 from planted.diagnostics import augmented_matrix
 from planted.linalg import unit_rows
 from planted.methods.symmetric_inputs import printed
 from planted.methods.symmetric_inputs.printed import Samples
 from planted.moments import SampleMoments
-from planted.moments.population import GaussianMoments
 from planted.rows import RowBlocks
 
 D, K, NOISE = 5, 3, 0.2

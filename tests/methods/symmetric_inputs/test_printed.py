@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import planted
+from gaussian_moments import GaussianMoments
 from planted import TwoLayerNetwork, simulate
 from planted.linalg import diagonalise_by_congruence, svec
 from planted.methods.symmetric_inputs import printed
 from planted.methods.symmetric_inputs._spectral import with_unit_rows
 from planted.methods.symmetric_inputs.printed import Layers, Samples
 from planted.moments import SampleMoments
-from planted.moments.population import GaussianMoments, gaussian_distinguishing_matrix
+from planted.moments.population import gaussian_distinguishing_matrix
 from planted.networks import gklw_error
 from planted.rows import RowBlocks
 

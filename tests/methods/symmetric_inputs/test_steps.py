@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import planted
+from gaussian_moments import GaussianMoments, relu_slopes_with_inputs
 from planted import TwoLayerNetwork, diagnostics, simulate
 from planted.fitting._jacobian import information
 from planted.fitting._refine import refine
@@ -18,7 +19,7 @@ from planted.methods.symmetric_inputs._slope import controlled_slope, learn_sing
 from planted.methods.symmetric_inputs._theory import rank_evidence
 from planted.methods.symmetric_inputs._variants import recover_from_moments
 from planted.moments import PairMaps, SampleMoments, accumulate_normal, accumulate_pairs, distinguishing_sums
-from planted.moments.population import GaussianMoments, relu_products, relu_slopes_with_inputs
+from planted.moments.population import relu_products
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 

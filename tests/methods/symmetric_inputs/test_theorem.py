@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import planted
+from gaussian_moments import GaussianMoments
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
 from planted.methods.symmetric_inputs._variants import VARIANTS, recover_from_moments
 from planted.moments import SampleMoments, accumulate_normal
-from planted.moments.population import GaussianMoments
 from planted.networks import match_units
 from planted.results import Uncertainty
 from planted.rows import RowBlocks

@@ -29,6 +29,7 @@ from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import first_failure, with_curvature
 from planted.certificates.noise._labels import label_fault_evidence
 from planted.certificates.noise._law import noise_law
+from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information
 from planted.fitting._refine import Refinement, refine
@@ -78,13 +79,9 @@ def certify_whitened(
     network = _mixed(refined.network, back)
     # Whitening mixes the labels of a row: lines on single labels are about those of the user.
     lines = (line, *label_fault_evidence(problem.Y, network(problem.X)))
-    judged = replace(
-        _with_earlier(judged, verdict, lines),
-        uncertainty=with_curvature(
-            _errors(whitened, refined, offset, back), problem.scaling.restore(network)
-        ),
-    )
-    return network, judged
+    doubt = with_curvature(_errors(whitened, refined, offset, back), problem.scaling.restore(network))
+    doubt = with_half_step(doubt, problem, network, half_steps(problem), offset=offset)
+    return network, replace(_with_earlier(judged, verdict, lines), uncertainty=doubt)
 
 
 def sphericity_p_value(covariance: Array, n_samples: int, kurtosis: float = 0.0) -> float:
@@ -144,7 +141,7 @@ def _errors(problem: Problem, fit: Refinement, offset: bool, back: Array) -> Unc
     freedom = problem.n_samples * problem.n_outputs - degrees_of_freedom(fit.network, offset=offset)
     info = information(fit.sums, fit.network, offset=offset, units=problem.scaling, mixing=back)
     if info.variances is None or freedom <= 0:
-        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit}.")
+        return Unavailable(f"The information matrix is singular along unit {info.weakest_unit + 1}.")
     variance = fit.cost / freedom
     errors = {name: np.sqrt(variance * value) for name, value in info.variances.items()}
     return Uncertainty(errors, float(np.sqrt(variance)) * problem.scaling.y_scale, kind="generalised")

@@ -4,41 +4,53 @@ Problem     Labels on a grid (`_parts.LabelGrid`) tolerate a residual of several
             in the precision in which it is stored. A smooth function of x of that size, which is no part of the network,
             could hide there.
 Idea        *Size.* A label that was rounded to nearest misses the network by a uniform number of variance step² / 12, the
-            step being that of the label itself. The sum of squares of an output is compared with the sum of these. Labels
-            that were computed in single or half precision miss it by more, and by how much is known too: the network is
-            computed in that precision `REPEATS` times, its units scaled and its sums ordered at random, and compared with
-            the same numbers in double precision. Labels rounded to nearest gave at most 1.3 times the one, and labels
-            computed by three programs at most 1.3 times the other.
+            step being that of the label itself. The sum of squares of an output is compared with the sum of these: it is
+            normal about it, with 4/5 of the sum of their squares as variance. Labels that were computed in single or half
+            precision miss it by more, and by how much is known too: the network is computed in that precision `REPEATS`
+            times, its units scaled and its sums ordered at random, and compared with the same numbers in double precision.
+            Labels computed by three programs gave at most 1.3 times that.
             *Traces of x.* Errors of rounding are as good as independent of x, but their size is not: it changes with the
             labels, by which the F test of `_residual` would be misled. The rows are therefore weighted by the variance
             that the size of their errors says. Right networks then gave a p-value as noise does. Labels of so many
             significant digits have steps that differ by ten within a row, which weights of rows cannot follow: there the
             size alone is tested.
+            *Half a step.* Labels that were cut off after so many decimals, down or towards zero, lie half a step below
+            those that were rounded. An offset, or a bias, takes that up, and nothing is left to tell by. Standard errors
+            are therefore enlarged by what half a step in all labels would do to a parameter, downwards or towards zero. The
+            same holds for labels with noise that have few values.
 Guarantee   Heuristic. A term far below a step of most labels leaves no trace, and is not excluded.
 Cost        One pass with `REPEATS` evaluations of the network, and the pass of the F test.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from planted._typing import Array, IntArray, as_array
+from planted.certificates._near_models import Departure, Jacobian
 from planted.certificates._parts import LabelGrid
-from planted.certificates._residual import lack_of_fit, residual_sums
+from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
 from planted.checks import Check
+from planted.fitting._jacobian import degrees_of_freedom
 from planted.fitting._run import Problem
 from planted.networks import TwoLayerNetwork
-from planted.results import Evidence
+from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import Sums, accumulate
 
-__all__ = ["rounding_evidence"]
+__all__ = ["half_steps", "rounding_evidence", "with_half_step"]
 
 REPEATS = 4
-# Mean squared residual of an output, over that of rounding: see above.
-NEAREST, COMPUTED = 1.5, 2.0
+COMPUTED = 2.0  # mean squared residual of an output, over that of its computation
 TRACE_LEVEL = 1e-3
+SIZE_LEVEL = 1e-3  # of the sizes of all outputs
+UNIFORM = 0.8  # variance of the square of a uniform number, over the square of its mean
+FEWEST_VALUES, FEW_VALUES = (
+    3,
+    0.5,
+)  # of labels with noise that are on a grid: so many, and so many for each row at most
 LEAST_VARIANCE = 1 / 256  # of a row, in those of the mean row: labels of zero have no step
 
 
@@ -50,13 +62,16 @@ def rounding_evidence(
         return ()
     errors: _Nearest = _Nearest(problem, grid)
     sums = accumulate(problem.blocks, _SizeSummand(network, errors))
-    name, limit = "labels rounded to nearest", NEAREST
-    if sums.ratio > limit and grid.format is not None:
+    freedom = 1 - degrees_of_freedom(network, offset=True, biases=biases) / (sums.count * network.n_outputs)
+    ratio, limit = sums.largest(max(freedom, 1 / sums.count))
+    name = "labels rounded to nearest"
+    if ratio > limit and grid.format is not None:
         errors = _Computed.drawn(problem, network, grid)
         sums = accumulate(problem.blocks, _SizeSummand(network, errors))
         name, limit = f"labels computed in {grid.name}", COMPUTED
+        ratio = sums.ratio
     name = f"mean squared residual of an output, over that of {name}"
-    size = Evidence(name, sums.ratio, limit, "<=", key=Check.ROUNDING)
+    size = Evidence(name, ratio, limit, "<=", key=Check.ROUNDING)
     if grid.digits:
         return (size,)
     least = LEAST_VARIANCE * float(sums.expected.sum()) / max(sums.count, 1)
@@ -69,7 +84,53 @@ def rounding_evidence(
     if not tested:
         return (size,)
     trace = "p-value of the test for traces of x in the rounding of the labels"
-    return size, Evidence(trace, p_value, TRACE_LEVEL, ">=", "F test", key=Check.LACK_OF_FIT)
+    inputs = input_trace_evidence(problem.X, problem.Y - network(problem.X))
+    return size, Evidence(trace, p_value, TRACE_LEVEL, ">=", "F test", key=Check.LACK_OF_FIT), *inputs
+
+
+def half_steps(problem: Problem, grid: LabelGrid | None = None) -> Array:
+    """Return half the step of every label in memory, in standardised units: of a grid, or of labels that have few values.
+
+    Shapes: result (n, m); zero where labels have no step.
+    """
+    units = problem.scaling
+    if grid is not None:
+        return as_array(grid.spacing(problem.Y * units.y_scale + units.y_shift) / units.y_scale / 2)
+    steps = np.zeros(problem.n_outputs)
+    for output, labels in enumerate(problem.Y.T):
+        values = np.unique(labels)
+        if FEWEST_VALUES <= len(values) <= FEW_VALUES * len(labels):
+            steps[output] = np.diff(values).min()
+    return np.broadcast_to(steps / 2, problem.Y.shape)
+
+
+def with_half_step(
+    doubt: Uncertainty | Unavailable,
+    problem: Problem,
+    network: TwoLayerNetwork,
+    half: Array,
+    *,
+    offset: bool,
+    biases: bool = True,
+) -> Uncertainty | Unavailable:
+    """Enlarge standard errors by what half a step in all labels does to the parameters.
+
+    Shapes: half (n, m), as `half_steps` returns it.
+    """
+    if isinstance(doubt, Unavailable) or not half.any():
+        return doubt
+    units, each = problem.scaling, np.eye(network.n_outputs)
+    labels = problem.Y * units.y_scale + units.y_shift
+    beside = Jacobian.of(problem, network, offset=offset, biases=biases).beside(
+        np.hstack([half, half * np.sign(labels)])
+    )
+    errors, places = dict(doubt.standard_errors), np.arange(2 * len(each)).reshape(2, -1)
+    downwards, inwards = (beside.shifts(Departure("half a step", row, each), units) for row in places)
+    for name, error in errors.items():
+        if name in downwards:
+            shift = np.maximum(np.abs(downwards[name]), np.abs(inwards[name]))
+            errors[name] = np.where(error > 0, np.hypot(error, shift), 0.0)
+    return replace(doubt, standard_errors=errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +204,21 @@ class _Sizes(Sums):
     count: int
     residual: Array
     expected: Array
+    squares: Array  # of what is expected of every label
+
+    def largest(self, freedom: float) -> tuple[float, float]:
+        """Return the residual that is most beyond rounding to nearest, over what is expected, and the largest it may be.
+
+        `freedom`: part of it that a fit leaves.
+        """
+        varies = self.expected > 0
+        if not varies.any():
+            return 0.0, 1.0
+        level = float(special.ndtri(1 - SIZE_LEVEL / varies.sum()))
+        ratios = self.residual[varies] / (freedom * self.expected[varies])
+        limits = 1 + level * np.sqrt(UNIFORM * self.squares[varies]) / self.expected[varies]
+        worst = int(np.argmax(ratios / limits))
+        return float(ratios[worst]), float(limits[worst])
 
     @property
     def ratio(self) -> float:
@@ -160,4 +236,4 @@ class _SizeSummand:
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Sizes:
         residual, variances = Y - self.network(X), self.errors.variances(X, Y)
-        return _Sizes(len(X), (residual**2).sum(axis=0), variances.sum(axis=0))
+        return _Sizes(len(X), (residual**2).sum(axis=0), variances.sum(axis=0), (variances**2).sum(axis=0))

@@ -118,6 +118,7 @@ class UnitSearch:
             n_hidden=n_hidden,
             extra=self.extra,
             known=known,
+            n_rows=None if self.best is None else len(self.best.data.Y),
         )
         self.run.trace.extend(path.records)
         return path
@@ -366,9 +367,15 @@ def _other_activations(search: UnitSearch, path: UnitPath) -> Evidence:
             continue
         mirror = activation.mirror
         linear = search.linear or (mirror is not None and mirror.slope != 0)
-        rival = follow_units(search.problem, search.rows, activation, linear=linear, n_hidden=path.n_hidden)
-        cells = path.data.Y.size
-        gap = cells * (np.log(rival.fit.cost / rival.data.Y.size) - np.log(path.fit.cost / cells))
+        rival = follow_units(
+            search.problem,
+            search.rows,
+            activation,
+            linear=linear,
+            n_hidden=path.n_hidden,
+            n_rows=len(path.data.Y),
+        )
+        gap = path.data.Y.size * (np.log(rival.fit.cost) - np.log(path.fit.cost))
         if gap < best:
             best, nearest = float(gap), name
     line = f"rise of n m log(cost) with {nearest} units, the nearest other activation"

@@ -42,6 +42,7 @@ class KinkSearch:
         False  # whether there is a linear part; "auto" keeps it when no orientation explains it
     )
     weights: RowWeights | None = None  # weights of all rows, mean one
+    patience: int = 3  # further attempts that end no better before a doubtful answer is returned
     scores: list[float] = field(default_factory=list)  # held-out mean squares of the attempts
     waiting: list[Attempt] = field(default_factory=list)  # attempts to be judged before new ones are made
     best: Attempt | None = None  # the best attempt

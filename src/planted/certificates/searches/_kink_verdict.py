@@ -296,7 +296,8 @@ def without_claim(verdict: AnyVerdict, n_hidden: int) -> AnyVerdict:
     if verdict.outcome is not Outcome.RECOVERED:
         return verdict
     text = (
-        f"Nothing in the residual speaks against these {n_hidden} units and a linear part, but in noise a unit that is on "
+        f"Nothing in the residual speaks against {'this unit' if n_hidden == 1 else f'these {n_hidden} units'} and a linear "
+        "part, but in noise a unit that is on "
         "in nearly all samples looks like one. Say affine=True if there is known to be a linear part."
     )
     return replace(verdict, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
@@ -319,7 +320,10 @@ def _refine_noisily(search: KinkSearch, attempt: Attempt, oriented: Oriented) ->
         return robust
     extra = robust.fit.network.n_parameters - degrees_of_freedom(plain.fit.network, offset=plain.has_offset)
     ratio = max(plain.fit.cost - robust.fit.cost, 0.0) / extra / (robust.fit.cost / freedom)
-    return robust if stats.f.sf(ratio, extra, freedom) < LINEAR_LEVEL else plain
+    if stats.f.sf(ratio, extra, freedom) >= LINEAR_LEVEL:
+        return plain
+    # What rounding of the labels may leave needs no linear part: decimals that were cut off leave one of less than a step.
+    return robust if reproduces_rows(problem, plain.fit.network)[0].missed else plain
 
 
 def _certify_to_rounding(

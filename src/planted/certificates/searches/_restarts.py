@@ -31,7 +31,6 @@ from planted.results import Evidence, Recovery, Verdict
 
 __all__ = ["search_with_restarts"]
 
-PATIENCE = 3  # further attempts that end no better before a doubtful answer is returned
 CHALLENGE_GAIN = 0.03  # fall of the held-out error beside a network that is at most overfitting
 NARROW_RESTARTS = 3  # attempts with a unit less
 MAX_WIDENINGS = 3  # units added to a width whose residual still has room for one
@@ -140,7 +139,7 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
     start = None if search.start is None else search.start(k)
     search.waiting += [] if start is None else [start]
     tries = attempts(search.problem, search.rows, k, extra=extra, n_restarts=n_restarts)
-    answer, patience = None, PATIENCE
+    answer, patience = None, search.patience
     while (attempt := search.waiting.pop() if search.waiting else next(tries, None)) is not None:
         is_repeated = search.note(attempt)
         is_better = answer is None or attempt.score < (1 - SAME_SCORE) * answer.score
@@ -149,12 +148,12 @@ def _recover(search: KinkSearch, n_restarts: int, extra: int | str) -> Recovery:
             return found.recovery
         if found is not None:
             hopeless = search.n_hidden == "auto" and _is_approximation(search, found.recovery)
-            answer, patience = found, 1 if hopeless else PATIENCE
+            answer, patience = found, min(search.patience, 1) if hopeless else search.patience
         elif (
             answer is not None
         ):  # it predicts as well as wider networks: not a minimum that another start would leave
             patience -= 1
-        if not patience:
+        if answer is not None and not patience:
             break
     if answer is not None:
         return answer.recovery

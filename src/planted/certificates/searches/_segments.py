@@ -171,7 +171,7 @@ def _shape_lines(segments: Segments) -> tuple[Evidence, ...]:
 def _neighbour_line(segments: Segments) -> Evidence:
     return Evidence(
         "p-value of the test that residuals of neighbours along x are not correlated",
-        segments.neighbour_p_value if segments.neighbours > 0 else 1.0,
+        segments.neighbour_p_value,
         NEIGHBOUR_LEVEL,
         ">=",
         key=Check.NEIGHBOURS,

@@ -369,7 +369,7 @@ def print_comparison(answer: Comparison) -> None:
     if answer.witness is not None:
         console.print(Text("witness: " + ", ".join(map(repr, answer.witness.tolist()))))
     for one, other in answer.units[:10]:
-        names = ["no unit" if index < 0 else f"unit {index}" for index in (one, other)]
+        names = ["no unit" if index < 0 else f"unit {index + 1}" for index in (one, other)]
         console.print(Text(f"{names[0]} of the first against {names[1]} of the second"))
     if len(answer.units) > 10:
         console.print(Text(f"… and {len(answer.units) - 10} more"))

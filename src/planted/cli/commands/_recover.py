@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -185,7 +187,9 @@ def recover(
             },
         )
         options = given | chosen | {"n_hidden": n_hidden, "progress": progress, "budget_seconds": budget}
+        began = monotonic()
         record = samples.recover(random_state=samples.run.seed if samples.run else seed, **options)
+        seconds = monotonic() - began
     from planted.reporting import outline, summarise
 
     drawn = report is not None
@@ -194,10 +198,12 @@ def recover(
     else:
         record, rows = samples.in_context(record)
     summary = summarise(record, data=rows, **samples.names) if drawn else outline(record)
-    if record.outcome is Outcome.STOPPED_EARLY and (noticed.seen or budget is not None):
-        more_time = "Allow more time with --budget SECONDS."
-        advice = _how_to_go_on(samples.run) if noticed.seen else more_time
-        summary = replace(summary, verdict=replace(summary.verdict, advice=advice))
+    is_spent = budget is not None and seconds >= budget
+    is_open = record.outcome is Outcome.STOPPED_EARLY
+    can_go_on = noticed.seen or (is_spent and is_open)
+    going_on = _how_to_go_on(record, samples.run, is_interrupted=noticed.seen) if can_go_on else ""
+    if going_on and is_open:
+        summary = replace(summary, verdict=replace(summary.verdict, advice=going_on))
     notes = [
         *samples.notes,
         *write_results(record, summary, samples.names, out=out, report=report, recipe=samples.recipe),
@@ -210,26 +216,34 @@ def recover(
             print_kinks(out_console(), record, samples.names)
     for note in notes:
         print_note(note)
+    if going_on and (as_json or not is_open):
+        print_note(going_on)
     if noticed.seen:
-        print_note(_how_to_go_on(samples.run))
         raise typer.Exit(EXIT_INTERRUPTED)
-    if samples.run is not None:
+    if samples.run is not None and not can_go_on:
         samples.run.finish()
     if record.outcome not in ACCEPTED[accept]:
         raise typer.Exit(1)
 
 
-def _how_to_go_on(run: LongRun | None) -> str:
-    """Say what an interrupted run left behind, and what to type to go on."""
-    if run is None or run.folder is None:
+def _how_to_go_on(record: Recovery, run: LongRun | None, *, is_interrupted: bool) -> str:
+    """Say what a run that was stopped left behind, and what to type to go on."""
+    best = "this is the best so far" if record.network is not None else "no network was found yet"
+    if is_interrupted:
+        said, more = f"Interrupted: {best}.", ""
+    else:
+        said, more = f"Out of time: {best}.", " and more time: --budget SECONDS"
+    if run is not None and run.folder is not None:
+        where = shlex.quote(str(run.folder))
         return (
-            "Interrupted: this is the best so far. Nothing was kept to go on from; a run with --checkpoint FOLDER keeps "
-            "what it has read."
+            f"{said} What was read is in {run.folder}; to go on, type the same command with --resume --checkpoint {where}"
+            f"{more}"
         )
-    return (
-        f"Interrupted: this is the best so far. What was read is in {run.folder}; to go on, type the same "
-        f"command with --resume --checkpoint {run.folder}"
-    )
+    if is_interrupted:
+        return (
+            f"{said} Nothing was kept to go on from; a run with --checkpoint FOLDER keeps what it has read."
+        )
+    return f"{said} Allow more time with --budget SECONDS."
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ Idea        *Up.* With k given the fit begins with twice as many units. Otherwis
 
                 n m log(cost) + log(n m) unknowns                                                         (1)
 
-            (Schwarz 1978) on the rows used. A path ends where the fit has clearly left the best one.
+            (Schwarz 1978) on the rows used. A path ends where the fit has clearly left the best one. Paths that are
+            compared by (1) go down on the same rows: on others it differs by more than a unit is worth.
 Guarantee   None. A path may lose a unit it needs; several paths from other starts are compared by who calls this.
 Cost        Some tens of steps at the largest width on about six equations per unknown, and ten at each smaller one.
 """
@@ -76,16 +77,21 @@ def follow_units(
     n_hidden: int | None = None,
     extra: int | None = None,
     known: Array | None = None,
+    n_rows: int | None = None,
     is_brief: bool = False,
 ) -> UnitPath:
     """Follow the widths up and down once.
 
     `n_hidden`: the width to end at; chosen if omitted. `extra`: units beyond it at the start. `known`: units to begin with.
-    `is_brief`: widths up to twice the first one only, to compare activations.
+    `n_rows`: for the way down, those of the path that this one is compared with; by the width if omitted. `is_brief`: widths
+    up to twice the first one only, to compare activations.
     """
     records: list[dict[str, Any]] = []
     widest = 2 * FIRST_WIDTH if is_brief else WIDEST
-    wide, data = _widen(problem, search, (activation, linear), (n_hidden, extra, known), widest, records)
+    form = activation, linear
+    wide = _widen(problem, search, form, (n_hidden, extra, known), widest, records)
+    n_rows = max(NARROW_ROWS, _rows_wanted(search, wide.n_units)) if n_rows is None else n_rows
+    data = unit_rows_of(search, search.first(n_rows), *form)
     fits = _narrow(problem, data, wide, n_hidden, records)
     criteria = {fit.n_units: _criterion(data, fit) for fit in fits}
     exact = [fit for fit in fits if _is_exact(data, fit)]
@@ -107,15 +113,16 @@ def _widen(
     asked: tuple[int | None, int | None, Array | None],
     widest: int,
     records: list[dict[str, Any]],
-) -> tuple[UnitFit, UnitRows]:
-    """Fit twice the units asked for, or double the width until (1) stops falling; the rows are those for the way down."""
+) -> UnitFit:
+    """Fit twice the units asked for, or double the width until (1) stops falling."""
     n_hidden, extra, known = asked
     p = search.rows.shape[1]
     units = np.zeros((0, p)) if known is None else known
     width = FIRST_WIDTH if n_hidden is None else n_hidden + (max(n_hidden, 4) if extra is None else extra)
     best: tuple[float, UnitFit] | None = None
     while True:
-        data = _rows_for(problem, search, form, max(width, len(units)))
+        count = _rows_wanted(search, max(width, len(units)))
+        data = unit_rows_of(search, search.draw(count, problem.rng), *form)
         affordable = _affordable(data)
         width = max(min(width, affordable), n_hidden or 1)
         fresh = random_units(max(width - len(units), 0), p - 1, problem.rng) * search.varies
@@ -129,16 +136,13 @@ def _widen(
             best = criterion, fit
         is_last = n_hidden is not None or width >= min(affordable, widest)
         if is_last or is_worse or _is_exact(data, fit):
-            return best[1], _rows_for(problem, search, form, best[1].n_units, at_least=NARROW_ROWS)
+            return best[1]
         width, units = 2 * width, fit.V
 
 
-def _rows_for(
-    problem: Problem, search: SearchRows, form: tuple[Activation, bool], width: int, at_least: int = 0
-) -> UnitRows:
+def _rows_wanted(search: SearchRows, width: int) -> int:
     p, m = search.rows.shape[1], search.Y.shape[1]
-    wanted = EQUATIONS_PER_UNKNOWN * (width * (p + m) // m + p)
-    return unit_rows_of(search, search.draw(max(wanted, at_least), problem.rng), *form)
+    return int(EQUATIONS_PER_UNKNOWN * (width * (p + m) // m + p))
 
 
 def _affordable(data: UnitRows) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, IntArray, as_array
 from planted.fitting._refine import Refinement, refine, weigh_blocks
 from planted.fitting._run import Problem
 from planted.fitting.units._instruments import FirstStage, instrumental_start
@@ -63,8 +63,10 @@ def best_candidate(
     train, test = _rows_of(problem, chosen), _rows_of(problem, judges)
     scores: list[float] = []
     best, best_score = None, np.inf
+    spanned = _span_of(augment(problem.X[chosen]))
     for name, V in chain(given, _starts(problem, k, n_restarts, stage)):
-        fit = refine(train, _with_outputs(train, V, offset), offset=offset, max_iter=60, decrease_tol=ROUGHLY)
+        start = _with_outputs(train, V if spanned is None else V @ spanned, offset)
+        fit = refine(train, start, offset=offset, max_iter=60, decrease_tol=ROUGHLY)
         score = _mean_square(test, fit.network)
         trace.append(
             {"start": name, "k": k, "score": score, "costs": list(fit.costs), "converged": fit.converged}
@@ -91,6 +93,16 @@ def _split(problem: Problem, k: int) -> tuple[IntArray, IntArray]:
     order = problem.rng.permutation(len(problem.X))[:rows]
     cut = max(int(HELD_OUT * rows), 1)
     return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def _span_of(rows: Array) -> Array | None:
+    """The projection on what dependent inputs span; None for independent ones.
+
+    What a row of W has beside it changes no output; a row that has hardly anything else needs output weights without
+    bound, and is taken for a unit with a direction of its own.
+    """
+    kept = spectrum_of(rows.T @ rows).regular()
+    return None if len(kept.values) == rows.shape[1] else as_array(kept.vectors @ kept.vectors.T)
 
 
 def _rows_of(problem: Problem, chosen: IntArray) -> RowBlocks:

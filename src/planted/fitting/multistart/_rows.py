@@ -30,6 +30,7 @@ class SearchRows:
     varies: Array  # (p,): one for inputs that vary (and for the constant), zero for constant inputs
     loss: str  # loss of the fit
     omega: Array | None  # (n,): weights of the rows
+    order: IntArray  # the pool in random order
 
     def fit(
         self, chosen: IntArray, V: Array, *, max_iter: int, decrease_tol: float, enough: float = 0.0
@@ -77,6 +78,10 @@ class SearchRows:
         """Draw rows for fitting."""
         return np.sort(rng.permutation(self.pool)[:count])
 
+    def first(self, count: int) -> IntArray:
+        """Return rows for fitting, the same whenever as many are asked for: fits to them can be compared."""
+        return np.sort(self.order[:count])
+
 
 def split_rows(problem: Problem, *, loss: str, omega: Array | None) -> SearchRows:
     """Set rows aside for judging.
@@ -87,6 +92,7 @@ def split_rows(problem: Problem, *, loss: str, omega: Array | None) -> SearchRow
     order = problem.rng.permutation(n)
     cut = min(max(int(HELD_OUT * n), 1), MAX_HELD_OUT)
     varies = np.append((np.abs(problem.X).max(axis=0) > 0).astype(np.float64), 1.0)
+    pool, held_out = order[cut:], order[:cut]
     return SearchRows(
-        augment(problem.X), problem.Y, np.sort(order[cut:]), np.sort(order[:cut]), varies, loss, omega
+        augment(problem.X), problem.Y, np.sort(pool), np.sort(held_out), varies, loss, omega, pool
     )

@@ -29,7 +29,7 @@ from scipy import linalg
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
 from planted.fitting.segments._kinks import Kink, place_grid, profile_place, test_of_columns
-from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, orthonormal, polish, set_gains
+from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, SetGains, orthonormal, polish
 
 __all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
 
@@ -245,7 +245,7 @@ def _additions(samples: _Samples, fit: _Fit, count: int) -> Iterator[tuple[IntAr
         sets = np.arange(len(usable))[:, None]
     if not len(sets):
         return
-    gains = set_gains(rest.T @ rest, (rest.T @ samples.y)[:, None], sets)[:, 0]
+    gains = SetGains.of(rest.T @ rest, sets).explained((rest.T @ samples.y)[:, None])[:, 0]
     tried = 0
     for best in np.argsort(gains)[::-1]:
         chosen = usable[sets[best]]

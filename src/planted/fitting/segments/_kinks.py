@@ -4,13 +4,14 @@ Problem     Few samples and noise as large as the bends. A rule for the number o
             kinks in plain noise, or misses pairs of opposite kinks; intervals by the delta method cover 42 to 94 per
             cent instead of 95, since the place of a kink is not a smooth parameter.
 Idea        *Number.* Starting from none, one kink is added while one, two or three further ones (opposite kinks hide each
-            other) explain more than noise does. The statistic at k kinks is the largest fall of n log(sum of squares)
-            with up to three more, less log n for each. The fits compared are all sets of candidates of either number,
-            and the k kinks of the fit, free to move, with one or two more: a pair that takes the place of one kink is
-            seen as well as an addition. Its law under the null is that of the same statistic of the fit with residuals
-            of random signs, each divided by one minus its leverage (wild bootstrap), which needs neither normal noise
-            nor equal variances. Too many kinks are found with the probability `LEVEL` of the one test that is made at
-            their true number, whatever was tested before it.
+            other) explain more than noise does. The statistic at k kinks is the likelihood with up to three more over that
+            without, averaged over their places and their number: weak kinks whose place is unknown show better in the
+            mean than in the largest one. The fits compared are all sets of candidates of either number, and the k kinks
+            of the fit, free to move, with one or two more: a pair that takes the place of one kink is seen as well as an
+            addition. Its law under the null is that of the same statistic of the fit with residuals of random signs, each
+            divided by one minus its leverage (wild bootstrap), which needs neither normal noise nor equal variances. Too
+            many kinks are found with the probability `LEVEL` of the one test that is made at their true number, whatever
+            was tested before it.
 
             *Places.* The profile of the sum of squares over one kink, the others moving along, is compared with what
             the same profile of bootstrap samples reaches at the fitted place. The interval is open where it reaches
@@ -21,10 +22,11 @@ Idea        *Number.* Starting from none, one kink is added while one, two or th
             anything between is undecided.
 
             *Neighbours.* Correlated noise has false kinks in more than half of all samples under every rule. The
-            correlation of neighbouring residuals along x is tested and reported.
+            correlation of neighbouring residuals along x is tested and reported. Kinks that follow the noise take part of
+            it with them: the null is that of residuals with random signs after the same fit.
 Guarantee   By simulation (benchmarks/kinks.py).
 Cost        `SAMPLES` products of n by some forty columns for every number of kinks, and by 200 for every interval.
-References  Davies (1987), Biometrika 74; Muggeo (2003), Statist. Med. 22.
+References  Andrews and Ploberger (1994), Econometrica 62; Davies (1987), Biometrika 74; Muggeo (2003), Statist. Med. 22.
 """
 
 from __future__ import annotations
@@ -34,26 +36,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
 from planted.fitting.segments._least_squares import (
     FLAT,
+    CandidateSets,
     KinkData,
     SegmentFit,
-    least_costs,
+    SetGains,
     segment_fits,
-    set_gains,
 )
 
 __all__ = ["Kink", "Segments", "find_segments"]
 
 SAMPLES = 999
 NUMBER_SAMPLES = 499  # of the test for further kinks: each compares thousands of sets
-# Of the test for further kinks. At 0.05 the first one found kinks in 57 of 1,260 straight lines, but in 33 of 540 of them
-# (2026-11; n = 50 to 1,000; normal, t3 and unequal noise).
-FIRST_LEVEL, LEVEL = 0.04, 0.05
+TOGETHER = 50  # samples compared with all sets at once, so that the products stay in the cache
+# Of the test for further kinks. At 0.05 the first one found kinks in 37 of 720 straight lines, at 0.03 in 26 (2026-11;
+# n = 50 to 1,000; normal, t3 and unequal noise).
+FIRST_LEVEL, LEVEL = 0.03, 0.05
 AHEAD = 3  # kinks more that it looks for
 MOST_KINKS = 10
 GRID = 200  # places of a profile, half of them near the kink
@@ -64,9 +67,7 @@ CUT_OFF = 0.965
 POLYNOMIALS = range(2, 10)
 WIDTHS = (0.02, 0.05, 0.12, 0.3)  # of rounded kinks, in ranges of x: starts
 KINKS_SHARP = 2.0
-NEIGHBOUR_LEVEL = (
-    0.05  # a fit takes part of the correlation with it: 2 of 80 samples of independent noise are below
-)
+NEIGHBOUR_LEVEL = 0.05
 BESIDE = 8  # gaps on either side that tell the spacing
 LARGEST_REST = 0.5  # largest leverage that a residual is divided by one minus of
 CHUNK = 20_000_000  # numbers of bootstrap samples in memory at once
@@ -112,7 +113,7 @@ class Segments:
     @property
     def is_correlated(self) -> bool:
         """Whether neighbouring residuals are correlated, so that kinks may be chance."""
-        return self.neighbour_p_value < NEIGHBOUR_LEVEL and self.neighbours > 0
+        return self.neighbour_p_value < NEIGHBOUR_LEVEL
 
 
 def find_segments(
@@ -148,7 +149,7 @@ def find_segments(
 
 
 def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> float:
-    """Return the p-value of the largest gain of one, two or three further kinks."""
+    """Return the p-value of the mean likelihood of one, two or three further kinks."""
     mean = data.mean(fit)
     residual = data.y - mean
     if residual @ residual <= data.rounding:
@@ -156,24 +157,40 @@ def further_kinks(data: KinkData, fit: SegmentFit, rng: np.random.Generator) -> 
     Q = data.basis(fit.kinks, with_steps=True)
     H = data.hinges(data.candidates())
     columns = _NewColumns.of(Q, H, np.zeros(H.shape[1], dtype=np.intp))
+    half, k = len(data.x) / 2, len(fit.kinks)
+    # Without kinks the columns are all sets of one and two.
+    every = {more: CandidateSets.of(data, k + more) for more in (range(AHEAD + 1) if k else (AHEAD,))}
+    tables = {more: sets for more, sets in every.items() if sets is not None}
 
     def evidence(noise: Array) -> Array:
-        """Return the largest fall of n log(sum of squares), less log n for each kink, of the fit with such noise; (r,)."""
-        left, gains = columns.largest_gains(noise)
-        costs = np.vstack([left, left - gains, left - gains[1]])  # with none, one, two, three more
-        for more in range(AHEAD + 1) if len(fit.kinks) else (AHEAD,):
-            least = least_costs(data, mean[:, None] + noise, len(fit.kinks) + more)
-            if least is not None:
-                costs[more] = np.minimum(costs[more], least)
-        logs = len(data.x) * np.log(np.maximum(costs, data.rounding))
-        penalties = np.log(len(data.x)) * np.arange(1, AHEAD + 1)[:, None]
-        return as_array((logs[0] - logs[1:] - penalties).max(axis=0))
+        """Return the log of the likelihood ratio of the fit with such noise, averaged over kinks and their number; (r,)."""
+        left, gains = columns.gains(noise)
+        costs = {more: [left - each] for more, each in zip((1, 2), gains, strict=True) if len(each)}
+        for more, sets in tables.items():
+            each = sets.costs(mean[:, None] + noise)
+            if more:
+                costs.setdefault(more, []).append(each)
+            else:
+                left = np.minimum(left, each.min(axis=0))
+        if not costs:
+            return np.full(noise.shape[1], -np.inf)
+        logs = [
+            np.max([_mean_log(each, half, data.rounding) for each in ways], axis=0) for ways in costs.values()
+        ]
+        return as_array(half * np.log(np.maximum(left, data.rounding)) + np.logaddexp.reduce(logs))
 
-    own = evidence(residual[:, None])
-    count = sum(
-        int((evidence(noise) >= own).sum()) for noise in _wild_samples(residual, Q, rng, NUMBER_SAMPLES)
-    )
+    own, count = evidence(residual[:, None]), 0
+    for noise in _wild_samples(residual, Q, rng, NUMBER_SAMPLES):
+        for start in range(0, noise.shape[1], TOGETHER):
+            count += int((evidence(noise[:, start : start + TOGETHER]) >= own).sum())
     return (1 + count) / (1 + NUMBER_SAMPLES)
+
+
+def _mean_log(costs: Array, half: float, rounding: float) -> Array:
+    """Return the logs of the likelihoods cost^(-n/2), averaged over sets; (s, r) to (r,)."""
+    logs = -half * np.log(np.maximum(costs, rounding))
+    highest = logs.max(axis=0)
+    return as_array(highest + np.log(np.exp(logs - highest).mean(axis=0)))
 
 
 def test_of_columns(
@@ -199,7 +216,7 @@ def test_of_columns(
     for sample in _wild_samples(residual, Q, rng, n_samples):
         counts += (columns.largest_shares(sample) >= own).sum(axis=1)
     first, second = (1 + counts) / (1 + n_samples)
-    return float(first), float(second) if len(columns.sets[1]) else 1.0
+    return float(first), float(second) if len(columns.sets[1].sets) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +225,7 @@ class _NewColumns:
 
     Q: Array  # (n, q): orthonormal basis of the others
     rest: Array  # (n, j): the columns without their part in it
-    products: Array  # (j, j)
-    sets: tuple[IntArray, IntArray]  # of one column, and of two of a group
+    sets: tuple[SetGains, SetGains]  # of one column, and of two of a group
 
     @classmethod
     def of(cls, Q: Array, H: Array, groups: IntArray) -> _NewColumns:
@@ -219,22 +235,22 @@ class _NewColumns:
         rest, groups = rest[:, is_new], groups[is_new]
         one, other = np.triu_indices(len(groups), 1)
         pairs = np.column_stack([one, other])[groups[one] == groups[other]]
-        return cls(Q, rest, rest.T @ rest, (np.arange(len(groups))[:, None], pairs))
+        products = rest.T @ rest
+        return cls(
+            Q, rest, (SetGains.of(products, np.arange(len(groups))[:, None]), SetGains.of(products, pairs))
+        )
 
-    def largest_gains(self, samples: Array) -> tuple[Array, Array]:
-        """Return the sums of squares without Q, and what the best column and the best two explain; (r,) and (2, r)."""
+    def gains(self, samples: Array) -> tuple[Array, list[Array]]:
+        """Return the sums of squares without Q, and what each column and each two explain; (r,) and (s, r) each."""
         squares = (samples**2).sum(axis=0) - ((self.Q.T @ samples) ** 2).sum(axis=0)
         cross = self.rest.T @ samples
-        gains = [
-            set_gains(self.products, cross, each).max(axis=0) if len(each) else np.zeros(samples.shape[1])
-            for each in self.sets
-        ]
-        return as_array(squares), np.array(gains)
+        return as_array(squares), [each.explained(cross) for each in self.sets]
 
     def largest_shares(self, samples: Array) -> Array:
         """Return the largest part of each sample that one column and that two columns explain; (2, r)."""
-        squares, gains = self.largest_gains(samples)
-        return as_array(gains / np.maximum(squares, np.finfo(float).tiny))
+        squares, gains = self.gains(samples)
+        largest = [each.max(axis=0, initial=0.0) for each in gains]
+        return as_array(np.array(largest) / np.maximum(squares, np.finfo(float).tiny))
 
 
 def _wild_samples(
@@ -294,7 +310,7 @@ def _describe(
             )
         )
     sharpness = _sharpness(data, fits) if details and len(fit.kinks) else np.inf
-    correlation, p_value = _neighbours(data, residual)
+    correlation, p_value = _neighbours(residual, full, rng)
     threshold = -float(np.log(len(data.x)))
     return Segments(
         fit,
@@ -471,14 +487,21 @@ def _left_over(columns: Array, y: Array) -> float:
     return float(rest @ rest)
 
 
-def _neighbours(data: KinkData, residual: Array) -> tuple[float, float]:
+def _neighbours(residual: Array, Q: Array, rng: np.random.Generator) -> tuple[float, float]:
     """Return the correlation of neighbouring residuals along x, and its p-value against none or a negative one.
 
-    Equal values of x are no neighbours of each other in any order; they are taken as they come.
+    A fit makes residuals of independent noise negatively correlated, kinks most of all: they are compared with those of
+    random signs after the same fit. Equal values of x are no neighbours of each other in any order; they are taken as
+    they come. Shapes: residual (n,), Q (n, q): basis of the fit and the moves of its kinks.
     """
-    products = residual[1:] * residual[:-1]
-    scale = float(np.sqrt((products**2).sum()))
-    if scale <= 0:
-        return 0.0, 1.0
-    correlation = float(products.sum() / max(float(residual @ residual), np.finfo(float).tiny))
-    return correlation, float(stats.norm.sf(products.sum() / scale))
+
+    def correlation(noise: Array) -> Array:
+        squares = np.maximum((noise**2).sum(axis=0), np.finfo(float).tiny)
+        return as_array((noise[1:] * noise[:-1]).sum(axis=0) / squares)
+
+    own = float(correlation(residual))
+    count = sum(
+        int((correlation(noise - Q @ (Q.T @ noise)) >= own).sum())
+        for noise in _wild_samples(residual, Q, rng)
+    )
+    return own, (1 + count) / (1 + SAMPLES)

@@ -7,7 +7,8 @@ Idea        For fixed kinks the rest is linear. After [1, x] is removed, the gai
             from the products of their columns, so that all pairs of some forty candidates, all triples of fewer and all
             quadruples of fewer still are compared at the price of small systems. The best sets, and the kinks of the
             fit with one kink fewer and the best addition, are polished by Gauss–Newton steps, which are halved until
-            the sum of squares falls. Beyond four kinks only additions are tried.
+            the sum of squares falls; then each kink in turn moves to the best of all places. Beyond four kinks only
+            additions are tried.
 Guarantee   The best of the sets that were compared, or better. Kind: heuristic.
 Cost        O(40 n) and some thousand systems of order k for each k.
 """
@@ -24,7 +25,15 @@ from scipy import linalg
 
 from planted._typing import Array, IntArray, as_array
 
-__all__ = ["KinkData", "SegmentFit", "least_costs", "orthonormal", "polish", "segment_fits", "set_gains"]
+__all__ = [
+    "CandidateSets",
+    "KinkData",
+    "SegmentFit",
+    "SetGains",
+    "orthonormal",
+    "polish",
+    "segment_fits",
+]
 
 CANDIDATES = 20  # quantiles, and as many places at equal distances
 CANDIDATES_OF_SETS = {1: 40, 2: 40, 3: 22, 4: 16}
@@ -35,9 +44,11 @@ BETWEEN = 2  # distinct values of x between two kinks
 STEPS = 30
 HALVINGS = 12
 POLISHED = 2  # best sets that are polished
+PLACES = 400
+SWEEPS = 5
+SWEEP_TOL = 1e-9
 ROUNDING = 1e-11  # of the outputs, relative
 FLAT = 1e-6  # part of a column's square that the other columns must leave
-OUTPUTS = 50  # compared with all sets at once, so that the products stay in the cache
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,14 @@ class KinkData:
         quantiles = np.quantile(inner, (np.arange(half) + 0.5) / half)
         places = np.concatenate([quantiles, low + (high - low) * (np.arange(half) + 0.5) / half])
         return np.unique(places)
+
+    @cached_property
+    def places(self) -> Array:
+        """Where one kink is looked for while others are kept: samples and the middle between them, not too many."""
+        low, high = self.range
+        inner = self.values[(self.values >= low) & (self.values <= high)]
+        every = np.sort(np.concatenate([inner, (inner[1:] + inner[:-1]) / 2]))
+        return as_array(every[np.unique(np.linspace(0, len(every) - 1, min(PLACES, len(every))).astype(int))])
 
     def hinges(self, kinks: Array) -> Array:
         """Return the columns (x - τ)₊; (n, k)."""
@@ -140,72 +159,103 @@ def segment_fits(data: KinkData, most: int, known: Sequence[SegmentFit] = ()) ->
     """
     fits = list(known) or [data.fit(np.zeros(0))]
     for k in range(len(fits), most + 1):
-        starts = _best_sets(data, k) if k in CANDIDATES_OF_SETS else []
-        starts += _additions(data, fits[-1])
+        starts = _best_sets(data, k) + _additions(data, fits[-1])
         found = [_polish(data, kinks) for kinks in starts if data.is_allowed(kinks)]
         if not found:
             break
-        fits.append(min(found, key=lambda fit: fit.cost))
+        fits.append(_swept(data, min(found, key=lambda fit: fit.cost)))
     return fits
+
+
+def _swept(data: KinkData, fit: SegmentFit) -> SegmentFit:
+    """Move each kink to the best of all places, the others kept, and polish, while the sum of squares falls.
+
+    Between samples the sum of squares is smooth in the kinks, and at samples it is not: steps end there too early.
+    """
+    places = data.places
+    for _ in range(SWEEPS):
+        before = fit.cost
+        for i in range(len(fit.kinks)):
+            others = np.delete(fit.kinks, i)
+            Q, H = data.basis(others), data.hinges(places)
+            rest = H - Q @ (Q.T @ H)
+            squares = (rest**2).sum(axis=0)
+            is_new = squares > FLAT * (H**2).sum(axis=0)
+            gains = np.where(is_new, (rest.T @ data.y) ** 2 / np.where(is_new, squares, 1.0), 0.0)
+            moved = np.sort(np.append(others, places[np.argmax(gains)]))
+            if data.is_allowed(moved) and data.fit(moved).cost < before:
+                fit = min(_polish(data, moved), fit, key=lambda each: each.cost)
+        if fit.cost >= before * (1 - SWEEP_TOL):
+            break
+    return fit
 
 
 def _best_sets(data: KinkData, k: int) -> list[Array]:
     """Return the sets of k candidates that explain most."""
-    places = data.candidates(CANDIDATES_OF_SETS[k])
-    if len(places) < k:
+    sets = CandidateSets.of(data, k)
+    if sets is None:
         return []
-    Q = data.basis(np.zeros(0))
-    H = data.hinges(places)
-    H = H - Q @ (Q.T @ H)
-    sets = _all_sets(len(places), k)
-    gains = set_gains(H.T @ H, (H.T @ data.y)[:, None], sets)[:, 0]
-    order = np.argsort(gains)[::-1]
-    allowed = [places[sets[i]] for i in order[: 10 * POLISHED] if data.is_allowed(places[sets[i]])]
-    return allowed[:POLISHED]
+    order = np.argsort(sets.costs(data.y[:, None])[:, 0], kind="stable")
+    best = [sets.places[sets.gains.sets[i]] for i in order[: 10 * POLISHED]]
+    return [kinks for kinks in best if data.is_allowed(kinks)][:POLISHED]
 
 
-def least_costs(data: KinkData, outputs: Array, k: int) -> Array | None:
-    """Return the least sum of squares of several outputs over all sets of k candidates; None where sets are not compared.
+@dataclass(frozen=True, slots=True)
+class SetGains:
+    """What each of some sets of columns explains."""
 
-    Shapes: outputs (n, r), result (r,).
-    """
-    if k not in CANDIDATES_OF_SETS:
-        return None
-    H = data.hinges(data.candidates(CANDIDATES_OF_SETS[k]))
-    if H.shape[1] < k:
-        return None
-    Q = data.basis(np.zeros(0))
-    H = H - Q @ (Q.T @ H)
-    products, cross, sets = H.T @ H, H.T @ outputs, _all_sets(H.shape[1], k)
-    total = (outputs**2).sum(axis=0) - ((Q.T @ outputs) ** 2).sum(axis=0)
-    parts = range(0, outputs.shape[1], OUTPUTS)
-    gains = [set_gains(products, cross[:, part : part + OUTPUTS], sets).max(axis=0) for part in parts]
-    return as_array(total - np.concatenate(gains))
+    sets: IntArray  # (s, k)
+    lengths: Array  # (j,): of the columns
+    systems: (
+        Array  # (s,) for two columns, what they share; (s, k, k) for more, inverse roots of their products
+    )
+
+    @classmethod
+    def of(cls, products: Array, sets: IntArray) -> SetGains:
+        """Prepare sets of columns with given products; (j, j) and (s, k)."""
+        lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+        scaled = products / np.outer(lengths, lengths)
+        if sets.shape[1] <= 2:
+            return cls(sets, lengths, as_array(scaled[sets[:, 0], sets[:, -1]]))
+        systems = scaled[sets[:, :, None], sets[:, None, :]] + FLAT * np.eye(sets.shape[1])
+        return cls(sets, lengths, as_array(np.linalg.inv(np.linalg.cholesky(systems))))
+
+    def explained(self, cross: Array) -> Array:
+        """Return what each set explains of right-hand sides, from their products with the columns; (j, r) to (s, r)."""
+        score, k = cross / self.lengths[:, None], self.sets.shape[1]
+        if k == 1:
+            return as_array(score[self.sets[:, 0]] ** 2)
+        if k == 2:
+            one, other = score[self.sets[:, 0]], score[self.sets[:, 1]]
+            shared = self.systems[:, None]
+            return as_array((one**2 - 2 * shared * one * other + other**2) / np.maximum(1 - shared**2, FLAT))
+        return as_array(((self.systems @ score[self.sets]) ** 2).sum(axis=1))
 
 
-def _all_sets(count: int, k: int) -> IntArray:
-    """Return all sets of k of so many; (s, k)."""
-    return np.array(list(combinations(range(count), k)), dtype=np.intp)
+@dataclass(frozen=True, slots=True)
+class CandidateSets:
+    """All sets of so many candidate kinks of some samples."""
 
+    places: Array  # (j,)
+    Q: Array  # (n, 2): basis of [1, x]
+    H: Array  # (n, j): hinges without their part in it
+    gains: SetGains
 
-def set_gains(products: Array, cross: Array, sets: IntArray) -> Array:
-    """Return what each set of columns explains of several right-hand sides.
+    @classmethod
+    def of(cls, data: KinkData, k: int) -> CandidateSets | None:
+        """Return the sets of k candidates; None where sets are not compared."""
+        places = data.candidates(CANDIDATES_OF_SETS[k]) if k in CANDIDATES_OF_SETS else np.zeros(0)
+        if len(places) < k or not k:
+            return None
+        Q, H = data.basis(np.zeros(0)), data.hinges(places)
+        H = H - Q @ (Q.T @ H)
+        sets = np.array(list(combinations(range(len(places)), k)), dtype=np.intp)
+        return cls(places, Q, H, SetGains.of(H.T @ H, sets))
 
-    Shapes: products (j, j), cross (j, r), sets (s, k), result (s, r).
-    """
-    lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
-    scaled, score = products / np.outer(lengths, lengths), cross / lengths[:, None]
-    k = sets.shape[1]
-    if k == 1:
-        return as_array(score[sets[:, 0]] ** 2)
-    if k == 2:
-        one, other = sets.T
-        shared = scaled[one, other][:, None]
-        rest = np.maximum(1 - shared**2, FLAT)
-        return as_array((score[one] ** 2 - 2 * shared * score[one] * score[other] + score[other] ** 2) / rest)
-    systems = scaled[sets[:, :, None], sets[:, None, :]] + FLAT * np.eye(k)
-    roots = np.linalg.inv(np.linalg.cholesky(systems))
-    return as_array(((roots @ score[sets]) ** 2).sum(axis=1))
+    def costs(self, outputs: Array) -> Array:
+        """Return the sums of squares of several outputs with each set; (n, r) to (s, r)."""
+        total = (outputs**2).sum(axis=0) - ((self.Q.T @ outputs) ** 2).sum(axis=0)
+        return as_array(total - self.gains.explained(self.H.T @ outputs))
 
 
 def _additions(data: KinkData, fit: SegmentFit) -> list[Array]:

@@ -15,7 +15,7 @@ Idea        One unit at a time, alternate between its activation pattern and the
             found when ρ vanishes. Many starts run at once: for a batch of patterns, the rows of a 0/1 matrix M, all G
             and R are one product M @ [x̃ ⊗ x̃, x̃ ⊗ Q].
 
-            Once some units are known, half of the new starts are aimed at the others. A random vector of the column
+            Once some units are known, up to half of the new starts are aimed at the others. A random vector of the column
             space is regressed on [X̃, known columns of H]; what X̃ explains is a mixture of the missing units alone.
 Guarantee   The search is heuristic and may miss units. Every unit returned lies in the column space to a sine of
             1e-9, and the caller verifies it again on all samples.
@@ -46,6 +46,7 @@ EXACT_SINE = 1e-9  # distance from the column space after polishing on the patte
 SAME_UNIT_COSINE = 1 - 1e-10
 MAX_ITERATIONS = 40
 START_QUANTILES = (0.25, 0.75)
+AIMED_EACH = 16  # starts of a batch aimed at the missing units, for each of them
 RANK_TOL = 1e-11
 
 
@@ -88,6 +89,7 @@ def pursue_units(
     """
     space = _build_space(X, Q, origin)
     columns = _unit_columns(X, known)
+    given_columns = columns.shape[1]
     seen = {(column > 0).tobytes() for column in columns.T}
     tried = 0
     given = None if starts is None else (augment(X) @ starts.T > 0).T
@@ -95,7 +97,8 @@ def pursue_units(
         if tried >= hopeless_after and columns.shape[1] == 0:
             break
         check_time()
-        patterns = _start_patterns(space, columns, rng) if given is None else given
+        missing = n_units - columns.shape[1]
+        patterns = _start_patterns(space, columns, missing, rng) if given is None else given
         given = None
         tried += len(patterns)
         for pattern in _run_batch(space, patterns):
@@ -107,7 +110,10 @@ def pursue_units(
             progress(
                 f"pursuit: {columns.shape[1]} of {n_units} units, {tried} starts", columns.shape[1] / n_units
             )
-    return Pursuit(_read_units(space, columns), tried)
+    if origin is None or known is None:
+        return Pursuit(_read_units(space, columns), tried)
+    new = _read_units(space, columns[:, given_columns:])
+    return Pursuit(np.vstack([known, new]), tried)  # known hyperplanes need not pass through the point
 
 
 def _build_space(X: Array, Q: Array, origin: Array | None) -> _Space:
@@ -133,18 +139,20 @@ def _unit_columns(X: Array, known: Array | None) -> Array:
     return as_array(columns[:, norms > 0] / norms[norms > 0])
 
 
-def _start_patterns(space: _Space, columns: Array, rng: np.random.Generator) -> BoolArray:
-    """Return a batch of patterns: random half-spaces, half of them aimed at the units still missing."""
+def _start_patterns(space: _Space, columns: Array, missing: int, rng: np.random.Generator) -> BoolArray:
+    """Return a batch of patterns: random half-spaces, up to half of them aimed at the units still missing.
+
+    A mixture of few units has few directions: with one missing, all aimed starts are parallel.
+    """
+    aimed = min(BATCH // 2, AIMED_EACH * missing) if columns.shape[1] else 0
     direction = space.rows @ rng.standard_normal((space.rows.shape[1], BATCH))
     cuts = rng.uniform(*START_QUANTILES, size=BATCH)
-    if columns.shape[1]:
-        aimed = BATCH // 2
+    if aimed:
         mixtures = space.Q @ rng.standard_normal((space.Q.shape[1], aimed))
         fitted = linalg.lstsq(np.hstack([space.rows, columns]), mixtures, check_finite=False)[0]
         direction[:, :aimed] = space.rows @ fitted[: space.rows.shape[1]]
     thresholds = np.quantile(direction, cuts, axis=0)[np.arange(BATCH), np.arange(BATCH)]
-    if columns.shape[1]:
-        thresholds[: BATCH // 4] = 0.0  # some aimed starts keep their own hyperplane
+    thresholds[: aimed // 2] = 0.0  # some aimed starts keep their own hyperplane
     return (direction > thresholds).T
 
 

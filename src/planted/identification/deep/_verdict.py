@@ -106,7 +106,7 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         detail = "The function is known, but which side of the units of the last layer is on was not settled."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     if finding.missing_rank > 0 or finding.one_sided:
-        named = ", ".join(f"unit {unit} of layer {layer}" for layer, unit in finding.one_sided[:5])
+        named = ", ".join(f"unit {unit + 1} of layer {layer}" for layer, unit in finding.one_sided[:5])
         reason = (
             f"never seen on, or never off: {named}"
             if named

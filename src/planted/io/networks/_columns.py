@@ -7,8 +7,6 @@ once in each), or that holds control characters or marks for the direction of te
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -19,21 +17,10 @@ from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, shown
 
-__all__ = [
-    "Labels",
-    "SavedNetwork",
-    "check_columns",
-    "check_labels",
-    "check_names",
-    "check_noise",
-    "match_columns",
-]
+__all__ = ["Labels", "SavedNetwork", "check_columns", "check_labels", "check_names", "check_noise"]
 
 LARGEST_COUNT = 100_000  # names of one network
 LONGEST_NAME = 1_000  # characters
-NUMBERED = re.compile(
-    r"\w{0,100}\[[0-9]+\]|[0-9]+"
-)  # names that readers give to columns without names: 3, X[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +40,9 @@ class SavedNetwork:
     targets: tuple[str, ...] | None = None  # names of the outputs
     # Standard deviation of a new output about its prediction, and the degrees of freedom with which it is known.
     noise: tuple[float, float] | None = None
-    recipe: Recipe | None = (
-        None  # how the columns of a table become the inputs, where they are not numbers as they stand
-    )
-    labels: Labels | None = (
-        None  # what the outputs mean, where they are log-odds of classes or logarithms of means
-    )
+    # How the columns of a table become the inputs, where they are not numbers as they stand.
+    recipe: Recipe | None = None
+    labels: Labels | None = None  # what the outputs mean, where they are log-odds or logarithms of means
 
 
 def check_columns(
@@ -109,33 +93,6 @@ def check_labels(labels: Labels | None, n_outputs: int) -> Json:
             f"{len(labels.classes)} classes that do not fit {n_outputs} outputs, or cannot be kept"
         )
     return {"labels": {"likelihood": labels.likelihood, "classes": list(labels.classes)}}
-
-
-def match_columns(features: Sequence[str], names: Sequence[str], *, table: str) -> list[int]:
-    """Return which columns of a table are the inputs of a network, in the network's order.
-
-    `features`: names of the inputs, from the network's file; `names`: those of the table's columns; `table`: its name in
-    messages. Columns may be in any order and further ones are left out. Inputs that had no names, only numbers, are taken
-    by position from a table of just as many columns. A missing column raises `BadInputError`.
-
-    Examples
-    --------
-    >>> match_columns(["mass", "speed"], ["time", "speed", "mass"], table="trip.csv")
-    [2, 1]
-    """
-    places = {name: j for j, name in enumerate(names)}
-    missing = [name for name in features if name not in places]
-    if not missing:
-        return [places[name] for name in features]
-    is_numbered = all(NUMBERED.fullmatch(name) for name in features)
-    if is_numbered and len(names) == len(features):
-        return list(range(len(names)))
-    close = difflib.get_close_matches(missing[0], names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has: {', '.join(names[:10])}."
-    raise BadInputError(
-        f"{table} lacks {len(missing)} of the network's {len(features)} inputs, first {missing[0]!r}. {hint} "
-        "Name the columns, in the network's order, with --features."
-    )
 
 
 def check_names(role: str, names: Any, count: int) -> list[str]:

@@ -41,13 +41,13 @@ from planted.io._outputs import refuse_other_suffix
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import open_regular, read_regular
 from planted.io.networks._json import format_json, parse_json
-from planted.io.networks._onnx import format_onnx, parse_onnx
+from planted.io.networks._onnx import format_onnx, parameters_by_name, parse_onnx
+from planted.io.networks._onnx_wires import network_of_layers
 from planted.io.networks._safetensors import load_layers, load_saved, save_network
 from planted.io.networks._source_code import format_c, format_numpy
 from planted.io.state._atomic import atomic_write
 from planted.io.tables._recipe import Recipe
 from planted.networks import (
-    Activation,
     DeepNetwork,
     TwoLayerNetwork,
     activation_of_module,
@@ -65,7 +65,7 @@ N_PROBES = 1000
 LARGEST_STATE = 8 * 1024**3
 MEMORY_PER_BYTE = 10  # of PyTorch's state, whose numbers may take one byte each
 TORCH_LINEAR = "linear.weight"
-TORCH_KEYS = {"0.weight": "W", "0.bias": "b", "2.weight": "A", "2.bias": "c"}
+TORCH_KEYS = ("0.weight", "0.bias", "2.weight", "2.bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,57 +225,37 @@ def to_torch(net: TwoLayerNetwork | DeepNetwork, *, precision: str = "float64") 
     """
     import torch
 
-    _torch_activation(net.activation)
+    activation = net.activation.spelling.torch
+    if activation is None:
+        raise BadInputError(f"activation {net.activation.name!r} has no module in PyTorch")
     dtype = torch.float64 if precision == "float64" else torch.float32
-    if isinstance(net, DeepNetwork):
-        return _deep_module(net, dtype)
-    middle = _torch_activation(net.activation)
-    layers = (
-        torch.nn.Linear(net.n_features, net.n_hidden, dtype=dtype),
-        middle,
-        torch.nn.Linear(net.n_hidden, net.n_outputs, dtype=dtype),
-    )
-    if net.B is None:
-        module = torch.nn.Sequential(*layers)
-    else:
-        module = _bent_module()(*layers)
-        module.linear = torch.nn.Linear(net.n_features, net.n_outputs, bias=False, dtype=dtype)
-    module.load_state_dict(
-        {key: torch.as_tensor(getattr(net, own).copy()) for key, own in _torch_keys(net).items()}
-    )
-    return module.eval()
-
-
-def _torch_activation(activation: Activation) -> Any:
-    """The module of an activation."""
-    import torch
-
-    module = activation.spelling.torch
-    if module is None:
-        raise BadInputError(f"activation {activation.name!r} has no module in PyTorch")
-    return getattr(torch.nn, module[0])(**module[1])
-
-
-def _deep_module(net: DeepNetwork, dtype: Any) -> Any:
-    """A PyTorch module of several hidden layers, ``Sequential(Linear, ReLU, ..., Linear)``."""
-    import torch
-
     parts: list[Any] = []
-    for W, _ in net.layers:
+    for W, _ in _layers(net):
         linear = torch.nn.Linear(W.shape[1], W.shape[0], dtype=dtype)
-        parts += [linear, _torch_activation(net.activation)]
-    module = torch.nn.Sequential(*parts[:-1])
-    module.load_state_dict({key: torch.as_tensor(part.copy()) for key, part in _deep_state(net).items()})
+        parts += [linear, getattr(torch.nn, activation[0])(**activation[1])]
+    state = _torch_state(net)
+    module = (_bent_module() if TORCH_LINEAR in state else torch.nn.Sequential)(*parts[:-1])
+    if TORCH_LINEAR in state:
+        module.linear = torch.nn.Linear(net.n_features, net.n_outputs, bias=False, dtype=dtype)
+    module.load_state_dict({key: torch.as_tensor(part.copy()) for key, part in state.items()})
     return module.eval()
 
 
-def _deep_state(net: DeepNetwork) -> dict[str, Array]:
+def _layers(net: TwoLayerNetwork | DeepNetwork) -> tuple[tuple[Array, Array], ...]:
+    """Weights and biases of every layer."""
+    return net.layers if isinstance(net, DeepNetwork) else ((net.W, net.b), (net.A, net.c))
+
+
+def _torch_state(net: TwoLayerNetwork | DeepNetwork) -> dict[str, Array]:
     """The parameters under the names of a Sequential of linear layers and activations."""
-    return {
+    state = {
         f"{2 * place}.{kind}": part
-        for place, layer in enumerate(net.layers)
+        for place, layer in enumerate(_layers(net))
         for kind, part in zip(("weight", "bias"), layer, strict=True)
     }
+    if isinstance(net, TwoLayerNetwork) and net.B is not None:
+        state[TORCH_LINEAR] = net.B
+    return state
 
 
 @cache
@@ -290,10 +270,6 @@ def _bent_module() -> Any:
             return self[2](self[1](self[0](x))) + self.linear(x)
 
     return SequentialWithLinear
-
-
-def _torch_keys(net: TwoLayerNetwork) -> dict[str, str]:
-    return TORCH_KEYS if net.B is None else TORCH_KEYS | {TORCH_LINEAR: "B"}
 
 
 def to_sklearn(net: TwoLayerNetwork | DeepNetwork) -> Any:
@@ -349,11 +325,8 @@ def _from_sklearn(model: Any) -> TwoLayerNetwork | DeepNetwork:
             f"the MLPRegressor has {len(model.coefs_) - 1} hidden layer(s) of {model.activation} units; expected relu, "
             "tanh or logistic"
         )
-    if len(model.coefs_) > 2:
-        pairs = [(W.T, b) for W, b in zip(model.coefs_, model.intercepts_, strict=True)]
-        return DeepNetwork(pairs, activation)
-    (W, A), (b, c) = model.coefs_, model.intercepts_
-    return TwoLayerNetwork(W.T, b, A.T, c, activation)
+    pairs = [(W.T, b) for W, b in zip(model.coefs_, model.intercepts_, strict=True)]
+    return network_of_layers(pairs, activation)
 
 
 def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
@@ -361,47 +334,19 @@ def _from_torch(module: Any) -> TwoLayerNetwork | DeepNetwork:
 
     layers = [layer for layer in module.modules() if not list(layer.children())]
     linear = layers.pop() if len(layers) == 4 and isinstance(module, _bent_module()) else None
-    kinds = [type(layer).__name__ for layer in layers]
-    if type(module) is torch.nn.Sequential and sum(isinstance(each, torch.nn.Linear) for each in layers) > 2:
-        return _from_sequential(list(module))
-    activation = _read_activation(layers[1]) if len(layers) == 3 else None
-    if activation is None or not all(isinstance(layers[i], torch.nn.Linear) for i in (0, 2)):
-        raise BadInputError(f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, Linear")
-    first, _, last = layers
-    return TwoLayerNetwork(
-        W=_tensor(first.weight),
-        b=_tensor(first.bias),
-        A=_tensor(last.weight),
-        c=_tensor(last.bias),
-        activation=activation,
-        B=None if linear is None else _tensor(linear.weight),
-    )
-
-
-def _from_sequential(layers: list[Any]) -> DeepNetwork:
-    """Read ``Linear, ReLU, ..., Linear``, the layers of a Sequential; one activation may be used several times."""
-    import torch
-
-    kinds = [type(layer).__name__ for layer in layers]
-    linear, middle = layers[::2], layers[1::2]
-    found = {_read_activation(layer) for layer in middle}
-    is_known = (
-        len(layers) % 2 == 1
-        and all(isinstance(layer, torch.nn.Linear) for layer in linear)
-        and len(found) == 1
-    )
+    n_linear = sum(isinstance(each, torch.nn.Linear) for each in layers)
+    is_deep = type(module) is torch.nn.Sequential and n_linear > 2
+    layers = list(module) if is_deep else layers  # one activation may be used several times
+    found = {activation_of_module(type(layer).__name__, vars(layer)) for layer in layers[1::2]}
+    is_known = len(found) == 1 and (is_deep or len(layers) == 3) and len(layers) % 2 == 1
+    is_known = is_known and all(isinstance(layer, torch.nn.Linear) for layer in layers[::2])
     activation = found.pop() if is_known else None
     if activation is None:
-        raise BadInputError(
-            f"the module has the layers {', '.join(kinds)}; expected Linear, ReLU, ..., Linear with equal activations"
-        )
-    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in linear]
-    return DeepNetwork(pairs, activation)
-
-
-def _read_activation(layer: Any) -> str | None:
-    """The activation that a module of PyTorch is."""
-    return activation_of_module(type(layer).__name__, vars(layer))
+        kinds = ", ".join(type(layer).__name__ for layer in layers)
+        expected = "Linear, ReLU, ..., Linear with equal activations" if is_deep else "Linear, ReLU, Linear"
+        raise BadInputError(f"the module has the layers {kinds}; expected {expected}")
+    pairs = [(_tensor(layer.weight), _tensor(layer.bias)) for layer in layers[::2]]
+    return network_of_layers(pairs, activation, None if linear is None else _tensor(linear.weight))
 
 
 def _tensor(value: Any) -> Array | None:
@@ -415,11 +360,8 @@ def _format_torch(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
         raise BadInputError(
             f"activation {net.activation.name!r} is not part of a state; use to_torch for a module, or ONNX for a file"
         )
-    if isinstance(net, DeepNetwork):
-        state, linear = _deep_state(net), ""
-    else:
-        state = {key: getattr(net, own) for key, own in _torch_keys(net).items()}
-        linear = "" if net.B is None else " + linear"
+    state = _torch_state(net)
+    linear = " + linear" if TORCH_LINEAR in state else ""
     arrays = {key: np.ascontiguousarray(part.astype(precision)) for key, part in state.items()}
     middle = "Linear, ReLU, " * ((len(state) - bool(linear)) // 2 - 1)
     module = f"Sequential({middle}Linear){linear}"
@@ -441,18 +383,15 @@ def _parse_torch(path: Path) -> TwoLayerNetwork | DeepNetwork:
     contents = read_regular(path, largest=LARGEST_STATE, growth=MEMORY_PER_BYTE)
     try:
         arrays = load(contents)
-        deep = [f"{place}.{kind}" for place in range(0, len(arrays), 2) for kind in ("weight", "bias")]
-        if len(arrays) > len(TORCH_KEYS) and set(arrays) == set(deep):
-            with np.errstate(invalid="ignore"):
-                return DeepNetwork(
-                    [(arrays[key], arrays[deep[i + 1]]) for i, key in enumerate(deep) if i % 2 == 0]
-                )
-        if set(arrays) - {TORCH_LINEAR} != set(TORCH_KEYS):
-            raise FileFormatError(f"it holds {', '.join(sorted(arrays))}; expected {', '.join(TORCH_KEYS)}")
+        held, linear = sorted(arrays), arrays.pop(TORCH_LINEAR, None)
+        places = range(0, len(arrays), 2)
+        keys = {f"{place}.{kind}" for place in places for kind in ("weight", "bias")}
+        is_deep = len(arrays) > len(TORCH_KEYS) and linear is None
+        if set(arrays) != keys or not (is_deep or len(arrays) == len(TORCH_KEYS)):
+            raise FileFormatError(f"it holds {', '.join(held)}; expected {', '.join(TORCH_KEYS)}")
+        pairs = [(arrays[f"{place}.weight"], arrays[f"{place}.bias"]) for place in places]
         with np.errstate(invalid="ignore"):  # a NaN is refused with the network
-            return TwoLayerNetwork(
-                **{own: arrays[key] for key, own in TORCH_KEYS.items()}, B=arrays.get(TORCH_LINEAR)
-            )
+            return network_of_layers(pairs, "relu", linear)
     except (ValueError, SafetensorError, LookupError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from error
 
@@ -474,22 +413,11 @@ def _choose_format(path: str | PathLike[str], to: str | None, precision: str) ->
     return chosen
 
 
-def _parts(net: TwoLayerNetwork | DeepNetwork) -> dict[str, Array]:
-    """The parameters by name."""
-    if isinstance(net, DeepNetwork):
-        return {
-            f"{kind}{place}": part
-            for place, layer in enumerate(net.layers)
-            for kind, part in zip("Wb", layer, strict=True)
-        }
-    return {name: getattr(net, name) for name in net.parts}
-
-
 def _check_range(net: TwoLayerNetwork | DeepNetwork, precision: str) -> None:
     """Refuse parameters that the precision cannot hold."""
     largest = float(np.finfo(precision).max)
     slopes = np.array([net.activation.right, net.activation.left])
-    for name, values in (*_parts(net).items(), ("the slope", slopes)):
+    for name, values in (*parameters_by_name(net).items(), ("the slope", slopes)):
         with np.errstate(over="ignore"):
             places = np.argwhere(~np.isfinite(values.astype(precision)))
         if len(places):
@@ -510,13 +438,13 @@ def _rounding_difference(net: TwoLayerNetwork | DeepNetwork, precision: str) -> 
     """Largest difference that rounding the parameters makes on standard normal inputs, relative to the spread."""
     if precision == "float64":
         return 0.0
-    arrays = {name: part.astype(precision).astype(np.float64) for name, part in _parts(net).items()}
-    rounded: TwoLayerNetwork | DeepNetwork
-    if isinstance(net, DeepNetwork):
-        pairs = [(arrays[f"W{place}"], arrays[f"b{place}"]) for place in range(len(net.layers))]
-        rounded = DeepNetwork(pairs, net.activation)
-    else:
-        rounded = TwoLayerNetwork(**arrays, activation=net.activation)
+
+    def rounded_part(part: Array) -> Array:
+        return np.asarray(part.astype(precision).astype(np.float64))
+
+    B = rounded_part(net.B) if isinstance(net, TwoLayerNetwork) and net.B is not None else None
+    pairs = [(rounded_part(W), rounded_part(b)) for W, b in _layers(net)]
+    rounded = network_of_layers(pairs, net.activation, B)
     rows = np.random.default_rng(0).standard_normal((N_PROBES, net.n_features))
     with np.errstate(over="ignore", invalid="ignore"):
         exact = net(rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 from planted._typing import Json
 from planted.io.networks._columns import SavedNetwork, check_columns
 from planted.io.networks._files import read_regular
-from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork, plain_parameters
 from planted.outcomes import FileFormatError
 
 __all__ = ["format_json", "parse_json"]
@@ -24,12 +24,7 @@ def format_json(net: TwoLayerNetwork | DeepNetwork, columns: Json) -> bytes:
     """Return a network as the bytes of a JSON file; ``columns`` as `check_columns` returns them."""
     kind = DEEP_FORMAT if isinstance(net, DeepNetwork) else JSON_FORMAT
     record = {"format": kind, "schema": JSON_SCHEMA, "activation": net.activation.name, **columns}
-    numbers: Json = (
-        {"layers": [[W.tolist(), b.tolist()] for W, b in net.layers]}
-        if isinstance(net, DeepNetwork)
-        else {name: getattr(net, name).tolist() for name in net.parts}
-    )
-    return (json.dumps(record | numbers, indent=1) + "\n").encode()
+    return (json.dumps(record | plain_parameters(net), indent=1) + "\n").encode()
 
 
 def parse_json(path: Path) -> SavedNetwork:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from planted._typing import Array
 from planted.io.networks._onnx_models import read_onnx_model
 from planted.io.networks._onnx_wires import read_network
 from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, FileFormatError
 
-__all__ = ["format_onnx", "parse_onnx"]
+__all__ = ["format_onnx", "parameters_by_name", "parse_onnx"]
 
 OPSET = 13
 IR_VERSION = 8
@@ -29,8 +30,7 @@ def format_onnx(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     from onnx import helper
 
     kind = onnx.TensorProto.DOUBLE if precision == "float64" else onnx.TensorProto.FLOAT
-    made = _deep_nodes(net, precision) if isinstance(net, DeepNetwork) else _two_layer_nodes(net, precision)
-    nodes, tensors = made
+    nodes, tensors = _nodes(net, precision)
     graph = helper.make_graph(
         nodes,
         "deep_network" if isinstance(net, DeepNetwork) else "two_layer_network",
@@ -44,41 +44,44 @@ def format_onnx(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _two_layer_nodes(net: TwoLayerNetwork, precision: str) -> tuple[list[Any], list[Any]]:
-    """The nodes of a two-layer network, and its tensors."""
+def _nodes(net: TwoLayerNetwork | DeepNetwork, precision: str) -> tuple[list[Any], list[Any]]:
+    """The nodes of a network, a Gemm for each layer with an activation behind all but the last, and its tensors."""
     from onnx import helper
 
-    tensors = [_tensor(getattr(net, name), name, precision) for name in net.parts]
-    last = "y" if net.B is None else "bent"
-    nodes = [
-        helper.make_node("Gemm", ["x", "W", "b"], ["t"], transB=1),
-        *_activation_nodes(net.activation, precision, tensors),
-        helper.make_node("Gemm", ["h", "A", "c"], [last], transB=1),
-    ]
-    if net.B is not None:
+    parts = parameters_by_name(net)
+    names, n_layers = list(parts), len(parts) // 2
+    last = "bent" if "B" in parts else "y"
+    nodes: list[Any] = []
+    constants: list[Any] = []
+    before = "x"
+    for place in range(n_layers):
+        mark = str(place) if isinstance(net, DeepNetwork) else ""
+        is_last = place == n_layers - 1
+        result = last if is_last else f"t{mark}"
+        nodes.append(
+            helper.make_node("Gemm", [before, *names[2 * place : 2 * place + 2]], [result], transB=1)
+        )
+        if not is_last:
+            made: list[Any] = []
+            nodes += _activation_nodes(net.activation, precision, made, mark)
+            constants = constants or made  # the same for every layer
+        before = f"h{mark}"
+    if "B" in parts:
         nodes.append(helper.make_node("Gemm", ["x", "B"], ["straight"], transB=1))
         nodes.append(helper.make_node("Add", [last, "straight"], ["y"]))
-    return nodes, tensors
+    return nodes, [*(_tensor(part, name, precision) for name, part in parts.items()), *constants]
 
 
-def _deep_nodes(net: DeepNetwork, precision: str) -> tuple[list[Any], list[Any]]:
-    """The nodes of a deep network, a Gemm and an activation for each hidden layer, and its tensors."""
-    from onnx import helper
-
-    nodes: list[Any] = []
-    tensors: list[Any] = []
-    before = "x"
-    for place, (W, b) in enumerate(net.layers):
-        names = f"W{place}", f"b{place}"
-        tensors += [_tensor(part, name, precision) for part, name in zip((W, b), names, strict=True)]
-        is_last = place == net.n_hidden_layers
-        nodes.append(helper.make_node("Gemm", [before, *names], ["y" if is_last else f"t{place}"], transB=1))
-        if not is_last:
-            constants: list[Any] = []
-            nodes += _activation_nodes(net.activation, precision, constants, str(place))
-            tensors += constants if place == 0 else []
-        before = f"h{place}"
-    return nodes, tensors
+def parameters_by_name(net: TwoLayerNetwork | DeepNetwork) -> dict[str, Array]:
+    """Return the parameters by name: W, b, A, c and B of two layers, W0, b0, W1, b1, ... of a deep network."""
+    if not isinstance(net, DeepNetwork):
+        return {name: getattr(net, name) for name in net.parts}
+    parts = [
+        (f"{kind}{place}", layer[at])
+        for place, layer in enumerate(net.layers)
+        for at, kind in enumerate("Wb")
+    ]
+    return dict(parts)
 
 
 def _tensor(values: Any, name: str, precision: str) -> Any:

@@ -21,9 +21,8 @@ from planted.outcomes import FileFormatError
 __all__ = ["check_answers", "read_onnx_model", "rows_at_once"]
 
 LARGEST_FILE = 512 * 1024**2
-LARGEST_COUNT = (
-    500_000  # fields of the whole model; each may take two bytes in the file and a hundred in memory
-)
+# Fields of the whole model; each may take two bytes in the file and a hundred in memory.
+LARGEST_COUNT = 500_000
 MEMORY_PER_BYTE = 10
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 REFUSED_PARTS = {
@@ -123,10 +122,9 @@ def _messages(message: Any) -> Iterator[Any]:
     yield message
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
+            # Protobuf hands out what it cannot decode as bytes.
             texts = [value] if isinstance(value, str | bytes) else value
-            if not all(
-                isinstance(text, str) for text in texts
-            ):  # protobuf hands out what it cannot decode as bytes
+            if not all(isinstance(text, str) for text in texts):
                 raise FileFormatError(f"the field {field.name!r} is no UTF-8")
         elif field.message_type is not None:
             for part in [value] if hasattr(value, "ListFields") else value:

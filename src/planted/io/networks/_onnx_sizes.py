@@ -23,13 +23,11 @@ from planted.outcomes import FileFormatError
 __all__ = ["check_answers", "rows_at_once"]
 
 ROWS = (4096, 256, 16, 1)
-WORKING_BYTES = (
-    256 * 2**20
-)  # a model gets the most rows whose values fit; fixed, so that answers never depend on the budget
+# A model gets the most rows whose values fit; fixed, so that answers never depend on the budget.
+WORKING_BYTES = 256 * 2**20
 LARGEST_SIZE = 2**62
-ANSWER_BYTES = (
-    40  # of a number that is answered: as the model has it, collected, in double precision, and checked
-)
+# Of a number that is answered: as the model has it, collected, in double precision, and checked.
+ANSWER_BYTES = 40
 VALUE_BYTES, TEXT_BYTES = 8, 64  # the largest number, and about what onnxruntime takes for a text
 # What these make has at most as many numbers as the first thing they take.
 _AT_MOST_FIRST = re.compile(

@@ -20,16 +20,16 @@ linear part      Add of the last layer and of a layer of the input, or of the in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from planted._typing import Array
-from planted.networks import DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
+from planted.networks import Activation, DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
 from planted.outcomes import FileFormatError
 
-__all__ = ["read_network"]
+__all__ = ["network_of_layers", "read_network"]
 
 OLDEST_OPSET = 7  # before it, Add and Gemm had attributes that changed their meaning
 PRECISIONS = ("FLOAT16", "FLOAT", "DOUBLE")
@@ -46,11 +46,7 @@ ACTIVATIONS = (
     *("Relu", "LeakyRelu", "Abs", "Mul", "Pow", "Where"),
     *("Tanh", "Sigmoid", "Softplus", "Elu", "Gelu"),
 )
-CONSTANT_TOL = {
-    "FLOAT16": 1e-3,
-    "FLOAT": 1e-6,
-    "DOUBLE": 1e-6,
-}  # exporters round the root of two to single precision
+CONSTANT_TOL = {"FLOAT16": 1e-3, "FLOAT": 1e-6, "DOUBLE": 1e-6}  # exporters round √2 to single precision
 EITHER_WAY = ("Add", "Mul")  # operators whose two values may be exchanged
 SPELLINGS = {
     ("Gelu", "t"): "gelu",
@@ -87,12 +83,20 @@ def read_network(model: Any) -> TwoLayerNetwork | DeepNetwork:
     wires.check_all_taken()
     _check_shape(wires.input, W.shape[1], is_flattened=wires.is_flattened)
     _check_shape(wires.output, A.shape[0], is_flattened=False)
-    if len(below) > 1:
-        return DeepNetwork([*below, (A, c)], activation)
     if B is None:
-        return TwoLayerNetwork(W, b, A, c, activation)
+        return network_of_layers([*below, (A, c)], activation)
     with np.errstate(over="ignore", invalid="ignore"):
-        return TwoLayerNetwork(W, b, A, c + B[1], activation, B[0])
+        return network_of_layers([(W, b), (A, c + B[1])], activation, B[0])
+
+
+def network_of_layers(
+    layers: Sequence[tuple[Any, Any]], activation: str | Activation, B: Any = None
+) -> TwoLayerNetwork | DeepNetwork:
+    """Return the network of these weights and biases: a `DeepNetwork` if there are several hidden layers."""
+    if len(layers) > 2:
+        return DeepNetwork(layers, activation)
+    (W, b), (A, c) = layers
+    return TwoLayerNetwork(W, b, A, c, activation, B)
 
 
 def _check_opset(model: Any) -> None:
@@ -244,7 +248,8 @@ class _Wires:
         name = self.through(name)
         for tree, known in SPELLINGS.items():
             for before, nodes in self.spelled(tree, name, None):
-                return self.take_all(known, nodes), before
+                self.take_all(nodes)
+                return known, before
         node, options = self.take(self.through(name), *ACTIVATIONS)
         if node.op_type == "Where":
             return self.leaky(node)
@@ -287,22 +292,18 @@ class _Wires:
             yield from ((origin, nodes) for origin, nodes in found if origin)
 
     def _is_constant(self, name: str, value: float) -> bool:
-        """Whether a value is a constant, in the precision of the graph."""
-        if name not in self.tensors:
-            return False
-        number = self._number(name)
-        return number is not None and abs(number - value) <= CONSTANT_TOL[self.precision] * abs(value)
-
-    def _number(self, name: str) -> float | None:
-        """A constant of one number, without using it up; None if it is something else."""
+        """Whether a value is a constant of this one number, in the precision of the graph; it is not used up."""
         from onnx import numpy_helper
 
+        if name not in self.tensors:
+            return False
         values = np.asarray(numpy_helper.to_array(self.tensors[name]))
-        is_number = values.size == 1 and values.ndim <= 2 and values.dtype.kind == "f"
-        return float(values.ravel()[0]) if is_number else None
+        if values.size != 1 or values.ndim > 2 or values.dtype.kind != "f":
+            return False
+        return bool(abs(float(values.ravel()[0]) - value) <= CONSTANT_TOL[self.precision] * abs(value))
 
-    def take_all(self, activation: str, nodes: tuple[str, ...]) -> str:
-        """Take the nodes of an activation with their constants, and return its name."""
+    def take_all(self, nodes: tuple[str, ...]) -> None:
+        """Take the nodes of an activation with their constants."""
         for name in dict.fromkeys(nodes):
             kind = self.makers[name].op_type
             node, options = self.take(name, kind)
@@ -311,7 +312,6 @@ class _Wires:
             for each in node.input:
                 if each in self.tensors:
                     self.scalar(each)
-        return activation
 
     def leaky(self, node: Any) -> tuple[str, str]:
         """Read ``Where(t > 0, t, slope t)``, a leaky ReLU whose slope is kept in full precision."""

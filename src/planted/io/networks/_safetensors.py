@@ -71,14 +71,6 @@ def save_network(
     a new output about its prediction, with its degrees of freedom, for intervals. `recipe`: how the columns of a table
     become the inputs, kept too; it names the inputs and the targets. `labels`: what the outputs mean, where they are
     log-odds of classes or logarithms of means.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "net.safetensors"
-    >>> save_network(TwoLayerNetwork(W=[[1.0, 2.0]], A=[[3.0]]), path)
-    >>> load_network(path)
-    TwoLayerNetwork(n_features=2, n_hidden=1, n_outputs=1, activation='relu')
     """
     refuse_other_suffix(path, "network")
     arrays, settings = _take_apart(net)

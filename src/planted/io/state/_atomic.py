@@ -34,14 +34,6 @@ def atomic_write(path: str | PathLike[str], write: Callable[[Path], object]) -> 
     `path`: the file to write; a symbolic link is followed. Its permissions are kept if it exists, and what is read-only,
     a folder, a pipe or a device is refused. `write`: called
     with the path of an empty file in the same directory and with the same suffix.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> atomic_write(folder / "note.txt", lambda partial: partial.write_text("whole"))
-    >>> [file.name for file in folder.iterdir()], (folder / "note.txt").read_text()
-    (['note.txt'], 'whole')
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

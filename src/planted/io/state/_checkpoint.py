@@ -148,9 +148,8 @@ class Checkpoint:
     _saved_at: float = field(default_factory=monotonic, init=False)
     _is_off: bool = field(default=False, init=False)
     _resumes: bool = field(default=False, init=False)
-    _marks: dict[str, Any] = field(
-        default_factory=dict, init=False
-    )  # of files whose rows are not yet compared
+    # Of files whose rows are not yet compared:
+    _marks: dict[str, Any] = field(default_factory=dict, init=False)
 
     def begin(self, manifest: Json, *, resume: bool, wait_seconds: float = 0.0) -> None:
         """Start anew, or check that what is there belongs to this run."""
@@ -411,13 +410,12 @@ def _load_tree(file: BinaryIO, *, budget: Budget) -> tuple[SumTree[Any], Json]:
     is_tree = isinstance(counts, list) and isinstance(kinds, list) and len(counts) == len(kinds)
     if not is_tree or not all(type(count) is int and 0 <= count < FAN_IN for count in counts):
         raise FileFormatError(f"its tree has the counts {counts!r:.60}")
-    nodes = [kind and unpack_sums(kind, _of_level(arrays, level)) for level, kind in enumerate(kinds)]
+    levels: dict[str, dict[str, Any]] = {str(level): {} for level in range(len(kinds))}
+    for name, array in arrays.items():
+        level, _, field_name = name.partition(".")
+        levels.get(level, {})[field_name] = array
+    nodes = [kind and unpack_sums(kind, levels[str(level)]) for level, kind in enumerate(kinds)]
     return SumTree(list(counts), nodes), head
-
-
-def _of_level(arrays: Mapping[str, Any], level: int) -> dict[str, Any]:
-    start = f"{level}."
-    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 def _difference(found: Any, expected: Any) -> str:

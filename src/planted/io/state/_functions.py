@@ -24,15 +24,7 @@ __all__ = ["digest_of"]
 
 
 def digest_of(value: object) -> str:
-    """Return a hash of what is summed: the kind of sums and every number they depend on.
-
-    Examples
-    --------
-    >>> def times(factor):
-    ...     return lambda X, Y: (factor * X, Y)
-    >>> digest_of(times(2.0)) == digest_of(times(2.0)), digest_of(times(2.0)) == digest_of(times(3.0))
-    (True, False)
-    """
+    """Return a hash of what is summed: the kind of sums and every number they depend on."""
     digest = hashlib.sha256()
     _feed(value, digest.update, set())
     return digest.hexdigest()
@@ -45,10 +37,11 @@ def _feed(value: Any, update: Callable[[bytes], object], seen: set[int]) -> None
         for part in parts:
             _feed(part, update, seen)
 
+    kind: Any = type(value)
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         update(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes())
     elif is_dataclass(value) and not isinstance(value, type):
-        update(kind_of(type(value)).encode())
+        update(kind_of(kind).encode())
         feed(*(getattr(value, item.name) for item in fields(value)))
     elif isinstance(value, partial):
         feed(value.func, value.args, value.keywords)
@@ -69,8 +62,8 @@ def _feed(value: Any, update: Callable[[bytes], object], seen: set[int]) -> None
         update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
     elif hasattr(value, "__array__") and not isinstance(value, np.generic | np.ndarray):
         feed(np.asarray(value))
-    elif "__repr__" not in _names_of(type(value)) and getattr(value, "__dict__", None):
-        feed(type(value), vars(value))
+    elif kind.__repr__ is object.__repr__ and getattr(value, "__dict__", None):
+        feed(kind, vars(value))
     else:
         update(repr(value).encode())
 
@@ -96,8 +89,3 @@ def _names_in(code: CodeType) -> list[str]:
     """Return the names of globals that a function and those within it may use."""
     inner = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names_in(part)]
     return sorted({*code.co_names, *inner})
-
-
-def _names_of(kind: type) -> set[str]:
-    """Return the names that a class and its bases define, without those of every object."""
-    return {name for base in kind.__mro__[:-1] for name in vars(base)}

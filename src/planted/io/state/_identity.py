@@ -34,7 +34,7 @@ from planted.rows import (
     root_of,
 )
 from planted.rows._passes import LocalEngine
-from planted.rows._sources import Mapped, Weighted, has_weights
+from planted.rows._sources import Mapped, View, Weighted
 
 __all__ = ["HashingEngine", "RowIdentity", "views_above"]
 
@@ -128,21 +128,10 @@ class HashingEngine:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Watched(RowSource):
+class Watched(View):
     """Rows that are hashed as they are read, from a part to the end."""
 
-    inner: RowSource
     identity: RowIdentity
-
-    @property
-    def n_parts(self) -> int | None:
-        """Number of parts."""
-        return self.inner.n_parts
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether blocks carry weights."""
-        return has_weights(self.inner)
 
     def blocks(self, first: int, last: int | None) -> Iterator[Block]:
         """Yield the blocks of some parts."""

@@ -95,17 +95,19 @@ def lock_folder(folder: Path, *, wait_seconds: float = 0.0) -> Lease:
 def _try_to_hold(key: Path, folder: Path) -> str | None:
     """Lock the file; return None, or the sentence that says who has it."""
     path = key / LOCK
+    foreign = f"{folder / LOCK} is not a file of planted; choose another folder for the checkpoint."
+    removed = f"the folder {folder} is being removed by another run; run again."
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        return f"{folder / LOCK} is not a file of planted; choose another folder for the checkpoint."
+        return foreign
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:  # the folder was removed between two looks
-        return f"the folder {folder} is being removed by another run; run again."
+        return removed
     try:
         holder = _read_holder(handle)
         is_free = _lock_handle(handle)
         if holder is None:
-            return f"{folder / LOCK} is not a file of planted; choose another folder for the checkpoint."
+            return foreign
         pid, host = holder
         if not is_free or (host and host != socket.gethostname()):
             where = f" on {host}" if host else ""
@@ -114,7 +116,7 @@ def _try_to_hold(key: Path, folder: Path) -> str | None:
                 f"choose another folder; if no such process runs, delete {folder / LOCK}."
             )
         if not _is_at(handle, path):  # removed by its last holder while we opened it
-            return f"the folder {folder} is being removed by another run; run again."
+            return removed
         record = {"format": FORMAT, "pid": os.getpid(), "host": socket.gethostname()}
         os.ftruncate(handle, 0)
         os.write(handle, json.dumps(record).encode())

@@ -23,7 +23,7 @@ from planted.moments import RowSummary
 from planted.outcomes import BadInputError, FileFormatError, shown
 from planted.rows import kind_of, pack_sums, unpack_sums
 
-__all__ = ["read_sums", "read_sums_with_names", "write_sums"]
+__all__ = ["read_sums_with_names", "write_sums"]
 
 FORMAT, SCHEMA = "planted.sums", 1
 
@@ -35,18 +35,7 @@ def write_sums(
     features: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
 ) -> None:
-    """Write a summary of rows, whole or not at all, with the names of its inputs and outputs where they are given.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from planted import RowBlocks
-    >>> from planted.moments import summarise_rows
-    >>> path = Path(tempfile.mkdtemp()) / "part.sums"
-    >>> write_sums(path, summarise_rows(RowBlocks.from_arrays(np.eye(3), np.ones((3, 1))), 10))
-    >>> read_sums([path, path]).count
-    6
-    """
+    """Write a summary of rows, whole or not at all, with the names of its inputs and outputs where they are given."""
     names = {"features": features, "targets": targets}
     given = {role: list(each) for role, each in names.items() if each is not None}
     _check_names(given, summary)
@@ -59,21 +48,14 @@ def write_sums(
     atomic_write(path, write)
 
 
-def read_sums(paths: Sequence[str | os.PathLike[str]], *, memory: int | str | None = None) -> RowSummary:
-    """Read summaries and merge them.
-
-    `memory`: how much the numbers of one file may take, in bytes or as ``"4GB"``; half of what is free if omitted. A file
-    that claims more is refused before any memory is taken. Returns the summary of all rows.
-    """
-    return read_sums_with_names(paths, memory=memory)[0]
-
-
 def read_sums_with_names(
     paths: Sequence[str | os.PathLike[str]], *, memory: int | str | None = None
 ) -> tuple[RowSummary, dict[str, tuple[str, ...]]]:
     """Read summaries and merge them; return also the names of their columns, as ``features`` and ``targets``.
 
-    Where a file has no names there are none; files of different names are refused.
+    Where a file has no names there are none; files of different names are refused. `memory`: how much the numbers of one
+    file may take, in bytes or as ``"4GB"``; half of what is free if omitted. A file that claims more is refused before any
+    memory is taken.
     """
     if not paths:
         raise BadInputError("no file of sums was given, expected at least one.")

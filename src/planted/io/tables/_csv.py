@@ -288,7 +288,7 @@ def _parse_row(
     if len(row) != len(layout.names):
         raise FileFormatError(
             f"{shown(path)}: row {number} has {len(row)} cells, expected {len(layout.names)} as in the first line. "
-            "Quote cells that contain the separator, or complete the row."
+            f"{_how_to_mend(row, number, layout)}"
         )
     values = []
     for j in columns:
@@ -302,6 +302,15 @@ def _parse_row(
     return values
 
 
+def _how_to_mend(row: list[str], number: int, layout: _Layout) -> str:
+    """Say what to do about a row with too few or too many cells."""
+    if len(row) == len(layout.names) + 1 and not row[-1].strip():
+        return "It ends with a separator: delete that of every row, or give the first line one too."
+    if number == 0 and len(row) > len(layout.names):
+        return "If the names of the columns stand farther down, delete the lines above them."
+    return "Quote cells that contain the separator, or complete the row."
+
+
 def _not_expected(
     cell: str, number: int, name: str, *, path: Path, coder: Coder | None, decimal: str
 ) -> BadInputTypeError:
@@ -311,7 +320,8 @@ def _not_expected(
         return BadInputTypeError(f"{place} {coder.expected}.")
     hint = _how_to_write(cell.strip(), name, decimal)
     return BadInputTypeError(
-        f"{place} a number.{hint} Leave the column out (--exclude), or treat its texts as categories (--categories)."
+        f"{place} a number.{hint} Correct the cell, leave the column out (--exclude), or treat its texts as categories "
+        "(--categories)."
     )
 
 
@@ -321,10 +331,19 @@ def _how_to_write(cell: str, name: str, decimal: str) -> str:
         return " Lines that begin with # are no rows of a table: delete them."
     if OTHER_DATE.fullmatch(cell):
         return " Write dates as in 2026-01-31."
+    if re.fullmatch(r"[+-]?[0-9]{1,3}([., '][0-9]{3})+[.,][0-9]+|[+-]?[0-9]{1,3}([ '][0-9]{3})+", cell):
+        return " Write numbers without marks between the thousands."
     if len(cell.split()) > 1 and len(cell.split()) == len(name.split()):
         return " Separate the columns by commas, semicolons, bars or tabs, not by spaces."
-    if re.fullmatch(r"[+-]?[0-9]{1,3}([., '][0-9]{3})+[.,][0-9]+", cell):
-        return " Write numbers without marks between the thousands."
+    if name.count(",") and name.count(",") == cell.count(","):
+        return " The whole line was read as one cell: commas separate the columns of a .csv, tabs those of a .tsv."
+    if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+", cell) and decimal == ".":
+        return (
+            " If the comma stands between thousands, write the numbers without it; if it is a decimal comma, use --decimal "
+            'comma (`decimal=","` in Python).'
+        )
+    if re.fullmatch(r"\([0-9.,]+\)", cell):
+        return " Write negative numbers with a minus sign."
     if "," in cell and decimal == ".":
         return (
             " Write decimal numbers with a point, not a comma, or read them as they are with --decimal comma "

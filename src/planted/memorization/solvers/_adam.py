@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
-from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, trained_fit
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_adam"]
@@ -50,22 +50,18 @@ def solve_adam(
     a = half_signs(check_width(width, task.Z.shape[1]))
     dtype = getattr(torch, precision)
     rows = torch.as_tensor(np.ascontiguousarray(task.Z), dtype=dtype)
-    weights, curves = [], []
-    for y in task.Y.T:
-        trainer = _Trainer(torch, task, rows, y, a)
-        W, losses = trainer.run(
+    runs = [
+        _Trainer(torch, task, rows, y, a).run(
             schedule=(learning_rate, decay, decay_every),
             batch_size=min(batch_size, len(y)),
             n_epochs=max_epochs,
             max_iter=max_iter,
             fused=fused,
         )
-        weights.append(W)
-        curves.append(losses)
-    W, A = stack_outputs(weights, a)
-    curve = tuple((RECORD_EVERY * step, loss) for step, loss in merge_curves(curves))
+        for y in task.Y.T
+    ]
     notes = {"record_every": RECORD_EVERY, "precision": precision}
-    return MemoryFit(W, A, curve, width=len(a), notes=notes)
+    return trained_fit(runs, a, every=RECORD_EVERY, notes=notes)
 
 
 def _import_torch() -> Any:
@@ -140,7 +136,8 @@ class _Trainer:
                 if total / len(self.rows) <= goal:
                     break
         # Stopped before the first step, the start is the best so far.
-        return self._weights(), losses or [self._loss()]
+        weights = self._weights()
+        return weights, losses or [loss_and_gradient(self.task.Z, self.y, weights, self.signs)[0]]
 
     def _step(self, optimiser: Any, batch: Any) -> float:
         """Make one step on a batch and return its loss before the step."""
@@ -150,10 +147,6 @@ class _Trainer:
         loss.backward()
         optimiser.step()
         return float(loss.detach())
-
-    def _loss(self) -> float:
-        """Return the loss over all rows."""
-        return loss_and_gradient(self.task.Z, self.y, self._weights(), self.signs)[0]
 
     def _weights(self) -> Array:
         """Return the weights as an array."""

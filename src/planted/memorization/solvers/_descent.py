@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._constants import predicted_iterations, theorem_constants, theorem_input
-from planted.memorization._task import MemoryFit, MemoryTask, kernel_product, merge_curves
-from planted.memorization.printed import DescentConstants, algorithm_1, draw_from_ball
+from planted.memorization._task import MemoryFit, MemoryTask, kernel_product
+from planted.memorization._theory import TheoremFacts
+from planted.memorization.printed import DescentConstants, algorithm_1, descent_constants, draw_from_ball
 from planted.memorization.solvers._kernel import form_kernel
-from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, trained_fit
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_pgd"]
@@ -75,17 +75,16 @@ def solve_pgd(
         raise BadInputError(f"epsilon={epsilon}, delta={delta}; expected a positive loss and a probability")
     a = half_signs(check_width(width, task.Z.shape[1]))
     if constants == "theorem":
-        facts = {"sigma": _smallest_singular_value(task), "epsilon": epsilon, "delta": delta}
-        descents = [_theorem_descent(task, y, a, facts, max_iter) for y in task.Y.T]
+        goal = {"sigma": _smallest_singular_value(task), "epsilon": epsilon, "delta": delta}
+        descents = [_theorem_descent(task, y, a, goal, max_iter) for y in task.Y.T]
     else:
         descents = [_practical_descent(task, y, a, max_iter) for y in task.Y.T]
-    W, A = stack_outputs([descent.W for descent in descents], a)
     notes: dict[str, Any] = {"perturbations": sum(descent.n_perturbations for descent in descents)}
     for descent in descents:
         notes |= descent.notes
-    curve = merge_curves([descent.losses for descent in descents])
     promised = epsilon if all(descent.ended for descent in descents) else None
-    return MemoryFit(W, A, curve, width=len(a), promised_loss=promised, notes=notes)
+    runs = [(descent.W, descent.losses) for descent in descents]
+    return trained_fit(runs, a, promised_loss=promised, notes=notes)
 
 
 def _smallest_singular_value(task: MemoryTask) -> float:
@@ -96,20 +95,21 @@ def _smallest_singular_value(task: MemoryTask) -> float:
     return float(np.sqrt(max(smallest, 0.0)))
 
 
-def _theorem_descent(
-    task: MemoryTask, y: Array, a: Array, facts: dict[str, float], max_iter: int
-) -> _Descent:
+def _theorem_descent(task: MemoryTask, y: Array, a: Array, goal: dict[str, float], max_iter: int) -> _Descent:
     """Run Algorithm 1 on g from W = 0 with what Theorem 4 gives to it."""
     n, q = task.Z.shape
-    facts = facts | {
-        "largest_norm": float(np.sqrt(np.einsum("ij,ij->i", task.Z, task.Z).max())),
-        "largest_label": float(np.abs(y).max()),
-        "initial_loss": float(y @ y) / (4 * n),
-    }
-    penalty, given = theorem_input(n, q, **facts)
-    constants = asdict(theorem_constants(n, q, **facts))
-    notes = {"constants": constants, "predicted_iterations": predicted_iterations(n, q, **facts)}
-    W, loss = np.zeros((len(a), q)), facts["initial_loss"]
+    facts = TheoremFacts(
+        n,
+        q,
+        largest_norm=float(np.sqrt(np.einsum("ij,ij->i", task.Z, task.Z).max())),
+        largest_label=float(np.abs(y).max()),
+        initial_loss=float(y @ y) / (4 * n),
+        **goal,
+    )
+    given, penalty = facts.descent_input(), facts.penalty
+    constants = asdict(descent_constants(q, given)) | {"penalty": penalty}
+    notes = {"constants": constants, "predicted_iterations": facts.predicted_iterations()}
+    W, loss = np.zeros((len(a), q)), facts.initial_loss
     losses, noise_times = [loss], list[int]()
 
     def g(x: Array) -> tuple[float, Array]:

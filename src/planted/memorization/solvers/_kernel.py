@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -28,13 +29,7 @@ from scipy import linalg
 from planted._clock import StopRequested
 from planted._conversion import require_memory
 from planted._typing import Array
-from planted.memorization._task import (
-    MemoryFit,
-    MemoryTask,
-    quadratic_forms,
-    signed_units,
-    weighted_gram,
-)
+from planted.memorization._task import MemoryFit, MemoryTask, quadratic_forms, signed_units, weighted_gram
 from planted.memorization._theory import extreme_eigenvalue
 from planted.outcomes import BadInputError
 
@@ -56,6 +51,8 @@ PRODUCT_TOL = 1e-14
 LARGEST_MONOMIALS = 4_000_000
 """Entries of the matrix of monomials up to which it is decomposed itself; 32 MB, some seconds."""
 
+TOO_MANY_ROWS = "{} rows exceed the {} dimensions of the quadratic forms; least squares was used"
+
 PENALTIES = tuple(10.0**power for power in range(-10, 3))
 """Tried by the ridge, as multiples of the kernel's mean diagonal."""
 
@@ -76,10 +73,8 @@ def solve_direct(task: MemoryTask) -> MemoryFit:
     if solution is None:
         fits = len(task.Z) * task.capacity <= LARGEST_MONOMIALS
         solution = _solve_by_monomials(task) if fits else _solve_by_eigenvectors(task)
-    curve = ((0, _loss(task, np.zeros_like(solution.matrices))), (1, _loss(task, solution.matrices)))
-    W, A = signed_units(solution.matrices)
     spectrum = (solution.rank, solution.smallest)
-    return MemoryFit(W, A, curve, spectrum=spectrum, fallback=solution.fallback)
+    return _solved_fit(task, solution.matrices, spectrum=spectrum, fallback=solution.fallback)
 
 
 def solve_ridge(
@@ -105,20 +100,16 @@ def solve_ridge(
             raise
         task.note_stop(stop)
         coefficients = on_part
-    matrices = _matrices_of(task.Z, coefficients)
-    W, A = signed_units(matrices)
-    curve = ((0, _loss(task, np.zeros_like(matrices))), (1, _loss(task, matrices)))
-    return MemoryFit(W, A, curve, notes=notes | {"penalty": penalty})
+    return _solved_fit(task, _matrices_of(task.Z, coefficients), notes=notes | {"penalty": penalty})
 
 
-def form_kernel(Z: Array, other: Array | None = None) -> Array:
+def form_kernel(Z: Array) -> Array:
     """Return the matrix of squared inner products.
 
-    Shapes: Z (n, q), other (l, q), result (n, l).
+    Shapes: Z (n, q), result (n, n).
     """
-    second = Z if other is None else other
-    require_memory((len(Z), len(second)), "the kernel", remedy="Use solver='cg', which does not form it.")
-    K = np.asarray(Z @ second.T)
+    require_memory((len(Z), len(Z)), "the kernel", remedy="Use solver='cg', which does not form it.")
+    K = np.asarray(Z @ Z.T)
     return np.multiply(K, K, out=K)
 
 
@@ -215,13 +206,11 @@ def _solve_by_monomials(task: MemoryTask) -> _Solution:
     solution += right.T @ (inverse * (left.T @ (task.Y - Phi @ solution)))
     rank = int(kept.sum())
     smallest = float(values[-1]) ** 2 if rank == n else 0.0
-    reason = ""
+    reason = (
+        "" if rank == n else f"the products of {n} rows have numerical rank {rank}; least squares was used"
+    )
     if n > task.capacity:
-        reason = (
-            f"{n} rows exceed the {task.capacity} dimensions of the quadratic forms; least squares was used"
-        )
-    elif rank < n:
-        reason = f"the products of {n} rows have numerical rank {rank}; least squares was used"
+        reason = TOO_MANY_ROWS.format(n, task.capacity)
     return _Solution(_matrices_of_monomials(solution, q), rank, smallest, reason)
 
 
@@ -240,7 +229,7 @@ def _solve_by_eigenvectors(task: MemoryTask) -> _Solution:
     invert, rank, smallest = _pseudo_inverse(Phi.T @ Phi)
     solution = invert(Phi.T @ task.Y)
     solution += invert(Phi.T @ (task.Y - Phi @ solution))
-    reason = f"{n} rows exceed the {task.capacity} dimensions of the quadratic forms; least squares was used"
+    reason = TOO_MANY_ROWS.format(n, task.capacity)
     return _Solution(_matrices_of_monomials(solution, q), rank, 0.0, reason)
 
 
@@ -276,9 +265,11 @@ def _outputs(Z: Array, matrices: Array) -> Array:
     return np.column_stack([quadratic_forms(Z, matrix) for matrix in matrices])
 
 
-def _loss(task: MemoryTask, matrices: Array) -> float:
-    """Return the loss 1/(4n) Σ δ²."""
-    return float(np.sum((_outputs(task.Z, matrices) - task.Y) ** 2) / (4 * len(task.Z)))
+def _solved_fit(task: MemoryTask, matrices: Array, **facts: Any) -> MemoryFit:
+    """Return the units of the matrices, with the losses 1/(4n) Σ δ² of zero and of the solution."""
+    fitted = (np.zeros_like(task.Y), _outputs(task.Z, matrices))
+    losses = [float(np.sum((outputs - task.Y) ** 2) / (4 * len(task.Z))) for outputs in fitted]
+    return MemoryFit(*signed_units(matrices), tuple(enumerate(losses)), **facts)
 
 
 def _mean_diagonal(K: Array) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from planted._typing import Array
-from planted.memorization._task import MemoryFit, MemoryTask, merge_curves
-from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, stack_outputs
+from planted.memorization._task import MemoryFit, MemoryTask
+from planted.memorization.solvers._weights import check_width, half_signs, loss_and_gradient, trained_fit
 from planted.outcomes import BadInputError
 
 __all__ = ["solve_lbfgs"]
@@ -35,20 +35,15 @@ def solve_lbfgs(
             f"scale={scale}; expected a positive number, since zero weights are a saddle point"
         )
     a = half_signs(check_width(width, task.Z.shape[1]))
-    weights, curves = [], []
-    for y in task.Y.T:
-        start = scale / np.sqrt(len(a)) * task.rng.standard_normal((len(a), task.Z.shape[1]))
-        W, losses = _minimise_lbfgs(task, y, a, start, max_iter)
-        weights.append(W)
-        curves.append(losses)
-    W, A = stack_outputs(weights, a)
-    return MemoryFit(W, A, merge_curves(curves), width=len(a))
+    runs = [_minimise_lbfgs(task, y, a, scale, max_iter) for y in task.Y.T]
+    return trained_fit(runs, a)
 
 
 def _minimise_lbfgs(
-    task: MemoryTask, y: Array, a: Array, start: Array, max_iter: int
+    task: MemoryTask, y: Array, a: Array, scale: float, max_iter: int
 ) -> tuple[Array, list[float]]:
-    """Run SciPy's L-BFGS until the tolerance; return the last weights and the losses."""
+    """Run SciPy's L-BFGS from a random start until the tolerance; return the last weights and the losses."""
+    start = scale / np.sqrt(len(a)) * task.rng.standard_normal((len(a), task.Z.shape[1]))
     goal = task.tol / task.Y.shape[1]
     reached = start.ravel()
     losses = [loss_and_gradient(task.Z, y, start, a)[0]]

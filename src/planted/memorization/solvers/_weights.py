@@ -11,13 +11,16 @@ References  [GWZ20]_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from planted._typing import Array
-from planted.memorization._task import quadratic_forms, weighted_gram
+from planted.memorization._task import MemoryFit, merge_curves, quadratic_forms, weighted_gram
 from planted.outcomes import BadInputError
 
-__all__ = ["check_width", "half_signs", "loss_and_gradient", "stack_outputs"]
+__all__ = ["check_width", "half_signs", "loss_and_gradient", "trained_fit"]
 
 
 def loss_and_gradient(Z: Array, y: Array, W: Array, a: Array) -> tuple[float, Array]:
@@ -47,9 +50,14 @@ def half_signs(width: int) -> Array:
     return np.repeat([1.0, -1.0], width // 2)
 
 
-def stack_outputs(weights: list[Array], a: Array) -> tuple[Array, Array]:
-    """Put the units of several outputs below one another in W, and their signs into A.
+def trained_fit(
+    runs: Sequence[tuple[Array, list[float]]], a: Array, *, every: int = 1, **facts: Any
+) -> MemoryFit:
+    """Put the units of several outputs below one another in W, their signs into A, and add their losses.
 
-    A is 0 where a unit belongs to another output. Shapes: each of weights (k, q), a (k,), W (mk, q), A (m, mk).
+    `runs`: weights (k, q) and losses of each output. A is 0 where a unit belongs to another output. `every`: steps between
+    recorded losses. Shapes: a (k,).
     """
-    return np.vstack(weights), np.asarray(np.kron(np.eye(len(weights)), a), dtype=np.float64)
+    A = np.asarray(np.kron(np.eye(len(runs)), a), dtype=np.float64)
+    curve = tuple((every * step, loss) for step, loss in merge_curves([losses for _, losses in runs]))
+    return MemoryFit(np.vstack([weights for weights, _ in runs]), A, curve, width=len(a), **facts)

@@ -56,6 +56,7 @@ __all__ = ["recover"]
 
 NULL_SPACE_ROWS = 1.5  # times q: above, the null space is tried before pursuit
 MAX_NULL_COLUMNS = 4000  # q beyond which its decomposition costs more than it tells
+ROUNDS = (0.125, 0.125, 0.25, 0.5)  # parts of the pursuit's starts, each with biases and without
 COMPLETIONS = 3  # random fillings of missing units, tried when most are known
 COMPLETION_STEPS = 30
 STARTS = {"quick": 1, "normal": 8, "thorough": 24}  # random ones, on noisy data
@@ -305,19 +306,28 @@ def _pursue(problem: Problem, outputs: _Outputs, max_starts: int) -> Pursuit:
     rows = pursuit_rows(problem, outputs.n_hidden)
     V = np.zeros((0, problem.n_features + 1))
     starts = 0
+    origin = -problem.scaling.x_mean / problem.scaling.x_scale
     while True:
         X, Q = problem.X[:rows], linalg.orth(outputs.Q[:rows])
-        found = pursue_units(
-            X, Q, wanted, rng=problem.rng, max_starts=max_starts, known=V, progress=problem.progress
+        # d samples are enough for a unit without a bias; which kind is missing is not known
+        rounds = (
+            [(share, at) for share in ROUNDS for at in (None, origin)] if rows == total else [(1.0, None)]
         )
-        V, starts = found.V, starts + found.starts
-        if rows == total and 0 < len(V) < wanted:  # d samples are enough for a unit without a bias
-            origin = -problem.scaling.x_mean / problem.scaling.x_scale
+        for share, at in rounds:
             found = pursue_units(
-                X, Q, wanted, rng=problem.rng, max_starts=max_starts // 4, known=V, origin=origin
+                X,
+                Q,
+                wanted,
+                rng=problem.rng,
+                max_starts=int(share * max_starts),
+                known=V,
+                origin=at,
+                progress=problem.progress,
             )
             V, starts = found.V, starts + found.starts
-        if len(V) >= wanted or rows == total or starts >= max_starts or not len(V):
+            if len(V) >= wanted or not len(V):
+                return Pursuit(V, starts)
+        if rows == total or starts >= max_starts:
             return Pursuit(V, starts)
         rows = min(total, 4 * rows)
 

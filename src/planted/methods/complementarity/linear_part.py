@@ -62,6 +62,7 @@ __all__ = ["bent_units", "recover_from_noise_with_linear_part", "recover_with_li
 ROWS = 1.3  # times q: rows that the null space is taken of, beside those held out
 MAX_COLUMNS = 1500  # q beyond which the null space costs more than a search
 PURSUIT_ROWS = 3  # rows for each input and unit: fewer tell a unit from chance too rarely
+FURTHER = 2  # units that chance leaves: so many more are looked for while one of a pair is missing
 SAME_UNIT = 1 - 1e-9  # cosine of two hyperplanes that are one, turned round or not
 LINEAR_TOL = 1e-10  # part of the outputs that affine functions of x leave, where they leave rounding alone
 
@@ -132,24 +133,29 @@ def _hyperplanes(
         return None, None
     some = slice(0, 2 * PURSUIT_ROWS * (p + k))
     Q = linalg.orth(np.hstack([y[some], inputs[some]]))
-    # The inputs hold the constant as their last column; both orientations of a unit are found.
-    found = pursue_units(
-        inputs[some, :-1],
-        Q,
-        2 * k,
-        rng=copy_stream(problem.rng),
-        max_starts=max_starts,
-        progress=problem.progress,
-    ).V
-    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
-    same = np.abs(unit @ unit.T) >= SAME_UNIT
-    different = ~np.tril(same, -1).any(axis=1)
-    for is_unit in (
-        different,
-        different & (same.sum(axis=1) > 1),
-    ):  # chance leaves no unit in both orientations
-        if is_unit.sum() == k:
-            return unit[is_unit], None
+    rng, found = copy_stream(problem.rng), None
+    for further in range(FURTHER + 1):
+        # The inputs hold the constant as their last column; both orientations of a unit are found.
+        found = pursue_units(
+            inputs[some, :-1],
+            Q,
+            2 * k + further,
+            rng=rng,
+            max_starts=max_starts,
+            known=found,
+            progress=problem.progress,
+        ).V
+        unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+        same = np.abs(unit @ unit.T) >= SAME_UNIT
+        different = ~np.tril(same, -1).any(axis=1)
+        for is_unit in (
+            different,
+            different & (same.sum(axis=1) > 1),
+        ):  # chance leaves no unit in both orientations
+            if is_unit.sum() == k:
+                return unit[is_unit], None
+        if len(found) < 2 * k + further:
+            break
     return None, None
 
 

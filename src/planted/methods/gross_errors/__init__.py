@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
 
@@ -78,9 +77,8 @@ CONDITIONING_TOL = 1e-6
 ROUGHLY = 0.5  # robust sizes by which pursuit may miss a right label: far from its theorem it is not exact
 NEARLY = 1e-6  # residual of a right label before the last polish, in output standard deviations
 WHOLLY_WRONG = 200  # samples wrong in all outputs that are looked at one by one
-INDEPENDENT = (
-    1e-3  # smallest singular value of unit residuals; units that share a direction leave rounding error
-)
+# Smallest singular value of unit residuals; units that share a direction leave rounding error.
+INDEPENDENT = 1e-3
 COHERENT = 1 - 1e-6  # leverage of an output that alone sees a direction
 
 
@@ -134,7 +132,15 @@ def recover(
                 return answer
             if doubtful is None or doubtful.outcome is not Outcome.NOT_IDENTIFIABLE:
                 doubtful = answer  # where a unit is off the rank is lower: a higher one may explain all rows
-    return doubtful or _no_majority(run, best)
+    if doubtful is not None:
+        return doubtful
+    name = "share of the labels that one low-rank matrix reproduces"
+    line = Evidence(name, best, MAJORITY, ">", "majority", key=Check.LOW_RANK_SHARE)
+    text = (
+        f"No matrix of rank below {run.problem.n_outputs} reproduces more than half of the labels to rounding (at most "
+        f"{best:.0%}): too many are wrong, or there is noise on all of them, or there are as many units as outputs."
+    )
+    run.refuse(Outcome.ASSUMPTION_FAILED, text, line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +198,6 @@ def _require(search: _Search) -> None:
         outcome=Outcome.TOO_FEW_SAMPLES,
         detail=f"{n} samples; at least {d + 3} are needed.",
     )
-
-
-def _no_majority(run: MethodRun, best: float) -> NoReturn:
-    """Refuse labels most of which no low-rank matrix reproduces."""
-    name = "share of the labels that one low-rank matrix reproduces"
-    text = (
-        f"No matrix of rank below {run.problem.n_outputs} reproduces more than half of the labels to rounding (at most "
-        f"{best:.0%}): too many are wrong, or there is noise on all of them, or there are as many units as outputs."
-    )
-    line = Evidence(name, best, MAJORITY, ">", "majority", key=Check.LOW_RANK_SHARE)
-    run.refuse(Outcome.ASSUMPTION_FAILED, text, line)
 
 
 def _splits(search: _Search) -> Iterator[LowRankSparse]:

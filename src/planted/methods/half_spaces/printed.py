@@ -67,11 +67,6 @@ def predict_guesses(k: int, *, epsilon: float | None = None, kappa: float = 1.0)
     """Return log10 of the number of guesses on the printed grid (1), all constants taken as one.
 
     `epsilon` is the accuracy: just below 1/k, the largest that the paper allows, if omitted.
-
-    Examples
-    --------
-    >>> round(predict_guesses(1))
-    241
     """
     accuracy = 1.0 / (k + 1) if epsilon is None else epsilon
     values = (k * kappa / accuracy) ** 8 + 1
@@ -104,11 +99,6 @@ def half_spaces_of_labels(X: Array, labels: Array) -> Array:
     """Return the unit vectors that maximise the sum of labels times projections (step 3c).
 
     Shapes: X (n, d), labels (n, r), result (r, d).
-
-    Examples
-    --------
-    >>> half_spaces_of_labels(np.array([[3.0, 0.0], [0.0, -4.0]]), np.array([[1.0], [-1.0]]))
-    array([[0.6, 0.8]])
     """
     return unit_rows(labels.T @ X)[0]
 

@@ -62,7 +62,13 @@ from planted.fitting.multistart._attempts import attempt_from
 from planted.fitting.multistart._rows import split_rows
 from planted.methods.hermite._bound import bound_error
 from planted.methods.hermite._regression import Approximation, approximate_function
-from planted.methods.hermite._start import REDUCTIONS, Start, start_as_printed, start_efficiently
+from planted.methods.hermite._start import (
+    EFFICIENT_DRAWS,
+    REDUCTIONS,
+    Start,
+    start_as_printed,
+    start_efficiently,
+)
 from planted.methods.hermite._theory import (
     distinct_values_evidence,
     fourth_moments,
@@ -72,7 +78,6 @@ from planted.methods.hermite._theory import (
     offer_alternatives,
     tail_evidence,
 )
-from planted.methods.hermite._units import EFFICIENT_DRAWS
 from planted.methods.hermite._whitening import White, whiten_problem
 from planted.methods.hermite.printed import Thresholds
 from planted.moments import relu_coefficients
@@ -148,17 +153,24 @@ def recover(
     if order != "auto" and (isinstance(order, bool) or not isinstance(order, int) or order < 1):
         raise BadInputError(f"order={order!r}; expected 1, 2, ... or 'auto'")
     check_choice("reduction", reduction, ("auto", *REDUCTIONS))
-    thresholds = _thresholds(eta_1, eta_2, eta_3)
     bounds = {name: value for name, value in (("tau", tau), ("radius", radius)) if value is not None}
-    _require_positive(bounds)
+    for name, value in {"eta_1": eta_1, "eta_2": eta_2, "eta_3": eta_3, **bounds}.items():
+        if not 0 < value < np.inf:
+            raise BadInputError(f"{name}={value!r}; expected a positive number")
     is_refined = variant == "efficient" if refined is None else refined
-    _require_rows(run)
+    n, d, _ = run.problem.shape
+    run.refuse_unless(
+        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
+        outcome=Outcome.TOO_FEW_SAMPLES,
+        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
+    )
     run.on_stop = lambda reason: run.interrupted(f"{reason} The moments had not been summed.")
     white = whiten_problem(run.problem)  # step 1
     normal = _test_law(run, white, is_refined=is_refined)
     sweeps = 0 if is_refined else SWEEPS  # steps 2 and 3
     try:
         if variant == "paper":
+            thresholds = Thresholds(rank=eta_1, weight=eta_2, angle=eta_3)
             start = _find_units_as_printed(
                 run, white, order=order, reduction=reduction, thresholds=thresholds
             )
@@ -230,16 +242,6 @@ class _Report:
         return (*lines, *identifiability_evidence(start.units.W, start.order, np.random.default_rng(0)))
 
 
-def _require_rows(run: MethodRun) -> None:
-    """Refuse fewer rows than whitening needs."""
-    n, d, _ = run.problem.shape
-    run.refuse_unless(
-        Evidence("samples", n, d + 3, ">=", "covariance of the inputs and one more", key=Check.SAMPLES),
-        outcome=Outcome.TOO_FEW_SAMPLES,
-        detail=f"{n} samples of {d} inputs; at least {d + 3} are needed to whiten them.",
-    )
-
-
 def _test_law(run: MethodRun, white: White, *, is_refined: bool) -> Evidence:
     """Return the test of normality; refuse inputs that fail it where nothing will be certified, hopeless ones at once.
 
@@ -248,27 +250,11 @@ def _test_law(run: MethodRun, white: White, *, is_refined: bool) -> Evidence:
     """
     n = run.problem.n_samples
     G = fourth_moments(white.sample.blocks, n)
-    normal, tails, spread = (
-        normality_evidence(G, n),
-        tail_evidence(G),
-        distinct_values_evidence(run.problem.X),
-    )
+    normal, tails = normality_evidence(G, n), tail_evidence(G)
+    spread = distinct_values_evidence(run.problem.X)
     if not (spread.passed and tails.passed and (is_refined or normal.passed)):
         _refuse_law(run, normal, *(line for line in (spread, tails) if not line.passed))
     return normal
-
-
-def _thresholds(eta_1: float, eta_2: float, eta_3: float) -> Thresholds:
-    """Return the η of Algorithm 4, which are positive numbers."""
-    _require_positive({"eta_1": eta_1, "eta_2": eta_2, "eta_3": eta_3})
-    return Thresholds(rank=eta_1, weight=eta_2, angle=eta_3)
-
-
-def _require_positive(options: Mapping[str, float]) -> None:
-    """Refuse an option that is not a positive number, by its name."""
-    for name, value in options.items():
-        if not 0 < value < np.inf:
-            raise BadInputError(f"{name}={value!r}; expected a positive number")
 
 
 def _find_units(run: MethodRun, white: White, *, order: int | str, reduction: str, sweeps: int) -> Start:
@@ -300,27 +286,18 @@ def _find_units_as_printed(
 
 def _affordable_order(order: int | str, d: int, k: int | None) -> int | str:
     """Return the order, 1 where the sums of order 2 would not fit and nobody asked for them; refuse it otherwise."""
-    if order == "auto" and k is None and _bytes_of_order_two(d) > MEMORY_LIMIT:
+    features = 1 + d + d * (d + 1) // 2
+    need = 8.0 * 2 * 4 * EFFICIENT_DRAWS * features**2  # two halves, four weights for each draw
+    if need <= MEMORY_LIMIT:
+        return order
+    if order == "auto" and k is None:
         return 1
     if order == 2 or (order == "auto" and k is not None and k > d):
-        _check_memory(d)
-    return order
-
-
-def _bytes_of_order_two(d: int) -> float:
-    """Return the size of the sums of order 2: two halves, four weights for each draw."""
-    features = 1 + d + d * (d + 1) // 2
-    return 8.0 * 2 * 4 * EFFICIENT_DRAWS * features**2
-
-
-def _check_memory(d: int) -> None:
-    """Refuse sums that would not fit, with the number."""
-    need = _bytes_of_order_two(d)
-    if need > MEMORY_LIMIT:
         raise BadInputError(
             f"order 2 with {d} inputs needs {need / 1e9:.1f} GB for its sums, more than {MEMORY_LIMIT / 1e9:.0f} GB; "
             "use order=1 (k <= d) or method='restarts'"
         )
+    return order
 
 
 def _refine_and_certify(report: _Report, n_restarts: int) -> Recovery:

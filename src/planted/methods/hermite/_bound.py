@@ -24,6 +24,7 @@ References  [ATV21]_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -50,24 +51,14 @@ class ErrorBound:
 
     def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
         """Return the numbers as lines of evidence."""
+        mean = f"mean squared error of {function} on a quarter of the rows, in output variances"
+        limit = f"95 % upper bound on the squared L2 error of {function}, in output variances"
+        source = "skewness corrected, noise included; unseen units weigh no more than those seen"
+        hidden = "squared L2 error that a unit on in none of these rows may hide, in output variances"
         return (
-            Evidence(
-                f"mean squared error of {function} on a quarter of the rows, in output variances",
-                self.error,
-                key=Check.HELD_OUT_ERROR,
-            ),
-            Evidence(
-                f"95 % upper bound on the squared L2 error of {function}, in output variances",
-                self.bound,
-                equation="skewness corrected, noise included; unseen units weigh no more than those seen",
-                key=Check.ERROR_BOUND,
-            ),
-            Evidence(
-                "squared L2 error that a unit on in none of these rows may hide, in output variances",
-                self.unseen,
-                equation="Lemma D.13",
-                key=Check.HIDDEN_ERROR,
-            ),
+            Evidence(mean, self.error, key=Check.HELD_OUT_ERROR),
+            Evidence(limit, self.bound, equation=source, key=Check.ERROR_BOUND),
+            Evidence(hidden, self.unseen, equation="Lemma D.13", key=Check.HIDDEN_ERROR),
         )
 
 
@@ -77,7 +68,7 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, weights: Array, n_u
     `judged`: rows that took no part in a least-squares fit of the function; they may have had one in moments of all rows.
     `weights`: output weights (m, k) of the units seen; an unseen one is taken to have no more.
     """
-    sums = accumulate(judged, _SquareSummand(network))
+    sums = accumulate(judged, partial(_sum_squares, network))
     n = sums.count
     mean, second, third = sums.first / n, sums.second / n, sums.third / n
     variance = max(second - mean**2, 0.0)
@@ -92,13 +83,7 @@ def bound_error(network: TwoLayerNetwork, judged: RowBlocks, weights: Array, n_u
 
 
 def unseen_error(n_rows: int, weight: float) -> float:
-    """Return what a linear part leaves, by (2), of a unit of some output weight that was on in none of the rows.
-
-    Examples
-    --------
-    >>> bool(unseen_error(1000, 2.0) > 10 * unseen_error(10_000, 2.0) > 0)
-    True
-    """
+    """Return what a linear part leaves, by (2), of a unit of some output weight that was on in none of the rows."""
     b = -float(stats.norm.isf(min(-np.log(LEVEL) / n_rows, 0.5)))
     square = (1 + b**2) * stats.norm.cdf(b) + b * stats.norm.pdf(b)
     mean, slope = relu_coefficients(np.array([b]), 1)[:, 0]
@@ -113,13 +98,8 @@ class _SquareSums(Sums):
     third: float
 
 
-@dataclass(frozen=True, slots=True)
-class _SquareSummand:
-    """Squared residuals of rows, mean over outputs, and their powers."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _SquareSums:
-        squares = ((Y - self.network(X)) ** 2).mean(axis=1)
-        powers = (float((squares**power).sum()) for power in (1, 2, 3))
-        return _SquareSums(len(X), *powers)
+def _sum_squares(network: TwoLayerNetwork, first_row: int, X: Array, Y: Array) -> _SquareSums:
+    """Sum the squared residuals of rows, mean over outputs, and their powers."""
+    squares = ((Y - network(X)) ** 2).mean(axis=1)
+    powers = (float((squares**power).sum()) for power in (1, 2, 3))
+    return _SquareSums(len(X), *powers)

@@ -119,8 +119,7 @@ def _evaluate(tensors: HermiteTensors, units: tuple[Array, Array, Array], orders
 
 def _energy(left: HermiteTensors, orders: range) -> float:
     """Return the sum of squares over orthonormal coefficients, as in (2)."""
-    parts = (left.zeroth, left.first, left.second, left.third, left.fourth)
-    return sum(float((parts[j] ** 2).sum()) / factorial(j) for j in orders)
+    return sum(float((left.orders[j] ** 2).sum()) / factorial(j) for j in orders)
 
 
 def _normal_equations(

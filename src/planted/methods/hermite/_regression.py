@@ -38,20 +38,12 @@ class Approximation:
 
     def evidence(self, function: str = "the network") -> tuple[Evidence, ...]:
         """Return the numbers as lines of evidence."""
+        rest = "standard deviation of the linear part beside the units, in output standard deviations"
+        left_out = "share of rows that the truncated loss leaves out"
         return (
             *self.error.evidence(function),
-            Evidence(
-                "standard deviation of the linear part beside the units, in output standard deviations",
-                self.linear_rest,
-                equation="Claim D.14",
-                key=Check.LINEAR_REST,
-            ),
-            Evidence(
-                "share of rows that the truncated loss leaves out",
-                self.truncated,
-                equation="step 4",
-                key=Check.TRUNCATED_ROWS,
-            ),
+            Evidence(rest, self.linear_rest, equation="Claim D.14", key=Check.LINEAR_REST),
+            Evidence(left_out, self.truncated, equation="step 4", key=Check.TRUNCATED_ROWS),
         )
 
 
@@ -76,12 +68,6 @@ def consolidate(W: Array, b: Array, coefficients: Array) -> TwoLayerNetwork:
     """Merge pairs of opposite units and turn the linear rest into units, none if it vanishes (Claim D.14).
 
     Shapes: W (k, d), b (k,), coefficients (m, 2k + d + 1).
-
-    Examples
-    --------
-    >>> net = consolidate(np.array([[1.0]]), np.zeros(1), np.array([[1.0, 3.0, 0.5, 0.25]]))
-    >>> net.n_hidden, net(np.array([[-2.0], [1.0]])).ravel()
-    (3, array([5.25, 1.75]))
     """
     k = len(W)
     plus, minus = coefficients[:, :k], coefficients[:, k : 2 * k]

@@ -11,20 +11,27 @@ The paper's way is Algorithm 4 on averages of y He_j(x), with signs by Algorithm
    best. Then subtract the network so found, whose moments are known exactly, from y and estimate the rest again: each sweep
    removes most of the variance that is left.
 3. k > d: regress on all degrees ≤ 4 in all inputs where there are at most `LARGEST_DESIGN` columns, contract orders 4, 5, 6
-   of what is left over, diagonalise them together (`_units`), and match orders 2 to 4 when all k units were seen. Signs stay
-   open.
+   of what is left over, diagonalise them together (`recover_units`), and match orders 2 to 4 when all k units were seen.
+   Signs stay open.
+
+Contracted along random directions, T_{2l}, T_{2l+1} and T_{2l+2} are matrices between products of l inputs that all
+have the form Σ_i c_i z_i z_i', z_i = w_i^{⊗l}. [ATV21]_ decomposes the two upper orders separately, each by one random
+pair, and merges what they show (Algorithm 4, `printed`). Ours weighs each matrix of the three orders by its sampling
+error and diagonalises all of them together: there is nothing to merge, no unit is missed by a root of one Hermite
+polynomial, and every draw adds to the accuracy instead of being a chance to be nearly degenerate. Both end with
+RecoverScalars.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from planted._typing import Array, Progress
-from planted.linalg import unit_rows
+from planted.linalg import decompose_shared_terms, roots_of_powers, unit_rows
 from planted.methods.hermite._matching import MatchedUnits, match_moments, solve_eigenproblem
-from planted.methods.hermite._units import recover_units
 from planted.methods.hermite.printed import (
     EXACT_FLOOR,
     Thresholds,
@@ -33,8 +40,12 @@ from planted.methods.hermite.printed import (
     algorithm_3,
     algorithm_4,
     algorithm_6,
+    noise_edge,
 )
 from planted.moments import (
+    Contractions,
+    Draws,
+    HermiteMoments,
     HermiteTensors,
     PolynomialFit,
     Project,
@@ -49,7 +60,16 @@ from planted.moments.population_hermite import relu_tensors
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks
 
-__all__ = ["REDUCTIONS", "Sample", "Start", "best_of_draws", "start_as_printed", "start_efficiently"]
+__all__ = [
+    "EFFICIENT_DRAWS",
+    "REDUCTIONS",
+    "Sample",
+    "Start",
+    "best_of_draws",
+    "recover_units",
+    "start_as_printed",
+    "start_efficiently",
+]
 
 REDUCTIONS = ("none", "linear", "quadratic", "joint")
 LARGEST_DESIGN = 1200  # columns of a joint regression of degree 4: ten inputs have 1001
@@ -57,6 +77,7 @@ LARGEST_QUADRATIC = 2600  # columns of a regression of degree 2: seventy inputs 
 ROWS_PER_COLUMN = 4  # fewer, and a regression costs more variance than it saves
 VISIBLE = 1.2  # singular values of T_2 over the edge of noise
 EIGEN_DRAWS = 10
+EFFICIENT_DRAWS = 6  # of orders that are decomposed together
 DRAW_STEPS = 25  # steps of moment matching by which draws are compared
 LINEAR_PART = 0.3  # share of T_1 that visible units may leave over before a linear part is assumed
 START_BIAS = 2.5  # biases of a start are clipped here; moment matching moves them on
@@ -86,11 +107,6 @@ class Start:
     noise: float  # sampling error of T_2 as a spectral norm
     sign_margin: float = float("nan")  # smallest |x_i| of Algorithm 3; NaN when it did not run
     counts: dict[str, float] = field(default_factory=dict)  # what was done, for the record's stats
-
-    @property
-    def hyperplanes(self) -> Array:
-        """Rows (w, b)."""
-        return np.hstack([self.units.W, self.units.b[:, None]])
 
 
 def start_as_printed(
@@ -162,6 +178,33 @@ def best_of_draws(tensors: HermiteTensors, rng: np.random.Generator) -> tuple[_P
     return (best.W, best.b, best.A), best_margin
 
 
+def recover_units(
+    moments: HermiteMoments, order: int, *, rng: np.random.Generator, n_hidden: int | None = None
+) -> Units:
+    """Recover the visible units up to sign, with three orders decomposed together.
+
+    `n_hidden`: at most so many units; what the thresholds leave if omitted.
+    """
+    found = moments.contract(order, Draws.random(EFFICIENT_DRAWS, *moments.shape, rng=rng))
+    W, values = _decompose_together(found, order, rng, n_hidden)
+    b, A = algorithm_2(order, W, moments)
+    return Units(W, b, A, values, 1.0)
+
+
+def _decompose_together(
+    found: Contractions, order: int, rng: np.random.Generator, n_hidden: int | None
+) -> tuple[Array, Array]:
+    """Return the rows that three orders share, each weighed by its sampling error, and the singular values per draw."""
+    stacks = (found.base, found.odd, found.even)
+    sizes = np.array([np.linalg.norm(stack, 2, axis=(1, 2)).max() for stack in stacks])
+    errors = np.maximum(found.noise, EXACT_FLOOR * sizes)
+    weighed = np.concatenate([stack / error for stack, error in zip(stacks, errors, strict=True)])
+    threshold = Thresholds().rank * noise_edge(len(weighed))
+    largest = weighed.shape[1] if n_hidden is None else n_hidden
+    terms = decompose_shared_terms(weighed, rng, threshold=threshold, largest_rank=largest)
+    return roots_of_powers(terms.Z.T, order), terms.values / np.sqrt(len(weighed))
+
+
 def _fit(sample: Sample, reduction: str) -> PolynomialFit | None:
     """Regress on the largest degree that the option, the number of columns and the number of rows allow."""
     d = sample.shape[0]
@@ -214,7 +257,7 @@ def _start_full_rank(
         control = TwoLayerNetwork(found.W @ span.T, found.b, found.A)
         if reduction != "joint" or sweep == sweeps:
             break
-        rest = replace(sample, blocks=sample.blocks.map(_Subtract(control)))
+        rest = replace(sample, blocks=sample.blocks.map(partial(_subtract, control)))
         second = _second_order(rest, _fit(rest, "quadratic"))[0]
         second = second + relu_tensors(control.W, control.b, control.A).second
     assert control is not None
@@ -226,7 +269,7 @@ def _tensors_in_span(
     sample: Sample, span: Array, reduction: str, control: TwoLayerNetwork | None
 ) -> HermiteTensors:
     """Estimate orders 0 to 4 in the coordinates of a subspace, of the outputs or of what a known network leaves."""
-    blocks = sample.blocks if control is None else sample.blocks.map(_Subtract(control))
+    blocks = sample.blocks if control is None else sample.blocks.map(partial(_subtract, control))
     inner = replace(sample, blocks=blocks.map(Project(span)), shape=(span.shape[1], sample.shape[1]))
     tensors = SampleHermite(inner.blocks, inner.shape, _fit(inner, reduction)).tensors()
     if control is None:
@@ -258,7 +301,7 @@ def _start_overcomplete(
     fit = _fit(sample, reduction)
     sample.progress(f"contracting orders {2 * order} to {2 * order + 2}", float("nan"))
     moments = SampleHermite(sample.blocks, sample.shape, fit)
-    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden, together=True)
+    units = recover_units(moments, order, rng=rng, n_hidden=n_hidden)
     n_visible = len(units.W)
     if fit is not None and fit.degree == 4 and n_hidden == n_visible:
         start = (units.W, np.clip(units.b, -START_BIAS, START_BIAS), units.A)
@@ -267,11 +310,6 @@ def _start_overcomplete(
     return Start(units, order, False, n_visible, noise)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subtract:
-    """Outputs minus those of a known network."""
-
-    network: TwoLayerNetwork
-
-    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        return X, Y - self.network(X)
+def _subtract(network: TwoLayerNetwork, X: Array, Y: Array) -> tuple[Array, Array]:
+    """Return the outputs minus those of a known network."""
+    return X, Y - network(X)

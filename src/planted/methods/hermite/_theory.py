@@ -20,8 +20,7 @@ function stays the same up to a constant, which the offset takes: Claim 4.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -56,21 +55,18 @@ ALTERNATIVE_TOL = 1e-7  # how well turned units of an exact network must cancel,
 SIGN_SIGMAS, LOOSEST_SIGNS = 4.0, 0.02  # the same for noisy networks: standard errors, and the loosest
 
 
-@dataclass(frozen=True, slots=True)
-class _SquaredRadius:
-    """The weight |x|²."""
-
-    def __call__(self, X: Array, Y: Array) -> Array:
-        return np.asarray((X**2).sum(axis=1, keepdims=True))
-
-
 def fourth_moments(blocks: RowBlocks, n_samples: int) -> Array:
     """Return E[|x|² (1, x)(1, x)'] of whitened inputs, from which both statements on their law are read.
 
     Shapes: result (d + 1, d + 1).
     """
-    sums = accumulate_grams(blocks, _SquaredRadius(), quadratic=False)
+    sums = accumulate_grams(blocks, _squared_radius, quadratic=False)
     return np.asarray(sums.linear[:, 0].sum(axis=0) / n_samples)
+
+
+def _squared_radius(X: Array, Y: Array) -> Array:
+    """Return the weight |x|²."""
+    return np.asarray((X**2).sum(axis=1, keepdims=True))
 
 
 def normality_evidence(G: Array, n_samples: int) -> Evidence:
@@ -88,25 +84,14 @@ def normality_evidence(G: Array, n_samples: int) -> Evidence:
     pairs, freedom = d * (d + 1) // 2, n_samples / TAIL_ROWS
     p_value = 2 * min(stats.f.sf(third / d, d, freedom), stats.f.sf(fourth / pairs, pairs, freedom))
     text = f"order 3: χ² = {third:.4g} ({d}), order 4: χ² = {fourth:.4g} ({pairs})"
-    return Evidence(
-        "p-value of the test that x is Gaussian",
-        float(min(p_value, 1.0)),
-        NORMALITY_LEVEL,
-        ">=",
-        text,
-        key=Check.NORMAL_INPUTS,
-    )
+    name, measured = "p-value of the test that x is Gaussian", float(min(p_value, 1.0))
+    return Evidence(name, measured, NORMALITY_LEVEL, ">=", text, key=Check.NORMAL_INPUTS)
 
 
 def tail_evidence(G: Array) -> Evidence:
     """Compare the fourth moments of whitened inputs with those of normal ones, in the heaviest direction.
 
     For a law without fourth moments they grow with the number of samples, and so does every average of order four.
-
-    Examples
-    --------
-    >>> tail_evidence(np.diag([2.0, 4.0, 4.0])).measured, tail_evidence(np.diag([2.0, 4.0, 40.0])).passed
-    (1.0, False)
     """
     measured = float(np.linalg.eigvalsh(G[1:, 1:])[-1]) / (len(G) + 1)
     name = "fourth moments of x over those of normal inputs"
@@ -151,16 +136,14 @@ def identifiability_evidence(W: Array, order: int, rng: np.random.Generator) -> 
     shaken = W + PERTURBATION / np.sqrt(W.shape[1]) * rng.standard_normal(W.shape)
     shaken /= np.linalg.norm(shaken, axis=1, keepdims=True)
     name = f"smallest singular value of the Khatri-Rao power {order} of W"
+    later, equation = (
+        f"{name} after a perturbation of size {PERTURBATION}",
+        "smoothed analysis, Corollary 3.3",
+    )
+    found, left = (float(khatri_rao_values(rows, order)[-1]) for rows in (W, shaken))
     return (
-        Evidence(
-            name, float(khatri_rao_values(W, order)[-1]), equation="s_k, Theorem D.1", key=Check.KHATRI_RAO
-        ),
-        Evidence(
-            f"{name} after a perturbation of size {PERTURBATION}",
-            float(khatri_rao_values(shaken, order)[-1]),
-            equation="smoothed analysis, Corollary 3.3",
-            key=Check.KHATRI_RAO_PERTURBED,
-        ),
+        Evidence(name, found, equation="s_k, Theorem D.1", key=Check.KHATRI_RAO),
+        Evidence(later, left, equation=equation, key=Check.KHATRI_RAO_PERTURBED),
     )
 
 
@@ -169,18 +152,15 @@ def offer_alternatives(answer: Recovery) -> Recovery:
     if answer.network is None:
         return answer
     others = sign_alternatives(answer.network, tol=_sign_tolerance(answer))
-    line = Evidence(
-        "other sign patterns of the units with the same function",
-        len(others),
-        equation="Claim 4.8",
-        key=Check.SIGN_PATTERNS,
-    )
-    stats = {**answer.stats, "alternatives": [_as_plain(net) for net in others]}
+    name = "other sign patterns of the units with the same function"
+    line = Evidence(name, len(others), equation="Claim 4.8", key=Check.SIGN_PATTERNS)
+    plain = [{part: getattr(net, part).tolist() for part in "WbAc"} for net in others]
+    stats = {**answer.stats, "alternatives": plain}
     detail = answer.detail
     if others:
         turned = np.flatnonzero((others[0].W != answer.network.W).any(axis=1))
         detail += (
-            f" No amount of data can tell the signs of units {', '.join(map(str, turned))}: turned round together they "
+            f" No amount of data can tell the signs of units {', '.join(map(str, turned + 1))}: turned round together they "
             "give the same function. The network shown and the other(s) in stats['alternatives'] are equally right."
         )
     return replace(answer, evidence=(*answer.evidence, line), stats=stats, detail=detail)
@@ -190,13 +170,6 @@ def sign_alternatives(network: TwoLayerNetwork, *, tol: float = 1e-8) -> list[Tw
     """Return the other networks, at most 15, that give the same function with units turned round (Claim 4.8).
 
     `tol`: how well the sum of turned units must vanish, relative to its terms.
-
-    Examples
-    --------
-    >>> triangle = TwoLayerNetwork(W=[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], A=[[1.0, 1.0, 1.0]])
-    >>> (other,) = sign_alternatives(triangle)
-    >>> bool((other.W == -triangle.W).all()), other.is_equivalent(triangle)
-    (True, True)
     """
     k = network.n_hidden
     columns = np.einsum("mk,kd->mdk", network.A, network.W).reshape(-1, k)
@@ -222,8 +195,3 @@ def _sign_tolerance(answer: Recovery) -> float:
     sizes = np.linalg.norm(answer.network.A, axis=0)
     relative = np.sqrt((errors["W"] ** 2).sum(axis=1)) + np.linalg.norm(errors["A"], axis=0) / sizes
     return float(np.clip(SIGN_SIGMAS * relative.max(initial=0.0), ALTERNATIVE_TOL, LOOSEST_SIGNS))
-
-
-def _as_plain(network: TwoLayerNetwork) -> dict[str, Any]:
-    """Return W, b, A and c as lists."""
-    return {name: getattr(network, name).tolist() for name in "WbAc"}

@@ -8,13 +8,14 @@ drop out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from planted._typing import Array
 from planted.fitting._run import Problem
 from planted.methods.hermite._start import Sample
-from planted.moments import joint_moments, whitening_map
+from planted.moments import Project, joint_moments, whitening_map
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks
 
@@ -43,7 +44,7 @@ class White:
 
     def part(self, *remainders: int) -> RowBlocks:
         """Return the rows whose number leaves one of some remainders modulo 4."""
-        return self.sample.blocks.map_numbered(_EveryFourth(remainders))
+        return self.sample.blocks.map_numbered(partial(_every_fourth, remainders))
 
 
 def whiten_problem(problem: Problem) -> White:
@@ -51,22 +52,11 @@ def whiten_problem(problem: Problem) -> White:
     d, joint = problem.n_features, joint_moments(problem.blocks)
     K = whitening_map(joint.covariance[:d, :d])
     shape = (K.shape[1], problem.n_outputs)
-    sample = Sample(problem.blocks.map(_WhitenRows(K)), problem.n_samples, shape, problem.progress)
+    sample = Sample(problem.blocks.map(Project(K)), problem.n_samples, shape, problem.progress)
     return White(sample, K, joint.mean[d:])
 
 
-@dataclass(frozen=True, slots=True)
-class _WhitenRows:
-    K: Array
-
-    def __call__(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        return X @ self.K, Y
-
-
-@dataclass(frozen=True, slots=True)
-class _EveryFourth:
-    remainders: tuple[int, ...]
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
-        chosen = np.isin((first_row + np.arange(len(X))) % 4, self.remainders)
-        return X[chosen], Y[chosen]
+def _every_fourth(remainders: tuple[int, ...], first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
+    """Return the rows whose number leaves one of some remainders modulo 4."""
+    chosen = np.isin((first_row + np.arange(len(X))) % 4, remainders)
+    return X[chosen], Y[chosen]

@@ -43,7 +43,6 @@ from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.fitting.units._quantile_null_space import units_from_scores
 from planted.linalg import unit_rows
-from planted.methods.ica._components import IndependentComponents
 from planted.methods.ica.printed import TAU, steps_1_to_3, steps_4_to_8
 from planted.results import Evidence, Recovery
 
@@ -92,15 +91,14 @@ def recover(
     """
     check_choice("variant", variant, VARIANTS)
     search = begin_search(run, activation)
-    if variant != "trimmed":
-        scores = _scores(search, warm_start)  # steps 1 to 3 of the box
+    scores = _scores(search, warm_start)  # steps 1 and 2, which are 1 to 3 of the box
+    if variant == "trimmed":
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
+    else:
         box = partial(steps_4_to_8, activation=search.activation, tau=tau)
         W = units_as_printed(search, box, scores, ell=ell, in_blocks=variant == "blocks")  # 4 to 8
-        _trace(search, scores.shape[1], W)
-    else:
-        scores = _scores(search, warm_start)  # steps 1 and 2
-        W = units_from_scores(search.X, search.Q, scores, search.activation).W  # step 3
-        _trace(search, scores.shape[1], W)
+    run.trace.append({"search": "components", "starts": scores.shape[1], "units": len(W)})
+    if variant == "trimmed":
         W = complete_units(search, W, max_starts=max_starts)
     _note_condition(search, W)
     return finish_search(search, W)  # step 4
@@ -112,13 +110,9 @@ def _scores(search: ExactSearch, warm_start: WarmStart | None) -> Array:
         return scores_of_start(search, warm_start)
     problem = search.problem
     scores, components = steps_1_to_3(problem.Y[:COMPONENT_ROWS], search.n_hidden, problem.rng)
-    _note_components(search, components)
-    return scores[: len(search.X)]
-
-
-def _note_components(search: ExactSearch, components: IndependentComponents) -> None:
     name = "steps of the component analysis" + ("" if components.converged else ", which did not converge")
     search.run.note(Evidence(name, components.iterations, key=Check.ITERATIONS))
+    return scores[: len(search.X)]
 
 
 def _note_condition(search: ExactSearch, W: Array) -> None:
@@ -127,7 +121,3 @@ def _note_condition(search: ExactSearch, W: Array) -> None:
         rows = unit_rows(W[: search.n_hidden] / search.problem.scaling.x_scale)[0]
         name = "condition number of W (1 if orthonormal)"
         search.run.note(Evidence(name, float(np.linalg.cond(rows)), key=Check.CONDITION_OF_W))
-
-
-def _trace(search: ExactSearch, n_starts: int, W: Array) -> None:
-    search.run.trace.append({"search": "components", "starts": n_starts, "units": len(W)})

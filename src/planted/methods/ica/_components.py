@@ -42,14 +42,6 @@ def separate(
     """Separate the columns of Z into independent components.
 
     `tol`: stop when no row turns by more than this (one minus the cosine). Shapes: Z (n, k).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> sources = np.maximum(rng.standard_normal((5000, 2)), 0)
-    >>> found = separate(sources @ [[1.0, 2.0], [-1.0, 1.0]], np.random.default_rng(1))
-    >>> found.converged
-    True
     """
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning

@@ -122,14 +122,7 @@ def recover(
 
 
 def vanishing_coefficient(activation: Activation, order: int) -> bool:
-    """Decide whether c_q of (1) is zero for a rectified power t₊^p: whether q - p is even and at least two.
-
-    Examples
-    --------
-    >>> from planted.networks import parse_activation
-    >>> [vanishing_coefficient(parse_activation("relu"), order) for order in (2, 3, 4)]
-    [False, True, False]
-    """
+    """Decide whether c_q of (1) is zero for a rectified power t₊^p: whether q - p is even and at least two."""
     beyond = order - activation.degree
     return not activation.is_curved and beyond >= 2 and beyond % 2 == 0
 

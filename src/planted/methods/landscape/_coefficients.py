@@ -15,75 +15,38 @@ References  [GLM18]_
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial
 
 import numpy as np
-from scipy import special
 
 from planted._typing import Array
 from planted.moments import hermite_values, relu_coefficients
-from planted.networks import parse_activation
+from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 
-__all__ = ["SMOOTH", "ScalarActivation", "hermite_coefficients", "hermite_polynomials", "scalar_activation"]
+__all__ = ["hermite_coefficients", "hermite_polynomials", "quadrature_nodes"]
 
 REACH, PANELS, NODES = 14.0, 56, 20  # φ(14) = 1e-43; panels of width 1/2
 VANISHING = 1e-12  # a coefficient below is rounding error of the quadrature
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarActivation:
-    """An activation as a function of one variable, with its derivative."""
+def hermite_coefficients(activation: str | Activation, order: int) -> Array:
+    """Return the coefficients of an activation on normalised Hermite polynomials, of orders 0 to ``order``.
 
-    name: str  # its name
-    function: Callable[[Array], Array]  # elementwise functions of arrays
-    derivative: Callable[[Array], Array]
-    is_homogeneous: bool = False  # whether f(s t) = s f(t) for s > 0: the norm of a row of W is then a gauge
-
-    def coefficients(self, order: int) -> Array:
-        """Return the Hermite coefficients of orders 0 to ``order``; those below the accuracy of the quadrature are zero."""
-        closed = _closed_form(self.name, order)
-        if closed is not None:
-            return closed
-        t, weights = quadrature_nodes()
-        values = hermite_polynomials(t, order) @ (weights * self.function(t))
-        return np.where(np.abs(values) < VANISHING, 0.0, values)
-
-
-# Activations that `planted.networks` does not have, because the scale of a unit is no gauge for them.
-SMOOTH = {
-    "sigmoid": ScalarActivation("sigmoid", special.expit, lambda t: special.expit(t) * special.expit(-t)),
-    "tanh": ScalarActivation("tanh", np.tanh, lambda t: 1.0 - np.tanh(t) ** 2),
-    "softplus": ScalarActivation("softplus", lambda t: np.logaddexp(0.0, t), special.expit),
-}
-
-
-def scalar_activation(activation: str | ScalarActivation) -> ScalarActivation:
-    """Return an activation by name: ``"sigmoid"``, ``"tanh"``, ``"softplus"``, or one that a network knows."""
-    if isinstance(activation, ScalarActivation):
-        return activation
-    if activation in SMOOTH:
-        return SMOOTH[activation]
-    parsed = parse_activation(activation)
-    return ScalarActivation(parsed.name, parsed, parsed.derivative, parsed.degree == 1)
-
-
-def hermite_coefficients(activation: str | ScalarActivation, order: int) -> Array:
-    """Return the coefficients of an activation on normalised Hermite polynomials.
-
-    Shapes: result (order + 1,).
-
-    Examples
-    --------
-    >>> hermite_coefficients("relu", 4) * np.sqrt([2 * np.pi, 4, 4 * np.pi, 1, 48 * np.pi])
-    array([ 1.,  1.,  1.,  0., -1.])
+    Those below the accuracy of the quadrature are zero. Shapes: result (order + 1,).
     """
     if order < 0:
         raise BadInputError(f"order={order}; expected zero or more")
-    return scalar_activation(activation).coefficients(order)
+    parsed = parse_activation(activation)
+    if parsed.is_piecewise_linear:
+        eta = relu_coefficients(np.zeros(1), max(order, 1))[: order + 1, 0]
+        values = 2 * parsed.kink * eta / _root_factorials(order) + 0.0  # (1)
+        values[1:2] = parsed.slope
+        return np.asarray(values)
+    t, weights = quadrature_nodes()
+    values = hermite_polynomials(t, order) @ (weights * parsed(t))
+    return np.where(np.abs(values) < VANISHING, 0.0, values)
 
 
 def hermite_polynomials(t: Array, order: int) -> Array:
@@ -103,18 +66,6 @@ def quadrature_nodes() -> tuple[Array, Array]:
     t = ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel()
     weights = np.tile(half * w, PANELS) * np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
     return t, weights
-
-
-def _closed_form(name: str, order: int) -> Array | None:
-    """Return (1) for the ReLU, the absolute value and leaky ReLUs; None for others."""
-    if name.partition(":")[0] not in ("relu", "absolute", "leaky-relu"):
-        return None
-    parsed = parse_activation(name)
-    eta = relu_coefficients(np.zeros(1), max(order, 1))[: order + 1, 0]
-    values = 2 * parsed.kink * eta / _root_factorials(order) + 0.0
-    if order >= 1:
-        values[1] = parsed.slope
-    return np.asarray(values)
 
 
 def _root_factorials(order: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -48,9 +48,7 @@ class TensorFit:
 
     target: Target  # the tensors of the truth
     weights: tuple[float, float]  # ω_2 and ω_4
-    name: ClassVar[str] = "f'"
-    trains_outputs: ClassVar[bool] = True
-    has_unit_rows: ClassVar[bool] = True
+    name, trains_outputs, has_unit_rows = "f'", True, True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -74,9 +72,7 @@ class PairPotential:
     """P′: the sum over pairs alone, which has bad minima once a_max > 2 a_min (Appendix F)."""
 
     target: Target  # the tensors of the truth
-    name: ClassVar[str] = "P'"
-    trains_outputs: ClassVar[bool] = False
-    has_unit_rows: ClassVar[bool] = True
+    name, trains_outputs, has_unit_rows = "P'", False, True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -93,8 +89,7 @@ class OrthogonalDesign:
     lam: float
     # Whether rows are kept on the unit sphere, which bounds G from below on samples.
     has_unit_rows: bool = False
-    name: ClassVar[str] = "G"
-    trains_outputs: ClassVar[bool] = False
+    name, trains_outputs = "G", False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -112,9 +107,7 @@ class GeneralDesign:
     mu: float  # weights of the single terms, of the norms in the metric T₂, and of half the squared norm of W
     lam: float
     delta: float
-    name: ClassVar[str] = "F"
-    trains_outputs: ClassVar[bool] = False
-    has_unit_rows: ClassVar[bool] = False
+    name, trains_outputs, has_unit_rows = "F", False, False
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -137,9 +130,7 @@ class ConstrainedDesign:
     target: Target  # the tensors of the truth
     mu: float  # weight of the single terms
     R: Array  # (k, d): rows with R T₂ R' = I
-    name: ClassVar[str] = "F"
-    trains_outputs: ClassVar[bool] = False
-    has_unit_rows: ClassVar[bool] = True
+    name, trains_outputs, has_unit_rows = "F", False, True
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients in the unit rows and a.

@@ -25,12 +25,6 @@ def read_outputs(W: Array, slope: Array, first: float, *, a: Array | None = None
     """Return rows with their signs, and output weights: those that were trained, or those of Algorithm 2.
 
     Shapes: W (k, d), slope (d,), a (k,), results (k, d) and (k,).
-
-    Examples
-    --------
-    >>> W, a = read_outputs(-np.eye(2), np.array([1.0, -0.5]), 0.5, a=np.array([1.9, -1.1]))
-    >>> W.diagonal(), a
-    (array([1., 1.]), array([ 1.9, -1.1]))
     """
     if a is None:
         return algorithm_2(W, slope, first)
@@ -50,11 +44,5 @@ def invert_rows(B: Array) -> Array:
     """Return the unit rows of the transposed (pseudo-)inverse, which are those of the truth at a minimum of F.
 
     Shapes: B (k, d), result (k, d).
-
-    Examples
-    --------
-    >>> invert_rows(np.array([[2.0, 0.0], [0.0, 4.0]]))
-    array([[1., 0.],
-           [0., 1.]])
     """
     return unit_rows(as_array(np.linalg.pinv(B).T))[0] + 0.0

@@ -19,15 +19,16 @@ References  [GLM18]_
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from planted._typing import Array
 from planted.linalg import unit_rows
-from planted.methods.landscape._coefficients import ScalarActivation, hermite_polynomials, quadrature_nodes
+from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes
+from planted.networks import Activation
 from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
@@ -42,9 +43,8 @@ class PopulationRisk:
 
     W: Array  # (k, d): hidden weights of the truth
     a: Array  # (k,): output weights of the truth
-    activation: ScalarActivation  # activation of both
-    name: ClassVar[str] = "l2"
-    trains_outputs: ClassVar[bool] = True
+    activation: Activation  # activation of both
+    name, trains_outputs = "l2", True
     target: _Rows = field(init=False, repr=False, compare=False)
     energy: float = field(init=False, repr=False, compare=False)
 
@@ -56,7 +56,7 @@ class PopulationRisk:
     @property
     def has_unit_rows(self) -> bool:
         """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
-        return self.activation.is_homogeneous
+        return self.activation.is_piecewise_linear
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
@@ -73,18 +73,17 @@ class SampleRisk:
     """The mean squared error over samples; every call is a pass over the rows."""
 
     rows: RowBlocks  # inputs and one output
-    activation: ScalarActivation  # the activation
-    name: ClassVar[str] = "l2"
-    trains_outputs: ClassVar[bool] = True
+    activation: Activation  # the activation
+    name, trains_outputs = "l2", True
 
     @property
     def has_unit_rows(self) -> bool:
         """Whether the norm of a row is fixed: it is a gauge for the ReLU."""
-        return self.activation.is_homogeneous
+        return self.activation.is_piecewise_linear
 
     def __call__(self, W: Array, a: Array) -> tuple[float, Array, Array]:
         """Return the value and the gradients; see `Objective`."""
-        sums = accumulate(self.rows, _RiskSummand(self.activation, W, a))
+        sums = accumulate(self.rows, partial(_risk_of_block, self.activation, W, a))
         return sums.squares / sums.count, sums.dW / sums.count, sums.da / sums.count
 
 
@@ -98,19 +97,14 @@ class RiskSums(Sums):
     da: Array  # (k,): its gradient in the output weights
 
 
-@dataclass(frozen=True, slots=True)
-class _RiskSummand:
-    """`risk_sums` of a block."""
-
-    activation: ScalarActivation
-    W: Array
-    a: Array
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> RiskSums:
-        T = X @ self.W.T
-        H, slopes = self.activation.function(T), self.activation.derivative(T)
-        squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, self.a)
-        return RiskSums(len(X), float(squares), dW, da)
+def _risk_of_block(
+    activation: Activation, W: Array, a: Array, first_row: int, X: Array, Y: Array
+) -> RiskSums:
+    """Return `risk_sums` of a block."""
+    T = X @ W.T
+    H, slopes = activation(T), activation.derivative(T)
+    squares, dW, da = risk_sums(X, Y[:, 0], H, slopes, a)
+    return RiskSums(len(X), float(squares), dW, da)
 
 
 def risk_sums(X: Any, y: Any, H: Any, slopes: Any, a: Any) -> tuple[Any, Any, Any]:
@@ -131,7 +125,7 @@ class _Rows(Protocol):
     def pull(self, other: Any, a: Array) -> Array: ...
 
 
-def _rows_of(W: Array, activation: ScalarActivation) -> _Rows:
+def _rows_of(W: Array, activation: Activation) -> _Rows:
     return _RectifiedRows(W) if activation.name == "relu" else _SeriesRows(W, activation)
 
 
@@ -164,12 +158,12 @@ class _RectifiedRows:
 class _SeriesRows:
     """Rows with their coefficients c_j and the derivatives of these in the norm."""
 
-    def __init__(self, W: Array, activation: ScalarActivation) -> None:
+    def __init__(self, W: Array, activation: Activation) -> None:
         t, polynomials = _weighted_polynomials()
         self.norms = np.linalg.norm(W, axis=1)
         self.directions = unit_rows(W)[0]
         at = self.norms[:, None] * t
-        self.c = activation.function(at) @ polynomials
+        self.c = activation(at) @ polynomials
         self.dc = (activation.derivative(at) * t) @ polynomials
         sizes = np.maximum(np.abs(self.c), np.abs(self.dc)).max(axis=0)
         self.order = int(np.flatnonzero(sizes > NEGLIGIBLE).max(initial=0))

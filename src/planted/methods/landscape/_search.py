@@ -17,7 +17,7 @@ from planted.checks import Check
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun, Problem
 from planted.linalg import unit_rows
-from planted.methods.landscape._coefficients import ScalarActivation, scalar_activation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._descent import Descent, descend, random_rows
 from planted.methods.landscape._read import fit_second, invert_rows, read_outputs
 from planted.methods.landscape._targets import SampleTarget, sample_target
@@ -30,8 +30,8 @@ from planted.methods.landscape.objectives import (
     theorem_weights,
 )
 from planted.methods.landscape.printed import algorithm_1
-from planted.moments import joint_moments
-from planted.networks import TwoLayerNetwork
+from planted.moments import Project, joint_moments
+from planted.networks import Activation, TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
 from planted.rows import RowBlocks
@@ -73,9 +73,9 @@ class LandscapeSearch:
         return self.run.problem
 
     @property
-    def activation(self) -> ScalarActivation:
+    def activation(self) -> Activation:
         """The activation of the units."""
-        return scalar_activation(self.activation_name)
+        return parse_activation(self.activation_name)
 
     def whiten_inputs(self) -> None:
         """Require one output, enough samples, and inputs of mean zero that vary in every direction; whiten (step 1)."""
@@ -110,7 +110,8 @@ class LandscapeSearch:
         """Fit the low degrees, read k and the signs of a from T₂, set the objective up (step 2)."""
         run, d = self.run, self.problem.n_features
         self.problem.progress("fitting the low degrees", float("nan"))
-        self.target = self._target_in(self.frame)
+        white = self.problem.blocks.map(Project(self.frame))
+        self.target = sample_target(white, self.activation, degree=self.degree)
         values, vectors = linalg.eigh(self._second, check_finite=False)
         shown = int((np.abs(values) > SIGNAL * self._error).sum())
         k = self.n_hidden = run.n_hidden if isinstance(run.n_hidden, int) else shown
@@ -144,10 +145,6 @@ class LandscapeSearch:
                 outcome=Outcome.TOO_FEW_SAMPLES,
                 detail=f"T₂ shows {shown} of {k} directions; F needs all of them.",
             )
-
-    def _target_in(self, frame: Array) -> SampleTarget:
-        white = self.problem.blocks.map(lambda X, Y: (X @ frame, Y))
-        return sample_target(white, self.activation, degree=self.degree)
 
     def _objective(self, target: SampleTarget, R: Array) -> Objective:
         name, weights = self.design, self.weights
@@ -195,7 +192,7 @@ class LandscapeSearch:
         """Return rows with their signs, and output weights, at the end of a descent (step 4)."""
         assert self.target is not None
         objective, slope = self.objective, self.target.slope
-        first = float(self.activation.coefficients(1)[1])
+        first = float(hermite_coefficients(self.activation, 1)[1])
         rows, trained = end.W, end.a if isinstance(objective, TensorFit) else None
         if isinstance(objective, ConstrainedDesign):
             rows = invert_rows(end.W @ objective.R)

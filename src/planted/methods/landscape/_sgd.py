@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from planted._clock import check_time
 from planted._typing import Array
-from planted.methods.landscape._coefficients import ScalarActivation
+from planted._validation import check_choice
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._low_degree import fit_low_degree
 from planted.methods.landscape._risk import risk_sums
 from planted.methods.landscape._targets import hermite_correction, quartic_sums
+from planted.networks import Activation
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -41,7 +44,7 @@ class FreshSamples:
 
     W: Array  # (k, d): hidden weights
     a: Array  # (k,): output weights
-    activation: ScalarActivation  # the activation
+    activation: Activation  # the activation
     noise: float = 0.0  # standard deviation of the noise
     # Degree of a least-squares fit to a first batch that is taken from all outputs; 0 for the outputs themselves.
     degree: int = 0
@@ -75,7 +78,6 @@ def train_on_fresh_samples(
     record_every: int,
     seed: int,
     weights: tuple[float, float] = (0.0, 0.0),
-    device: str = "cpu",
     precision: str = "float32",
 ) -> Iterator[Training]:
     """Train on fresh samples and yield the state after every `record_every` steps.
@@ -83,23 +85,21 @@ def train_on_fresh_samples(
     The samples of each such stretch have a stream of their own, so that a training can be continued from any state.
     """
     torch = _import_torch()
-    if precision not in ("float32", "float64"):
-        raise BadInputError(f"precision={precision!r}; expected 'float32' or 'float64'")
-    first = torch.Generator(device=device).manual_seed(_stream(seed, 0, 1))
-    trainer = _Trainer(torch, truth, objective, weights, device, getattr(torch, precision), first)
+    check_choice("precision", precision, ("float32", "float64"))
+    first = torch.Generator().manual_seed(_stream(seed, 0, 1))
+    trainer = _Trainer(torch, truth, objective, weights, getattr(torch, precision), first)
     W, a = trainer.tensor(start.W), trainer.tensor(start.a)
-    step, total = start.step, sum(stage.steps for stage in schedule)
-    while step < total:
+    step, stages = start.step, [stage for stage in schedule for _ in range(stage.steps)]
+    while step < len(stages):
         check_time()
-        generator = torch.Generator(device=device).manual_seed(_stream(seed, step, 0))
-        for _ in range(min(record_every, total - step)):
-            stage = _stage_at(schedule, step)
+        generator = torch.Generator().manual_seed(_stream(seed, step, 0))
+        for stage in stages[step : step + record_every]:
             dW, da = trainer.gradient(W, a, batch_size, generator)
             W, a = W - stage.rate * dW, a - stage.rate_outputs * da
             if objective == "f'":
                 W = W / (W * W).sum(1).sqrt()[:, None]
             step += 1
-        yield Training(step, np.asarray(W.cpu(), dtype=np.float64), np.asarray(a.cpu(), dtype=np.float64))
+        yield Training(step, np.asarray(W, dtype=np.float64), np.asarray(a, dtype=np.float64))
 
 
 def _stream(seed: int, step: int, role: int) -> int:
@@ -119,16 +119,8 @@ def _import_torch() -> Any:
     return torch
 
 
-def _stage_at(schedule: tuple[Stage, ...], step: int) -> Stage:
-    for stage in schedule:
-        if step < stage.steps:
-            return stage
-        step -= stage.steps
-    return schedule[-1]
-
-
 class _Trainer:
-    """Draws batches and computes gradients on one device."""
+    """Draws batches and computes gradients."""
 
     def __init__(
         self,
@@ -136,18 +128,17 @@ class _Trainer:
         truth: FreshSamples,
         objective: str,
         weights: tuple[float, float],
-        device: str,
         dtype: Any,
         generator: Any,
     ) -> None:
         if objective not in ("l2", "f'", "G"):
             raise BadInputError(f"objective={objective!r}; on fresh samples expected 'l2', \"f'\" or 'G'")
-        self.torch, self.device, self.dtype = torch, device, dtype
+        self.torch, self.dtype = torch, dtype
         self.W, self.a, self.noise = self.tensor(truth.W), self.tensor(truth.a), truth.noise
         self.is_identity = np.array_equal(truth.W, np.eye(*truth.W.shape))
         self.objective = objective
         self.mu, self.lam = weights
-        coefficients = truth.activation.coefficients(4)
+        coefficients = hermite_coefficients(truth.activation, 4)
         self.fourth = float(coefficients[4])
         self.function = _torch_activation(torch, truth.activation.name)
         polynomial = _two_and_four(float(coefficients[2]), self.fourth)
@@ -157,7 +148,7 @@ class _Trainer:
             self.low = self._fit_first_batch(truth.degree, generator)
 
     def tensor(self, values: Array) -> Any:
-        return self.torch.as_tensor(np.array(values), dtype=self.dtype, device=self.device)
+        return self.torch.as_tensor(np.array(values), dtype=self.dtype)
 
     def gradient(self, W: Any, a: Any, batch_size: int, generator: Any) -> tuple[Any, Any]:
         """Return the mean gradient over a fresh batch."""
@@ -184,15 +175,15 @@ class _Trainer:
     def _fit_first_batch(self, degree: int, generator: Any) -> tuple[float, Any, Any]:
         """Fit a polynomial of low degree to fresh samples of their own."""
         parts = [self._draw(PART, generator) for _ in range(FIRST_BATCH // PART)]
-        arrays = [(np.asarray(X.cpu(), np.float64), np.asarray(y.cpu(), np.float64)) for X, y in parts]
+        arrays = [(np.asarray(X, np.float64), np.asarray(y, np.float64)) for X, y in parts]
         low = fit_low_degree(RowBlocks(lambda: iter(arrays)), degree)
         quadratic = self.tensor(low.quadratic) if degree == 2 else None
         return low.constant - float(np.trace(low.quadratic)), self.tensor(low.linear), quadratic
 
     def _draw(self, size: int, generator: Any) -> tuple[Any, Any]:
         """Return fresh inputs and outputs."""
-        shape = (size, self.W.shape[1])
-        X = self.torch.randn(shape, generator=generator, dtype=self.dtype, device=self.device)
+        draw = partial(self.torch.randn, generator=generator, dtype=self.dtype)
+        X = draw((size, self.W.shape[1]))
         y = self.function(X if self.is_identity else X @ self.W.T)[0] @ self.a
         if self.low is not None:
             constant, linear, quadratic = self.low
@@ -200,9 +191,7 @@ class _Trainer:
             if quadratic is not None:
                 y = y - ((X @ quadratic) * X).sum(1)
         if self.noise:
-            y = y + self.noise * self.torch.randn(
-                size, generator=generator, dtype=self.dtype, device=self.device
-            )
+            y = y + self.noise * draw(size)
         return X, y
 
 
@@ -214,17 +203,13 @@ def _torch_activation(torch: Any, name: str) -> Elementwise:
     known: dict[str, Elementwise] = {
         "relu": lambda t: (torch.relu(t), (t > 0).to(t.dtype)),
         "absolute": lambda t: (t.abs(), t.sign()),
-        "sigmoid": lambda t: _with_slope(torch.sigmoid(t), lambda h: h * (1 - h)),
-        "tanh": lambda t: _with_slope(torch.tanh(t), lambda h: 1 - h * h),
+        "sigmoid": lambda t: (h := torch.sigmoid(t), h * (1 - h)),
+        "tanh": lambda t: (h := torch.tanh(t), 1 - h * h),
         "softplus": lambda t: (torch.nn.functional.softplus(t), torch.sigmoid(t)),
     }
     if name not in known:
         raise BadInputError(f"activation={name!r}; on fresh samples expected one of {', '.join(known)}")
     return known[name]
-
-
-def _with_slope(h: Any, slope: Callable[[Any], Any]) -> tuple[Any, Any]:
-    return h, slope(h)
 
 
 def _two_and_four(second: float, fourth: float) -> Elementwise:

@@ -28,14 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from planted._typing import Array
-from planted.methods.landscape._coefficients import ScalarActivation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._low_degree import fit_low_degree, rows_in_memory
 from planted.moments import Residual, accumulate_grams
+from planted.networks import Activation
 from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = [
@@ -46,29 +48,6 @@ __all__ = [
     "quartic_sums",
     "sample_target",
 ]
-
-
-class Target(Protocol):
-    """What an objective may ask of the truth."""
-
-    @property
-    def second(self) -> Array:
-        """T₂, shape (d, d)."""
-
-    @property
-    def second_again(self) -> Array:
-        """An independent second estimate of T₂; the same matrix in the population."""
-
-    @property
-    def energy(self) -> tuple[float, float]:
-        """Squared norms of T₂ and T₄; zero where they are not known, which shifts an objective by a constant."""
-
-    @property
-    def hermite(self) -> tuple[float, float]:
-        """The coefficients σ̂_2 and σ̂_4 of the activation."""
-
-    def fourth(self, W: Array, u: Array, c: float) -> tuple[Array, float, Array]:
-        """Return T₄(w_j⁴) for every row, the sum over pairs of rows, and the gradient of (1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +65,7 @@ class PopulationTarget:
 
     @property
     def second_again(self) -> Array:
-        """T₂ again."""
+        """T₂ again: samples have an independent second estimate of it."""
         return self.second
 
     @property
@@ -123,7 +102,7 @@ class SampleTarget:
 
     @property
     def energy(self) -> tuple[float, float]:
-        """Not known: zero."""
+        """Not known: zero, which shifts an objective by a constant."""
         return 0.0, 0.0
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[SampleTarget]:
@@ -142,7 +121,7 @@ class SampleTarget:
 
         Shapes: W (k, d), u (k,).
         """
-        sums, n = accumulate(self.rows, _QuarticSummand(W, u, c)), self.count
+        sums, n = accumulate(self.rows, partial(_quartic_of_block, W, u, c)), self.count
         lower = hermite_correction(W, self.weighted, self.mean, u, c)
         scale = np.sqrt(24.0) * self.hermite[1]
         return (
@@ -150,6 +129,10 @@ class SampleTarget:
             float(sums.pairs / n + lower[1]) / scale,
             (sums.gradient / n + lower[2]) / scale,
         )
+
+
+Target = PopulationTarget | SampleTarget
+"""What an objective may ask of the truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +144,10 @@ class QuarticSums(Sums):
     gradient: Array  # (k, d): sum of the gradients
 
 
-@dataclass(frozen=True, slots=True)
-class _QuarticSummand:
-    """`quartic_sums` of a block."""
-
-    W: Array
-    u: Array
-    c: float
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> QuarticSums:
-        single, pairs, gradient = quartic_sums(X, Y[:, 0], self.W, self.u, self.c)
-        return QuarticSums(single, float(pairs), gradient)
+def _quartic_of_block(W: Array, u: Array, c: float, first_row: int, X: Array, Y: Array) -> QuarticSums:
+    """Return `quartic_sums` of a block."""
+    single, pairs, gradient = quartic_sums(X, Y[:, 0], W, u, c)
+    return QuarticSums(single, float(pairs), gradient)
 
 
 def hermite_correction(W: Any, M: Any, mean: Any, u: Any, c: Any) -> tuple[Any, Any, Any]:
@@ -207,7 +183,7 @@ def quartic_sums(X: Any, r: Any, W: Any, u: Any, c: Any) -> tuple[Any, Any, Any]
     return single, pairs, 4 * (slope * r[:, None]).T @ X
 
 
-def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int = 2) -> SampleTarget:
+def sample_target(rows: RowBlocks, activation: Activation, *, degree: int = 2) -> SampleTarget:
     """Estimate the tensors from whitened samples.
 
     `degree`: degree of the fit whose residual takes the place of y; 0 for y itself.
@@ -217,7 +193,7 @@ def sample_target(rows: RowBlocks, activation: ScalarActivation, *, degree: int 
     polynomial = fit_low_degree(rows, degree)
     residual = rows if degree == 0 else rows_in_memory(rows.map(polynomial.subtract))
     sums = accumulate_grams(residual, Residual(None), quadratic=False)
-    second, fourth = (float(value) for value in activation.coefficients(4)[[2, 4]])
+    second, fourth = (float(value) for value in hermite_coefficients(activation, 4)[[2, 4]])
     scale = np.sqrt(2.0) * second if second else np.inf  # an odd activation shows nothing in T₂
     T2, again = ((2 * polynomial.quadratic + sums.moment(0, 2, half)) / scale for half in (0, 1))
     mean = float(sums.moment(0, 0))

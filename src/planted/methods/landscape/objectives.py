@@ -31,7 +31,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.methods.landscape._coefficients import ScalarActivation, hermite_coefficients, scalar_activation
+from planted.methods.landscape._coefficients import hermite_coefficients
 from planted.methods.landscape._designs import (
     ConstrainedDesign,
     GeneralDesign,
@@ -42,6 +42,7 @@ from planted.methods.landscape._designs import (
 )
 from planted.methods.landscape._risk import PopulationRisk, SampleRisk
 from planted.methods.landscape._targets import PopulationTarget, Target, sample_target
+from planted.networks import Activation, parse_activation
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks
 
@@ -66,32 +67,20 @@ THEOREM_C = 0.01  # the constant c of Theorems 2.3, B.1 and C.4
 
 
 def population_objective(
-    name: str,
-    W_true: Array,
-    a_true: Array,
-    *,
-    activation: str | ScalarActivation = "relu",
-    **options: Any,
+    name: str, W_true: Array, a_true: Array, *, activation: str | Activation = "relu", **options: Any
 ) -> Objective:
     """Return an objective in its population form for a known truth and standard normal inputs.
 
     Options are ``weights`` of f′, ``mu`` and ``lam`` of G and F, ``delta`` of F, and ``has_unit_rows`` of G. Shapes:
     W_true (k, d), a_true (k,).
-
-    Examples
-    --------
-    >>> truth = np.eye(3)
-    >>> f = population_objective("f'", truth, np.ones(3))
-    >>> round(f(truth, np.ones(3))[0], 12), round(f(-truth, np.ones(3))[0], 12)
-    (0.0, 0.0)
     """
-    sigma = scalar_activation(activation)
+    sigma = parse_activation(activation)
     W, a = np.asarray(W_true, dtype=np.float64), np.asarray(a_true, dtype=np.float64)
     if name == "l2":
         return PopulationRisk(W, a, sigma)
     if np.abs(np.linalg.norm(W, axis=1) - 1.0).max(initial=0.0) > 1e-9:
         raise BadInputError(f"objective {name!r} needs unit rows of the truth; normalise them and scale a")
-    coefficients = sigma.coefficients(4)
+    coefficients = hermite_coefficients(sigma, 4)
     target = PopulationTarget(W, a, (float(coefficients[2]), float(coefficients[4])))
     sizes = np.abs(a)
     return designed_objective(
@@ -103,7 +92,7 @@ def sample_objective(
     name: str,
     rows: RowBlocks,
     *,
-    activation: str | ScalarActivation = "relu",
+    activation: str | Activation = "relu",
     degree: int = 2,
     scale: float = 1.0,
     **options: Any,
@@ -112,16 +101,8 @@ def sample_objective(
 
     `degree` is that of the least-squares fit that is subtracted from y first, `scale` about the size of an output weight,
     for the default of ``lam``.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((4000, 2))
-    >>> f = sample_objective("f'", RowBlocks.from_arrays(X, np.maximum(X, 0).sum(axis=1, keepdims=True)))
-    >>> f(np.eye(2), np.ones(2))[0] < f(np.array([[0.6, 0.8], [0.8, -0.6]]), np.ones(2))[0]
-    True
     """
-    sigma = scalar_activation(activation)
+    sigma = parse_activation(activation)
     if name == "l2":
         return SampleRisk(rows, sigma)
     if degree not in (0, 1, 2):
@@ -135,12 +116,6 @@ def theorem_weights(name: str, fourth: float, *, largest: float, smallest: float
 
     With α = √6 |σ̂_4| a* and β = α/12 the theorem needs μ ≤ c α_min/β_max and λ ≥ 4 max(μ β_max, α_max). For F the output
     weights are replaced by their inverses (Theorem C.2).
-
-    Examples
-    --------
-    >>> mu, lam = theorem_weights("G", -0.1, largest=4.0, smallest=1.0)
-    >>> round(mu, 12), round(float(lam / (4 * np.sqrt(6) * 0.1 * 4)), 12)
-    (0.03, 1.0)
     """
     alpha = np.sqrt(6.0) * abs(fourth) * (largest if name == "G" else 1.0 / smallest)
     mu = THEOREM_C * 12.0 * smallest / largest

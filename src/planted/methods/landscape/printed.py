@@ -27,12 +27,6 @@ def algorithm_1(B: Array, slope: Array, first: float) -> tuple[Array, Array]:
     """Return orthonormal rows with their signs, and output weights.
 
     Shapes: B (k, d), slope (d,), results (k, d) and (k,).
-
-    Examples
-    --------
-    >>> B, a = algorithm_1(np.array([[-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.5]), 0.5)
-    >>> B.diagonal(), a
-    (array([1., 1.]), array([2., 1.]))
     """
     signed = B @ slope / first  # a'_i = 2 Ê[y ⟨x, b_i⟩]
     return B * _signs(signed)[:, None], np.abs(signed)  # b_i sgn(a'_i), |a'_i|
@@ -42,12 +36,6 @@ def algorithm_2(B: Array, slope: Array, first: float) -> tuple[Array, Array]:
     """Return rows in general position with their signs, and output weights.
 
     Shapes: B (k, d), slope (d,), results (k, d) and (k,).
-
-    Examples
-    --------
-    >>> B, a = algorithm_2(np.array([[-0.6, -0.8], [1.0, 0.0]]), np.array([1.6, 0.8]), 0.5)
-    >>> B[0], a.round(12)
-    (array([0.6, 0.8]), array([2., 2.]))
     """
     signed = signed_outputs(B, slope, first)
     return B * _signs(signed)[:, None], np.abs(signed)  # b_i sgn(a'_i), |a'_i|

@@ -27,7 +27,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array
 from planted.certificates.searches._exact_units import ExactSearch, begin_search, finish_search
 from planted.checks import Check
 from planted.fitting._run import MethodRun
@@ -41,12 +41,7 @@ __all__ = ["predict_lone_samples", "recover"]
 DRAWS = 20_000  # normal inputs for the prediction
 
 
-def recover(
-    run: MethodRun,
-    n_hidden: int | str = "auto",
-    *,
-    activation: str = "relu",
-) -> Recovery:
+def recover(run: MethodRun, n_hidden: int | str = "auto", *, activation: str = "relu") -> Recovery:
     """Recover a network from samples with one active unit.
 
     Parameters
@@ -90,7 +85,8 @@ def _require_columns_apart(run: MethodRun, lone: LoneUnits) -> None:
         f"residual {lone.misfit:.1e}): two columns of A are parallel, with the same or with opposite signs, or there are "
         "biases or noise.",
     )
-    opposite = _opposite(lone.directions)
+    sums = lone.directions[:, None] + lone.directions[None]
+    opposite = np.linalg.norm(sums, axis=2) < PARALLEL_TOL
     if opposite.any():
         i, j = (int(index) for index in np.argwhere(opposite)[0])
         count = int(opposite.sum()) // 2
@@ -99,10 +95,6 @@ def _require_columns_apart(run: MethodRun, lone: LoneUnits) -> None:
             detail=f"Columns {i} and {j} of A are parallel with opposite signs: samples along them may have both units "
             "active.",
         )
-
-
-def _opposite(directions: Array) -> BoolArray:
-    return np.asarray(np.linalg.norm(directions[:, None] + directions[None], axis=2) < PARALLEL_TOL)
 
 
 def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:
@@ -117,7 +109,11 @@ def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:
             "offset, or a unit that is always on.",
         )
     if found < wanted:
-        need, name = _need_of_missing(search, lone, wanted), f"units alone on more than {d} samples"
+        missing, name = wanted - found, f"units alone on more than {d} samples"
+        if len(lone.small) >= missing:  # from the groups that are still too small
+            need = int(np.ceil(n_samples * (d + 2) / lone.small[missing - 1]))
+        else:  # orthonormal units are alone with probability 2^-k
+            need = max(int((d + 2) * 2**wanted), 2 * n_samples)
         run.refuse(
             Outcome.TOO_FEW_SAMPLES,
             f"{found} of {wanted} units were alone on more than {d} samples; there are {n_samples} samples, and "
@@ -130,15 +126,6 @@ def _require_all_units(search: ExactSearch, lone: LoneUnits) -> None:
             Evidence("units seen alone", found, asked, "==", "k groups", key=Check.UNITS_ALONE),
             detail=f"{found} units were seen alone; {asked} were asked for.",
         )
-
-
-def _need_of_missing(search: ExactSearch, lone: LoneUnits, wanted: int) -> int:
-    """Predict the samples needed from the groups that are still too small; from W = orthonormal where there are none."""
-    n, d = search.problem.n_samples, search.problem.n_features
-    missing = wanted - len(lone.W)
-    if len(lone.small) >= missing:
-        return int(np.ceil(n * (d + 2) / lone.small[missing - 1]))
-    return max(int((d + 2) * 2**wanted), 2 * n)  # orthonormal units are alone with probability 2^-k
 
 
 def _note_samples(search: ExactSearch, lone: LoneUnits) -> None:

@@ -90,12 +90,6 @@ def parallel_groups(Y: Array, rng: np.random.Generator) -> list[IntArray]:
     """Group the rows that are positive multiples of each other; return the row numbers of every group, largest first.
 
     Rows of zeros and rows without a partner are in no group. Shapes: Y (n, m).
-
-    Examples
-    --------
-    >>> rows = np.array([[1.0, 2.0], [0.0, 0.0], [2.0, 4.0], [-1.0, -2.0]])
-    >>> print(*parallel_groups(rows, np.random.default_rng(0)))
-    [0 2]
     """
     lengths = np.linalg.norm(Y, axis=1)
     usable = np.flatnonzero(lengths > TINY_OUTPUT * lengths.max(initial=0.0))

@@ -83,7 +83,7 @@ def recover(
     n_restarts : int, optional
         Largest number of attempts; by the effort if omitted.
     effort : {"quick", "normal", "thorough"}
-        3, 10 or 30 attempts.
+        3, 10 or 30 attempts; with "quick" the first one down to the noise is the answer, with or without a certificate.
     extra : int or "auto"
         Units beyond ``n_hidden`` in the expanded fit; half as many again, at least four, if "auto".
     start : {"random", "landscape"}
@@ -129,6 +129,7 @@ def recover(
         units.n_restarts, units.extra = n_restarts, None if extra == "auto" else int(extra)
         return search_units(units)
     search = KinkSearch(run, rows, n_hidden, offset, loss, affine, weights)
+    search.patience = 0 if effort == "quick" else search.patience
     if start == "landscape":
         search.start = partial(_attempt_from_landscape, run, rows)
     return search_with_restarts(search, n_restarts=n_restarts, extra=extra)  # steps 1 to 4

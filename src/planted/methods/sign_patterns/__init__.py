@@ -94,8 +94,10 @@ def recover(
         units = algorithm_2(search.X, search.Q, patterns, progress=search.problem.progress)
         return finish_search(search, units.W, further=_completeness(search, len(patterns), units))
     W = np.zeros((0, search.X.shape[1]))
-    if warm_start is not None:
-        W = _units_of_start(search, warm_start)
+    if warm_start is not None:  # §4.3
+        scores = scores_of_start(search, warm_start)
+        W = units_from_scores(search.X, search.Q, scores, search.activation).W
+        run.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
     W = _units_of_cone(search, W)
     W = _units_by_integer_programs(search, W)
     return finish_search(search, W)
@@ -128,14 +130,6 @@ def _completeness(search: ExactSearch, examined: int, units: PatternUnits) -> tu
         Evidence(of_weights, units.undetermined, 0, "==", "Algorithm 1", key=Check.UNDETERMINED_PATTERNS),
         Evidence(of_units, found, k, "==", "Theorem 1", key=Check.UNITS_IN_SPACE),
     )
-
-
-def _units_of_start(search: ExactSearch, warm_start: WarmStart) -> Array:
-    """Make the units of an approximate answer exact, where it is close enough (§4.3)."""
-    scores = scores_of_start(search, warm_start)
-    W = units_from_scores(search.X, search.Q, scores, search.activation).W
-    search.run.trace.append({"search": "warm start", "starts": scores.shape[1], "units": len(W)})
-    return W
 
 
 def _units_of_cone(search: ExactSearch, W: Array) -> Array:

@@ -36,13 +36,7 @@ SAME_LINE = 1e-9  # sine of the angle between hyperplanes that are one
 
 
 def count_patterns(n: int, k: int) -> int:
-    """Return (1), the number of sign patterns of a k-dimensional subspace of R^n in general position.
-
-    Examples
-    --------
-    >>> count_patterns(3, 2), count_patterns(100, 3)
-    (6, 9902)
-    """
+    """Return (1), the number of sign patterns of a k-dimensional subspace of R^n in general position."""
     return 2 * sum(comb(n - 1, i) for i in range(k)) if n else 1
 
 
@@ -50,11 +44,6 @@ def enumerate_patterns(Q: Array, *, progress: Progress | None = None) -> BoolArr
     """List the sign patterns of the vectors Q u, each once: true where Q u is positive, which a row of zeros never is.
 
     Shapes: Q (n, k), result (count, n).
-
-    Examples
-    --------
-    >>> enumerate_patterns(np.array([[1.0, 0.0], [0.0, 1.0]])).shape
-    (4, 2)
     """
     rows = _unit_or_zero(Q, SAME_LINE * np.linalg.norm(Q, axis=1).max(initial=0.0))
     points = _cell_points(rows, progress)

@@ -48,14 +48,16 @@ class HalfSpaces:
         return np.hstack([X, np.clip(X @ self.directions.T, self.starts, self.ends) - self.starts])
 
     def held_out(self, X: Array, Y: Array, inside: BoolArray) -> Array:
-        """Return for every ridge the squared error on the rows that are not `inside`, fitted to those that are."""
+        """Return for every ridge what is missed on the rows that are not `inside`, fitted to those that are.
+
+        Shapes: X (n, d), Y (n, m), result (ridges, rows that are not inside, m).
+        """
         columns = self.columns(X)
         centre, mean = columns[inside].mean(axis=0), Y[inside].mean(axis=0)
         left, lengths, right = linalg.svd(columns[inside] - centre, full_matrices=False, check_finite=False)
         shrunk = lengths / (lengths**2 + RIDGES[:, None] * inside.sum())  # (ridges, rank)
         weights = right.T @ (shrunk[:, :, None] * (left.T @ (Y[inside] - mean)))
-        misses = Y[~inside] - mean - (columns[~inside] - centre) @ weights
-        return np.asarray((misses**2).mean(axis=(1, 2)))
+        return np.asarray(Y[~inside] - mean - (columns[~inside] - centre) @ weights)
 
     def fitted(
         self, blocks: RowBlocks, ridge: float, line: Callable[[Array, Array], TwoLayerNetwork]

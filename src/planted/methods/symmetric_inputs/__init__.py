@@ -160,8 +160,11 @@ def recover(
     if variant == "efficient" and refined is not False:
         _find_efficiently(search, slope, noise)  # steps 3 and 4
         return _certify(search, n_restarts)  # step 5
-    _require_rank(search, slope)
-    k, noisy, rng = search.n_hidden, noise != "none", run.problem.rng
+    k, rank = search.n_hidden, search.output_rank
+    if not (k <= rank and slope.is_of_rank(k)):
+        text, measured = "A and W of full rank", min(rank, slope.rank)
+        run.require(Evidence("rank of A W", measured, k, ">=", text, key=Check.SIGNAL_RANK))
+    noisy, rng = noise != "none", run.problem.rng
     spectral = recover_from_moments(moments, k, variant=variant, noisy=noisy, rng=rng)  # step 3
     search.gap = spectral.gap
     if not refined:
@@ -194,14 +197,6 @@ def _begin(run: MethodRun, moments: SampleMoments, slope: Slope) -> _Search:
     return _Search(run, moments, k, rank)
 
 
-def _require_rank(search: _Search, slope: Slope) -> None:
-    """Refuse data whose slope or outputs have fewer dimensions than there are units."""
-    k, rank = search.n_hidden, search.output_rank
-    if not (k <= rank and slope.is_of_rank(k)):
-        text, measured = "A and W of full rank", min(rank, slope.rank)
-        search.run.require(Evidence("rank of A W", measured, k, ">=", text, key=Check.SIGNAL_RANK))
-
-
 def _find_efficiently(search: _Search, slope: Slope, noise: str) -> None:
     """Find a network from few rows or from moments, and refine it (steps 3 and 4)."""
     problem, asked = search.problem, search.run.n_hidden
@@ -210,7 +205,12 @@ def _find_efficiently(search: _Search, slope: Slope, noise: str) -> None:
     slope = kernel_slope(problem.X, problem.Y) if few else slope
     if noise != "present" and few:
         may_fill = asked == "auto" and not search.is_low_rank and problem.n_outputs <= problem.n_features
-        _try_rows(search, slope, search.output_rank if may_fill else k)
+        tried = search.output_rank if may_fill else k
+        if slope.is_of_rank(tried):  # look for a network that reproduces few rows
+            found = recover_from_rows(problem.X, problem.Y, tried, slope=slope, rng=problem.rng)
+            search.gap = found.gap
+            if not search.consider("samplewise", found.network):
+                _bootstrap(search, found.network)
     if not search.is_exact:
         search.best = search.best if search.best and search.best.network.n_hidden == k else None
         if slope.is_of_rank(k):
@@ -221,17 +221,6 @@ def _find_efficiently(search: _Search, slope: Slope, noise: str) -> None:
         search.consider(name, start)
         if not search.is_exact and search.is_low_rank:
             _bootstrap(search, start)
-
-
-def _try_rows(search: _Search, slope: Slope, k: int) -> None:
-    """Look for a network that reproduces few rows."""
-    problem = search.problem
-    if not slope.is_of_rank(k):
-        return
-    spectral = recover_from_rows(problem.X, problem.Y, k, slope=slope, rng=problem.rng)
-    search.gap = spectral.gap
-    if not search.consider("samplewise", spectral.network):
-        _bootstrap(search, spectral.network)
 
 
 def _bootstrap(search: _Search, network: TwoLayerNetwork) -> None:
@@ -265,13 +254,10 @@ def _judge(search: _Search) -> Verdict:
     assert search.best is not None
     problem, fit = search.problem, search.best
     if search.is_exact:
+        unique = uniqueness_of(problem, fit.network)
+        rivals = count_rivals(problem, fit.network, np.maximum(problem.X @ fit.network.W.T, 0.0))
         verdict = certify_noiseless(
-            problem,
-            fit,
-            offset=False,
-            biases=False,
-            uniqueness=uniqueness_of(problem, fit.network),
-            rivals=count_rivals(problem, fit.network, np.maximum(problem.X @ fit.network.W.T, 0.0)),
+            problem, fit, offset=False, biases=False, uniqueness=unique, rivals=rivals
         )
         if verdict.outcome is not Outcome.FITTED:
             return verdict

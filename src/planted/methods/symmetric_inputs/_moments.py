@@ -1,7 +1,7 @@
 r"""The efficient form of Algorithms 1 to 4 of [GKLW19]_: from moments of (x, y) to the network, for symmetric x.
 
 Problem     As in `printed`: y = A σ(W x) + ξ, no biases, x and -x equally likely, A and W of full rank, k ≤ min(d, m).
-            Given the moments that `planted.moments.PairMoments` names, find W and A.
+            Given the moments that `planted.moments.SampleMoments` holds, find W and A.
 Idea        1. B = A W is twice the slope of a regression of y on x with even functions of x held fixed (`_slope`). Even
                controls are uncorrelated with x and change no expectation, but they take the even part A |W x| / 2 of y
                out of the error.
@@ -34,13 +34,13 @@ from planted._typing import Array
 from planted.linalg import diagonalise_by_congruence, smat
 from planted.methods.symmetric_inputs._slope import Slope, inverse_roots
 from planted.methods.symmetric_inputs._spectral import Spectral, positive_rows, with_unit_rows
-from planted.moments import PairMaps, PairMoments
+from planted.moments import PairMaps, SampleMoments
 
 __all__ = ["null_matrices", "recover_efficiently", "separate_outputs"]
 
 
 def recover_efficiently(
-    moments: PairMoments, slope: Slope, n_hidden: int, *, noisy: bool, rng: np.random.Generator
+    moments: SampleMoments, slope: Slope, n_hidden: int, *, noisy: bool, rng: np.random.Generator
 ) -> Spectral:
     """Read the network from moments and a slope (steps 2 to 4).
 

@@ -15,7 +15,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.moments import PairMoments, second_moments
+from planted.linalg.symmetric import spectrum_of
+from planted.moments import SampleMoments, second_moments
 
 __all__ = ["Slope", "controlled_slope", "inverse_roots", "learn_single_unit", "regression", "slope_of"]
 
@@ -94,7 +95,7 @@ def slope_of(B: Array, C: Array, *, residual_variance: float, count: float) -> S
     return Slope(B, left, values, right @ inverse, float(edge))
 
 
-def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
+def controlled_slope(moments: SampleMoments, n_hidden: int | None) -> Slope:
     """Estimate B with even functions of x held fixed, as far as the number of samples allows."""
     joint = moments.joint()
     slope = _plain_slope(moments)
@@ -112,7 +113,7 @@ def controlled_slope(moments: PairMoments, n_hidden: int | None) -> Slope:
     return slope
 
 
-def _plain_slope(moments: PairMoments) -> Slope:
+def _plain_slope(moments: SampleMoments) -> Slope:
     """Return twice the plain regression of y on x; its residual variance is E|y|²/m less what x explains."""
     joint = moments.joint()
     d = moments.n_features
@@ -129,7 +130,5 @@ def inverse_roots(C: Array) -> tuple[Array, Array]:
 
     Shapes: C (d, d).
     """
-    values, vectors = linalg.eigh(C, check_finite=False)
-    keep = values > COLLINEAR * max(values[-1], 0.0)
-    values, vectors = np.sqrt(values[keep]), vectors[:, keep]
-    return np.asarray(vectors * values @ vectors.T), np.asarray(vectors / values @ vectors.T)
+    spectrum = spectrum_of(C).regular(COLLINEAR)
+    return spectrum.root(), spectrum.inverse_root()

@@ -18,9 +18,8 @@ class Spectral:
     """A network read from moments or from few rows."""
 
     network: TwoLayerNetwork  # rows of W of unit norm
-    detector_values: (
-        Array  # (k(k+1)/2,): singular values of T, descending; the last k belong to the null space
-    )
+    # (k(k+1)/2,): singular values of T, descending; the last k belong to the null space.
+    detector_values: Array
     residual: float  # relative energy that the joint diagonalisation left over
 
     @property

@@ -16,7 +16,7 @@ from planted.methods.symmetric_inputs import printed
 from planted.methods.symmetric_inputs._moments import recover_efficiently
 from planted.methods.symmetric_inputs._slope import Slope, controlled_slope
 from planted.methods.symmetric_inputs._spectral import Spectral, with_unit_rows
-from planted.moments import PairMoments
+from planted.moments import SampleMoments
 from planted.outcomes import BadInputError
 
 __all__ = ["VARIANTS", "recover_from_moments"]
@@ -25,7 +25,7 @@ VARIANTS = ("efficient", "practical", "paper")
 
 
 def recover_from_moments(
-    moments: PairMoments,
+    moments: SampleMoments,
     n_hidden: int,
     *,
     variant: str = "efficient",

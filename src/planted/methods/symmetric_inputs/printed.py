@@ -62,7 +62,7 @@ from planted.linalg import decompose_symmetric, smat, unit_rows
 from planted.linalg.symmetric import triangle_weights
 from planted.methods.symmetric_inputs._slope import learn_single_unit, regression
 from planted.methods.symmetric_inputs._spectral import positive_rows
-from planted.moments import PairedSums, PairMaps, PairMoments, second_moments
+from planted.moments import PairedSums, PairMaps, SampleMoments, second_moments
 
 __all__ = [
     "Layers",
@@ -88,11 +88,11 @@ GRADIENT_STEPS = 200
 class Samples:
     """The samples (x, U y), through the moments of (x, y): what the boxes are given."""
 
-    moments: PairMoments
+    moments: SampleMoments
     U: Array  # (l, m): map of the outputs; the identity for the samples themselves
 
     @classmethod
-    def of(cls, moments: PairMoments) -> Samples:
+    def of(cls, moments: SampleMoments) -> Samples:
         """Return the samples (x, y) themselves."""
         return cls(moments, np.eye(len(moments.joint().mean) - moments.n_features))
 

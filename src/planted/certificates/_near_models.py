@@ -1,0 +1,281 @@
+r"""Tests whether a model beside the network explains what it leaves: other powers, bent labels, a drift in the rows.
+
+Problem     A model that is slightly wrong passes tests that look for anything at all. Units :math:`t_+^{1.1}`, labels of an
+            instrument that saturates, :math:`L \tanh(f / L)`, rows that are missing where labels are large, an offset that
+            drifts: each moves the parameters by many standard errors and leaves little of itself, which dozens of
+            functions of x do not find among the noise of all of them.
+Idea        Each such model departs from the network along one known function of x, or of the order of rows, in all outputs
+            together. With D this departure, (n, m), and :math:`D_\perp` what the Jacobian leaves of it, the coefficient is
+
+            .. math:: \hat\theta = \langle D_\perp, R\rangle / \|D_\perp\|^2,                                   \quad (1)
+
+            which is one number with a standard error of its own. The departures are: h log|t|, the derivative of a power, in
+            all units and in each (*powers*); a round bend in place of the kink, likewise, since a few weak units beside
+            strong ones may stand for something smooth; the other side of the kink (*leaks*); the square and the cube of
+            what the units add up to, in all outputs and in each (*bent labels*: saturation, selection by the label); the
+            place in the order of rows, and the network times it (*drifts*).
+
+            What matters is not whether a departure can be seen, but what it does. The part of D that the Jacobian takes
+            moves the parameters, by :math:`\hat\theta J^+ D`. A departure that stays within `SEEN` standard errors of zero
+            is chance. One beyond is held against a claim if it would move a parameter by more than `MOVES` of the
+            parameter's standard errors, or if it is beyond `CERTAIN` itself. For departures of single units and outputs, of
+            which there are many, the first number is the quantile at `LEVEL` for all of them.
+
+            Standard errors of (1) are those of the noise: from the covariance of outputs if rows are independent and of one
+            variance, from squares of the rows' own contributions, with lags if rows are correlated, otherwise. The
+            contributions are those of the residual without the departure: a drift would else be its own noise.
+Guarantee   Asymptotic levels. In networks of 2 to 6 units a departure of one standard error moves the worst parameter by
+            one; for single units by two. What it cannot see may so move a parameter by four standard errors, and other
+            departures than these by more: the claim is about networks of this activation.
+Cost        n k p (k p + 2 k + 5 m) operations on the rows in memory, p = d + 1.
+References  Ramsey (1969), J. R. Statist. Soc. B 31, for powers of the prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, special
+
+from planted._typing import Array, IntArray, as_array
+from planted.certificates.noise._law import NoiseLaw
+from planted.checks import Check
+from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangent_basis
+from planted.fitting._refine import Refinement, weigh_blocks
+from planted.fitting._run import Problem, Scaling
+from planted.fitting._sandwich import long_run_deviation
+from planted.moments import augment, output_columns
+from planted.networks import TwoLayerNetwork
+from planted.results import Evidence, Unavailable, Uncertainty
+from planted.rows import RowWeights
+
+__all__ = ["Departure", "Jacobian", "near_model_evidence"]
+
+SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
+MOVES = 3.0  # standard errors of a parameter
+BEND_WIDTH = 0.25  # of a softplus, in standard deviations of a unit's pre-activation
+LEVEL = 0.005  # of the tests of single units and outputs, all together
+DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
+
+
+def near_model_evidence(
+    problem: Problem,
+    fit: Refinement,
+    law: NoiseLaw,
+    doubt: Uncertainty | Unavailable,
+    *,
+    offset: bool,
+    biases: bool = True,
+    weights: RowWeights | None = None,
+) -> tuple[Evidence, ...]:
+    """Return the line on the departure that speaks most against a network.
+
+    `doubt`: the standard errors of the parameters, in the user's units. Nothing where no departure could be tested.
+    """
+    jacobian = Jacobian.of(problem, fit.network, offset=offset, biases=biases, weights=weights)
+    freedom = (
+        len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
+    )
+    if freedom <= 0:
+        return ()
+    functions, departures = _departures(problem, fit.network, jacobian.root)
+    beside = jacobian.beside(functions)
+    singles = sum(departure.is_single for departure in departures)
+    least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))
+    lines = []
+    for departure in departures:
+        coefficient, score = beside.coefficient(departure, law, freedom)
+        limit, effect = least if departure.is_single else SEEN, ""
+        if abs(score) > limit:
+            moved = abs(coefficient) * _largest(beside.shifts(departure, problem.scaling), doubt)
+            most = MOVES * abs(score) / moved if moved * CERTAIN > MOVES * abs(score) else CERTAIN
+            limit, effect = max(limit, most), f"moves a parameter by {moved:.2g} standard errors"
+        name = f"{departure.name}, in standard errors"
+        lines.append(Evidence(name, abs(score), limit, "<=", effect, key=Check.NEAR_MODELS))
+    return (max(lines, key=lambda line: line.measured / line.required),)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A direction beside the network: some functions of the rows times weights in the outputs."""
+
+    name: str
+    functions: IntArray  # (q,): places among all functions
+    outputs: Array  # (m, q)
+    is_single: bool = False  # of one unit or one output
+
+
+def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> tuple[Array, list[Departure]]:
+    """Return functions of the rows, weighted by `root`, (n, 1), and the departures that they make up."""
+    X, A, m = problem.X, network.A, network.n_outputs
+    t = network.preactivations(X)
+    H = network.activation(t)
+    added = H @ A.T + (0.0 if network.B is None else X @ network.B.T)
+    relative = added / np.maximum(np.sqrt((added**2).mean(axis=0)), np.finfo(float).tiny)
+    each = np.eye(m)
+    columns: list[Array] = []
+    departures: list[Departure] = []
+
+    def depart(names: tuple[str, str], values: Array, outputs: Array) -> None:
+        """Add a departure in all columns together, and in every one if there are several."""
+        places = sum(column.shape[1] for column in columns) + np.arange(values.shape[1])
+        columns.append(values)
+        together, alone = names
+        departures.extend([Departure(together, places, outputs)] if together else [])
+        if alone and (len(places) > 1 or not together):
+            departures.extend(
+                Departure(f"{alone} {index + 1}", places[[index]], outputs[:, [index]], True)
+                for index in range(len(places))
+            )
+
+    if not network.activation.is_curved:
+        widths = np.maximum(BEND_WIDTH * t.std(axis=0), np.finfo(float).tiny)
+        powers = H * np.log(np.where(t == 0, 1.0, np.abs(t)))
+        depart(("another power of the units", "another power of unit"), powers, A)
+        bumps = widths * np.log1p(np.exp(-np.abs(t) / widths))
+        depart(("round bends of the units", "a round bend of unit"), bumps, A)
+        depart(("the other side of the kinks", ""), np.maximum(-t, 0.0) ** network.activation.degree, A)
+    depart(("the square of the outputs", "the square of output"), added * relative, each)
+    depart(("the cube of the outputs", "the cube of output"), added * relative**2, each)
+    if problem.holds_all_rows:
+        place = np.linspace(-1.0, 1.0, len(X))[:, None]
+        depart(("the outputs' size rising with the order of rows", ""), place * added, each)
+        depart(("", "the order of rows in output"), np.repeat(place, m, axis=1), each)
+    return root * np.hstack(columns), departures
+
+
+@dataclass(frozen=True, slots=True)
+class Jacobian:
+    """The Jacobian of a network on the rows in memory, the output layer eliminated."""
+
+    network: TwoLayerNetwork
+    residual: Array  # (n, m), weighted like all rows here
+    root: Array  # (n, 1): roots of the rows' weights
+    Q: Array  # (n, g): orthonormal columns of the output layer
+    inverse: Array  # (g, g): from coefficients of these to those of the columns themselves
+    Z: Array  # (n, k p): the hidden layer's columns, outside those of the output layer
+    inner: Array  # (g, k p): what of them is inside
+    products: Array  # (k p, k p): of the hidden layer's columns
+    spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
+    has_offset: bool
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        network: TwoLayerNetwork,
+        *,
+        offset: bool,
+        biases: bool,
+        weights: RowWeights | None = None,
+    ) -> Jacobian:
+        """Take it at the rows in memory."""
+        X = problem.X
+        w = np.ones(len(X))
+        if weights is not None:
+            w = weights(0, X, problem.Y) if problem.w is None else problem.w
+        root = np.sqrt(w)[:, None]
+        t = network.preactivations(X)
+        slopes = root * network.activation.derivative(t)
+        Z = (slopes[:, :, None] * augment(X)[:, None, :]).reshape(len(X), -1)
+        G = root * output_columns(network, network.activation(t), X, offset=offset)
+        Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
+        inner = Q.T @ Z
+        Z -= Q @ inner
+        T, products = tangent_basis(network, biases=biases), Z.T @ Z
+        reduced = T.T @ weigh_blocks(products, network.A) @ T
+        return cls(
+            network,
+            root * (problem.Y - network(X)),
+            root,
+            Q,
+            linalg.pinv(triangle, check_finite=False),
+            Z,
+            inner,
+            products,
+            T @ linalg.pinvh(reduced, check_finite=False) @ T.T,
+            offset,
+        )
+
+    def beside(self, functions: Array) -> Beside:
+        """Return what functions of the rows have to do with it; shapes: functions (n, q)."""
+        inside = self.Q.T @ functions
+        outside = functions - self.Q @ inside
+        with_residual = np.hstack([outside, self.Z]).T @ self.residual
+        return Beside(
+            self,
+            inside,
+            outside,
+            outside.T @ outside,
+            self.Z.T @ outside,
+            with_residual[: outside.shape[1]],
+            with_residual[outside.shape[1] :],
+            self.residual.T @ self.residual,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Functions of the rows beside a Jacobian."""
+
+    jacobian: Jacobian
+    inside: Array  # (g, q): what the columns of the output layer explain
+    functions: Array  # (n, q): what they leave
+    products: Array  # (q, q): of what they leave
+    with_hidden: Array  # (k p, q): products with the hidden layer's columns
+    with_residual: Array  # (q, m): products with the residual
+    hidden_residual: Array  # (k p, m): products of the hidden layer's columns with the residual
+    squares: Array  # (m, m): products of the residual
+
+    def coefficient(self, departure: Departure, law: NoiseLaw, freedom: float) -> tuple[float, float]:
+        """Return (1), and the same in its standard errors; zero for a departure inside the Jacobian."""
+        at, A = self.jacobian, self.jacobian.network.A
+        places, hidden = departure.functions, self.hidden(departure)
+        weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
+        # What the Jacobian leaves is functions @ outputs' - Z @ weighted: its products between outputs follow.
+        own = departure.outputs @ self.products[np.ix_(places, places)]
+        mixed = departure.outputs @ self.with_hidden[:, places].T @ weighted
+        products = own @ departure.outputs.T - mixed - mixed.T + weighted.T @ at.products @ weighted
+        size = float(np.trace(products))
+        if not size > DEPENDENT**2 * float((own * departure.outputs).sum()):
+            return 0.0, 0.0
+        if law.is_unequal or law.is_ordered:
+            rest = self.functions[:, places] @ departure.outputs.T - at.Z @ weighted
+            value = float((rest * at.residual).sum()) / size
+            terms = (rest * (at.residual - value * rest)).sum(axis=1)
+            error = long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
+        else:
+            own_share = (departure.outputs.T * self.with_residual[places]).sum()
+            value = float(own_share - (weighted * self.hidden_residual).sum()) / size
+            error = float(np.sqrt((products * self.squares).sum() / freedom))
+        return value, value * size / max(error, np.finfo(float).tiny)
+
+    def hidden(self, departure: Departure) -> Array:
+        """Return how the hidden layer follows a departure, (k p,)."""
+        along = self.jacobian.network.A.T @ departure.outputs  # (k, q)
+        products = self.with_hidden[:, departure.functions]
+        gradient = (products * np.repeat(along, len(products) // len(along), axis=0)).sum(axis=1)
+        return as_array(self.jacobian.spread @ gradient)
+
+    def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
+        """Return how far the parameters follow a departure, in the user's units."""
+        at, net, k = self.jacobian, self.jacobian.network, self.jacobian.network.n_hidden
+        hidden = self.hidden(departure)
+        changes = hidden_changes(hidden.reshape(k, -1, 1), net, scaling)
+        inside = self.inside[:, departure.functions] @ departure.outputs.T  # (g, m)
+        weighted = hidden[:, None] * np.repeat(net.A.T, len(hidden) // k, axis=0)
+        weights = at.inverse @ (inside - at.inner @ weighted)
+        outer = scaling.y_scale * np.stack(
+            [changes.output_changes(weights[:, [row]], net.A[row], net)[:, 0] for row in range(net.n_outputs)]
+        )
+        moved = {"W": changes.dW[:, :, 0], "b": changes.db[:, 0], "A": outer[:, :k]}
+        return moved | ({"c": outer[:, -1]} if at.has_offset else {})
+
+
+def _largest(shifts: dict[str, Array], doubt: Uncertainty | Unavailable) -> float:
+    """Return the largest of some shifts, in standard errors; parameters without one are known."""
+    if isinstance(doubt, Unavailable):
+        return 0.0
+    parts = [(shifts[name], error) for name, error in doubt.standard_errors.items() if name in shifts]
+    return max(float(np.abs(shift[error > 0] / error[error > 0]).max(initial=0.0)) for shift, error in parts)

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import planted
+from planted.certificates._exact import certify_noiseless
 from planted.certificates.noise._covariance import _excess_kurtosis
+from planted.fitting._refine import refine
+from planted.fitting._run import prepare_problem
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -17,6 +20,17 @@ def test_nothing_left_is_no_fault_and_no_claim(method: str, seed: int) -> None:
     answer = planted.recover(X, Y, method=method, random_state=seed, budget_seconds=5)
     assert answer.outcome is not planted.Outcome.RECOVERED
     assert answer.detail
+
+
+def test_where_every_sample_lies_on_a_kink_nothing_is_claimed() -> None:
+    """Corners of a square that the kinks of two units go through: none is evidence, and none is an error."""
+    X = np.tile([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]], (10, 1))
+    net = planted.TwoLayerNetwork([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0], np.eye(2))
+    problem = prepare_problem(planted.RowBlocks.from_arrays(X, net(X)), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), max_iter=0)
+    verdict = certify_noiseless(problem, fit, offset=True)
+    assert verdict.outcome is planted.Outcome.NOT_IDENTIFIABLE
+    assert "Every sample lies on the kink" in verdict.detail
 
 
 def test_outputs_without_spread_have_no_kurtosis() -> None:

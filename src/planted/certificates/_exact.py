@@ -45,7 +45,7 @@ from planted.fitting.units._pursuit import pursue_units
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Evidence, Verdict
+from planted.results import Evidence, Unavailable, Verdict
 from planted.rows import RowBlocks
 
 __all__ = [
@@ -227,6 +227,11 @@ def certify_noiseless(
     net = fit.network
     rows, grid = reproduces_rows(problem, net)
     distinct = _telling_rows(problem, net)
+    if not len(distinct):
+        text = "Every sample lies on the kink of a unit: none tells where it is."
+        return Verdict(
+            Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (_exactness(rows, grid),), text, Unavailable(text)
+        )
     seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
     n_fit = int(np.ceil(FIT_PART * len(distinct)))
     chosen = _determining_rows(problem, net, distinct, n_fit)

@@ -171,7 +171,9 @@ def _run_batch(space: _Space, patterns: BoolArray) -> list[BoolArray]:
             break
         G, K = _pattern_matrices(space, patterns)
         GV = np.einsum("sij,sj->si", G, V)
-        rho = np.clip(np.einsum("si,sij,sj->s", V, K, V) / np.einsum("si,si->s", V, GV), 0.0, 1.0)
+        size, outside = np.einsum("si,si->s", V, GV), np.einsum("si,sij,sj->s", V, K, V)
+        # A unit that is zero wherever it is on, as between inputs of few values, lies in no space.
+        rho = np.clip(np.divide(outside, size, out=np.ones_like(size), where=size > 0), 0.0, 1.0)
         done = rho < FOUND_TOL
         found += list(patterns[done])
         repeats = repeats + (patterns == previous).all(axis=1)

@@ -14,7 +14,7 @@ Idea        1. Write a linear fit as pairs of units, since σ(t) - σ(-t) = t; w
                Instead it fits one wide network, random half-spaces of which only the output weights are fitted
                (`_half_spaces`), and mixes the outputs of both, in equal parts if there are as many rows as half-spaces,
                unless the wide one is far worse. The two err in different places, above all far from the rows, where
-               cross-validation sees nothing, so that the mean predicts better than either (benchmarks/quick_tables.py).
+               cross-validation sees nothing: their mean is the safer choice (benchmarks/quick_tables.py measures it).
                Nobody can read the units of a wide network; with more effort the answer stays small.
 Guarantee   None; the outcome is FITTED. The cross-validated error is in the evidence.
 Departures  Ours; no paper.

@@ -47,6 +47,7 @@ SCORE_ROWS = 5000
 FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
+EXCLUDED = "these outputs have no noise, and complementarity found none, whatever the inputs"
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise alone may hide: it speaks against a claim, not against the answer.
 UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
@@ -131,6 +132,9 @@ def _plan(
         if card.guarantee is Guarantee.NONE and any(map(_reproduces_all, answers)):
             trace.append(_passed_over(name, "every sample is already reproduced to rounding"))
             continue
+        if card.n_outputs == "m >= k" and answers and _excludes_independent_units(facts, answers):
+            trace.append(_passed_over(name, f"needs units whose output weights are independent: {EXCLUDED}"))
+            continue
         is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
         check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)
         # Too few samples for a promise are still worth a try; the certificate decides.
@@ -138,6 +142,21 @@ def _plan(
             yield find_method(name)
         else:
             trace.append(_passed_over(name, check.reason))
+
+
+def _excludes_independent_units(facts: Facts, answers: list[Recovery]) -> bool:
+    """Whether noiseless outputs are not those of any units with independent output weights.
+
+    Outputs of exactly r dimensions carry no noise. Each of r such units adds a vector to the null space of
+    `complementarity`, whatever the inputs: with samples enough for its theorem it would have reproduced them.
+    """
+    problem, rank = facts.problem, facts.widths[0]
+    columns = rank * (rank + 1) // 2 + rank * (problem.n_features + 1)
+    has_looked = any(answer.provenance.algorithm == "complementarity" for answer in answers)
+    is_clean = facts.noise.kind == "rank" and 1 < rank < problem.n_outputs
+    return (
+        has_looked and is_clean and len(problem.X) >= 2 * columns and not any(map(_reproduces_all, answers))
+    )
 
 
 def _passed_over(name: str, reason: str) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def test_what_was_cross_validated_is_what_is_done(monkeypatch):
     last, seen = ways.pop(5), ways[0]
     assert last[-1] == (answer.find(Check.WIDTH)[0].measured, answer.find(Check.RIDGE)[0].measured)
     assert len(ways) == 5 and all(way == seen for way in ways.values())
+    assert {width for width, _ in last} == {width for width, _ in seen if width <= last[-1][0]}
     steps = iter(seen)
     assert all(step in steps for step in last)  # the same steps, without those that were not kept
 

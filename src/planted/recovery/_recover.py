@@ -9,7 +9,8 @@ Idea        1. The methods' cards say which of them apply. They are tried in the
             3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
                was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
                fewer units. An answer with a cross-validation of its own gives way only to one better by `CLEARLY`; folds
-               are searched while that is possible.
+               are searched while that is possible. Where samples are `PLENTY` times as many as parameters, a network
+               hardly remembers them: one of fewer units that fits as well is preferred without a new search.
             4. ``effort="quick"`` tries only methods without a search and compares nothing.
             5. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
                so far is returned as STOPPED_EARLY.
@@ -51,6 +52,8 @@ EXCLUDED = "these outputs have no noise, and complementarity found none, whateve
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise alone may hide: it speaks against a claim, not against the answer.
 UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
+TRACE = 1e-3  # p-value below which a trace of x in the residual is no chance
+PLENTY = 100  # samples for each parameter
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
@@ -203,7 +206,11 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
         return found[0] if found else (answers[0] if answers else None)
     rows = sample_rows(run.data.blocks, SCORE_ROWS, np.random.default_rng(0))
     bar = np.inf
-    if steady:  # a new search costs much: it is spared those that do not even look better
+    if steady:
+        simpler = _simpler(run, rows, steady[0], found)
+        if simpler is not None:
+            return simpler
+        # A new search costs much: it is spared those that do not even look better.
         bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
         found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
     scores = [_score(rows, answer, activation, enough=bar * (1 + TIE)) for answer in found]
@@ -213,6 +220,36 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
     return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
 
 
+def _simpler(
+    run: MethodRun, rows: tuple[Array, Array], steady: Recovery, answers: list[Recovery]
+) -> Recovery | None:
+    """Return the answer of fewest units that fits as well as a given one of more, where samples abound; else None."""
+    n = run.problem.n_samples
+
+    def error(answer: Recovery) -> float:
+        assert answer.network is not None
+        free = 1 - answer.network.n_parameters / n
+        return float(((rows[1] - answer.network(rows[0])) ** 2).mean()) / free
+
+    assert steady.network is not None and steady.held_out_mse is not None
+    fewer = [
+        answer
+        for answer in answers
+        if answer.network is not None
+        and answer.outcome is Outcome.FITTED
+        and answer.network.n_hidden < steady.network.n_hidden
+        and PLENTY * answer.network.n_parameters <= n
+    ]
+    if not fewer:
+        return None
+    is_known = PLENTY * steady.network.n_parameters <= n
+    bar = (error(steady) if is_known else steady.held_out_mse) * (1 + TIE)
+    good = [answer for answer in fewer if error(answer) <= bar]
+    return min(
+        good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0, default=None
+    )
+
+
 def _has_few_samples(answer: Recovery) -> bool:
     """Return whether there are hardly more samples than unknowns: a comparison would be luck."""
     is_short = any(not item.passed for item in answer.find(Check.SAMPLES))
@@ -220,11 +257,15 @@ def _has_few_samples(answer: Recovery) -> bool:
 
 
 def _is_settled(answer: Recovery) -> bool:
-    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
+    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns.
+
+    Kinks that leave a trace of x beyond chance are only part of an answer.
+    """
     keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
     nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
-    return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
+    is_whole = all(line.measured >= TRACE for line in answer.find(Check.LACK_OF_FIT))
+    return nothing_else or (bool(kinks) and is_whole and all(line.passed for line in kinks))
 
 
 def _is_one_kink(answer: Recovery) -> bool:

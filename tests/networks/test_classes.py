@@ -172,7 +172,9 @@ def test_unknown_activations_are_refused_with_the_known_ones(name):
 
 @pytest.mark.parametrize(("name", "near"), [("tanhh", "tanh"), ("ReLU", "relu"), ("SoftPlus", "softplus")])
 def test_the_nearest_activation_is_named(name, near):
-    with pytest.raises(BadInputError, match=rf"unknown activation .{name}. \(did you mean .{near}.\?\); known are"):
+    with pytest.raises(
+        BadInputError, match=rf"unknown activation .{name}. \(did you mean .{near}.\?\); known are"
+    ):
         parse_activation(name)
 
 

@@ -92,7 +92,7 @@ def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -
     completed = MissingUnits(records, rng).complete(layers, (rows, biases))
     if completed is None or len(completed[1]) == len(biases):
         return False
-    top = fit_top(records.all(), layers, completed)
+    top = fit_top(records.all(), layers, *completed)
     if top is None:
         return False
     reading.layers, reading.top = [*layers, top.layer], top

@@ -27,6 +27,7 @@ import numpy as np
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
+from planted.identification.deep._gathered import explained_by, gather_units, switches_on
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._other_kinds import name_other_kind
 from planted.identification.deep._planes import (
@@ -39,9 +40,9 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
-from planted.identification.deep._regions import read_regions
+from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._residual import MissingUnits
-from planted.identification.deep._space import Records, Space, measure_breaks, scan_line
+from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import Top, fit_top
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
@@ -59,6 +60,7 @@ CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end earl
 FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
+ROUNDS = 4  # of further chords for the last layer
 HIGHER = 2  # breaks that bend, to say that there are higher layers
 FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
 FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
@@ -122,6 +124,7 @@ def read_layers(
     box = records.box
     space = _input_space(records, rng)
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
+    inputs = base
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
     survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
@@ -138,7 +141,7 @@ def read_layers(
         return
     while True:
         number = len(reading.layers) + 1
-        top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
+        top = fit_top(records.all(), reading.layers, layer.planes, layer.known) if len(layer.signs) else None
         if top is not None:
             reading.layers.append(top.layer)
             reading.top = top
@@ -177,7 +180,9 @@ def read_layers(
                 _survey_chords(space, base, survey, rng)
                 layer = _orient_second(survey, _all_on(base, reading.layers))
         else:
-            layer = _read_later(records, base, reading, space.rounding, rng)
+            layer = _read_last(records, space, (inputs, base), reading, rng) or _read_later(
+                records, base, reading, space.rounding, rng
+            )
 
 
 def _read_widening(records: Records, space: Space, reading: Reading, rng: np.random.Generator) -> None:
@@ -197,7 +202,7 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     top = fit_top(records.all(), reading.layers, second)
     if top is None:
         completed = MissingUnits(records, rng).complete(reading.layers, second)
-        top = None if completed is None else fit_top(records.all(), reading.layers, completed)
+        top = None if completed is None else fit_top(records.all(), reading.layers, *completed)
     if top is None:
         reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
         return
@@ -280,7 +285,7 @@ class _LayerFound:
     signs: Array  # (k,)
     shares: Array  # (k,): of the votes, for these signs
     has_higher: bool  # whether breaks of higher layers were seen beside
-    gaps: int = 0  # weights that were not seen
+    known: BoolArray | None = None  # which weights were seen, if not all
 
     @property
     def is_independent(self) -> bool:
@@ -294,8 +299,8 @@ class _LayerFound:
             return f"no unit of layer {number} was found"
         if not self.has_higher and number > 1:
             return f"the {len(rows)} units found in layer {number} do not explain all answers, and no layer above was seen"
-        if self.gaps:
-            return f"{self.gaps} weights of layer {number} were not seen"
+        if self.known is not None and not self.known.all():
+            return f"{(~self.known).sum()} weights of layer {number} were not seen"
         if not self.is_independent:
             return (
                 f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows: it widens, "
@@ -347,6 +352,71 @@ def _has_higher(survey: Survey) -> bool:
     return any(part.errors.size for part in survey.others)
 
 
+def _read_last(
+    records: Records, space: Space, bases: tuple[Base, Base], reading: Reading, rng: np.random.Generator
+) -> _LayerFound | None:
+    """Read the third or a later layer as the last one, from breaks that lines have met and further ones; None if it is not.
+
+    `bases`: of the first survey and of the second.
+    """
+    parts = [
+        (breaks, base)
+        for survey, base in zip(reading.surveys, bases, strict=False)
+        for breaks in (*survey.others, *survey.unsure)
+    ]
+    layers, base = reading.layers, bases[1]
+    missing, sample = MissingUnits(records, rng), sample_places(base, rng)
+    for number in range(ROUNDS):
+        if number:
+            rows, _ = gather_units(parts, layers)
+            parts += [
+                (_scan_chord(space, base, layers, rows, each), base) for each in _chords(base, CHORDS, rng)
+            ]
+        rows, is_last = gather_units(parts, layers)
+        if not is_last:
+            return None
+        for is_filled in (False, True):
+            if is_filled:
+                fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
+                rows.join_equal(is_scaled=True)
+            found = _as_last(records, layers, rows.arrays(), np.array(rows.known))
+            if found is not None:
+                return found
+        whole = np.array([known.all() for known in rows.known])
+        W, b = rows.arrays()
+        completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
+        found = None if completed is None else _as_last(records, layers, *completed)
+        if found is not None:
+            return found
+    return None
+
+
+def _as_last(
+    records: Records, layers: list[Layer], planes: tuple[Array, Array], known: BoolArray
+) -> _LayerFound | None:
+    """The units as the last layer; None if they do not explain all answers."""
+    if fit_top(records.all(), layers, planes, known) is None:
+        return None
+    count = len(known)
+    return _LayerFound(planes, np.ones(count), np.zeros(count), False, known)
+
+
+def _scan_chord(
+    space: Space, base: Base, layers: list[Layer], rows: PartialRows, chord: tuple[Line, Array]
+) -> Breaks:
+    """Scan a line in the coordinates of the second survey; the breaks that neither lower nor gathered units explain."""
+    line, spread = chord
+    low, high = space.room(line.origin, line.direction)
+    lower = switches_on(layers, base, line, low, high)
+    scan = scan_line(space, line, spread=spread, expected=lower)
+    usable = np.flatnonzero(np.isfinite(scan.breakpoints))
+    places = scan.breakpoints[usable]
+    slack = 1e-6 * space.rounding.radius
+    is_lower = np.abs(places[:, None] - lower).min(axis=1, initial=np.inf) <= slack
+    fresh = usable[~is_lower & ~explained_by(rows, layers, base.inputs(line.at(places)))]
+    return measure_breaks(space, line, scan, fresh)
+
+
 def _read_later(
     records: Records, base: Base, reading: Reading, rounding: Rounding, rng: np.random.Generator
 ) -> _LayerFound:
@@ -363,18 +433,20 @@ def _read_later(
         if not rows.biases:
             continue
         votes, cast = np.array(rows.votes), np.array(rows.cast)
-        gaps = sum(int((~known).sum()) for known in rows.known)
         signs = np.where(votes >= 0, 1.0, -1.0)
-        found = _LayerFound(rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, gaps)
-        if fit_top(records.all(), reading.layers, found.planes) is not None:
+        found = _LayerFound(
+            rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, np.array(rows.known)
+        )
+        if fit_top(records.all(), reading.layers, found.planes, found.known) is not None:
             break
         whole = np.array([known.all() for known in rows.known])
         if len(reading.surveys) > FIRST_REGIONS and whole.any():
             planes = found.planes[0][whole], found.planes[1][whole]
             completed = missing.complete(reading.layers, planes)
-            if completed is not None and fit_top(records.all(), reading.layers, completed) is not None:
-                count = len(completed[1])
-                return _LayerFound(completed, np.ones(count), np.zeros(count), has_higher)
+            if completed is not None and fit_top(records.all(), reading.layers, *completed) is not None:
+                units, seen = completed
+                count = len(seen)
+                return _LayerFound(units, np.ones(count), np.zeros(count), has_higher, seen)
     return found
 
 

@@ -6,13 +6,14 @@ Where a unit of the last hidden layer switches, the gradient jumps by the same m
 
 with S the units that are on below and h = M v + m the layer below. If the rows of M_S are independent, every break that was
 measured while lower layers were read gives 2 α_j w_j on S, with its size, and the bias. Two breaks are of the same unit if
-they agree, up to sign, in the bias and in the weights that both show. A unit of a deeper layer has other jumps at other
-places; if few breaks agree with others, the layer is not the last.
+they agree, up to sign, in the bias and in the weights that both show. If the layer is not the last, the jumps of one unit
+have other sizes where other units above are on: rows that agree up to scale only say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -28,11 +29,12 @@ __all__ = ["explained_by", "gather_units", "switches_on"]
 EXACT = 1e-6  # error of a normal, or of (1), above which a break says too little
 APART = 1e-7  # distance from the switch of a lower unit, relative: a break at this distance may be the lower unit's
 NEAR = 1e-6  # of the terms of a pre-activation: where a unit switches
-AGREE = 0.5  # share of the breaks that must agree with others
+ALIKE = 3  # weights that two rows must both show to be compared up to scale
+SCALED = 2  # pairs of rows that agree up to scale only, to say that there is a layer above
 
 
 def gather_units(parts: Sequence[tuple[Breaks, Base]], layers: list[Layer]) -> tuple[PartialRows, bool]:
-    """Put breaks together by units, and say whether so many agree that the layer is the last."""
+    """Put breaks together by units, and say whether the layer may be the last."""
     found: list[tuple[Array, float, BoolArray]] = []
     for breaks, base in parts:
         for normal, strength, place, error in zip(
@@ -41,17 +43,25 @@ def gather_units(parts: Sequence[tuple[Breaks, Base]], layers: list[Layer]) -> t
             row = _row_at(normal * np.linalg.norm(strength), place, base, layers) if error < EXACT else None
             if row is not None:
                 found.append(row)
-    rows, counts = PartialRows.none(), list[int]()
+    rows = PartialRows.none()
     # Breaks that show many weights come first: others are put down to them.
     for weights, bias, on in sorted(found, key=lambda each: -int(each[2].sum())):
-        number = rows.merge(weights, bias, on, is_scaled=True)
-        assert number is not None
-        if number == len(counts):
-            counts.append(0)
-        counts[number] += 1
+        rows.merge(weights, bias, on, is_scaled=True)
     rows.join_equal(is_scaled=True)
-    agreeing = sum(count for count in counts if count > 1)
-    return rows, agreeing >= AGREE * max(len(found), 1)
+    return rows, bool(found) and _scaled_pairs(rows) < SCALED
+
+
+def _scaled_pairs(rows: PartialRows) -> int:
+    """How many pairs of different rows are the same up to scale where both are known."""
+    count = 0
+    for i, j in combinations(range(len(rows.biases)), 2):
+        common = rows.known[i] & rows.known[j]
+        if common.sum() >= ALIKE:
+            one = np.append(rows.weights[i][common], rows.biases[i])
+            other = np.append(rows.weights[j][common], rows.biases[j])
+            off = one - (one @ other) / (other @ other) * other
+            count += bool(np.linalg.norm(off) <= NEAR * np.linalg.norm(one))
+    return count
 
 
 def _row_at(

@@ -17,7 +17,7 @@ References  [Carlini2020]_
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -71,6 +71,8 @@ SKIPS = 1e-3  # relative scatter of the part of gradients that is the same every
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
+ACROSS = np.array([-1.0, -0.3, -0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3, 1.0])
+MOST_ACROSS = 8  # such lines
 ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
 
 
@@ -255,7 +257,7 @@ def _consistent_planes(survey: Survey) -> BoolArray | None:
     on it should take part wherever the others do.
     """
     normals, offsets = survey.planes.normals, survey.planes.offsets
-    count, rank = len(offsets), int(np.linalg.matrix_rank(normals)) if len(offsets) else 0
+    count, rank = len(offsets), _rank(normals)
     if not survey.gradients or not rank < count or comb(count, rank) > MOST_SUBSETS:
         return None
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
@@ -313,8 +315,12 @@ class _LayerFound:
 
 def _is_independent(rows: Array) -> bool:
     """Whether rows are independent."""
-    smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
-    return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
+    return _rank(rows) == len(rows)
+
+
+def _rank(rows: Array) -> int:
+    """The rank of unit rows that were measured."""
+    return int((np.linalg.svd(rows, compute_uv=False) >= INDEPENDENT).sum()) if len(rows) else 0
 
 
 def _all_on(base: Base, layers: list[Layer]) -> Region:
@@ -325,16 +331,24 @@ def _all_on(base: Base, layers: list[Layer]) -> Region:
 
 def _orient_survey(survey: Survey, region: Region) -> _LayerFound:
     """The units whose hyperplanes a survey of one region has found."""
-    planes = survey.planes
-    rows = _rows_of(planes, region)
-    k, has_higher = planes.offsets.size, _has_higher(survey)
-    if not k or not survey.gradients or np.linalg.matrix_rank(planes.normals) < k:
-        return _LayerFound(rows, np.ones(k), np.zeros(k), has_higher)
+    return _LayerFound(_rows_of(survey.planes, region), *_signs(survey), _has_higher(survey))
+
+
+def _signs(survey: Survey) -> tuple[Array, Array]:
+    """The orientations of hyperplanes that gradients vote for, and the shares of the votes for them; 0 if there are none."""
+    planes, k = survey.planes, survey.planes.offsets.size
+    if not k or not survey.gradients or _rank(planes.normals) < k:
+        return np.ones(k), np.zeros(k)
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
     values = places @ planes.normals.T + planes.offsets
     noise = 1e-9 * float(np.abs(gradients).max())
     votes, cast = orientation_votes(planes.normals, values, gradients, noise=noise)
-    return _LayerFound(rows, np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1), has_higher)
+    return np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1)
+
+
+def _is_sound(survey: Survey) -> bool:
+    """Whether the hyperplanes found explain all gradients, each on one side only."""
+    return bool(_signs(survey)[1].min(initial=1.0) >= CERTAIN) and not len(unexplained(survey)[0])
 
 
 def _orient_second(survey: Survey, region: Region) -> _LayerFound:
@@ -379,7 +393,7 @@ def _read_last(
             if is_filled:
                 fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
                 rows.join_equal(is_scaled=True)
-            found = _as_last(records, layers, rows.arrays(), np.array(rows.known))
+            found = _as_last(records, layers, rows.arrays(), np.array(rows.known), may_hide=is_filled)
             if found is not None:
                 return found
         whole = np.array([known.all() for known in rows.known])
@@ -392,10 +406,16 @@ def _read_last(
 
 
 def _as_last(
-    records: Records, layers: list[Layer], planes: tuple[Array, Array], known: BoolArray
+    records: Records,
+    layers: list[Layer],
+    planes: tuple[Array, Array],
+    known: BoolArray,
+    *,
+    may_hide: bool = True,
 ) -> _LayerFound | None:
-    """The units as the last layer; None if they do not explain all answers."""
-    if fit_top(records.all(), layers, planes, known) is None:
+    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect."""
+    top = fit_top(records.all(), layers, planes, known)
+    if top is None or (top.unseen and not may_hide):
         return None
     count = len(known)
     return _LayerFound(planes, np.ones(count), np.zeros(count), False, known)
@@ -478,12 +498,10 @@ def _lines(space: Space, rng: np.random.Generator, survey: Survey) -> Iterator[t
         origin, direction = space.draw(1, rng)[0], rng.standard_normal(space.dim)
         if space.limits.size:  # within a box the longest lines pass by its centre
             direction = -origin + 0.4 * space.draw(1, rng)[0]
-        places, across = unexplained(survey)
-        if survey.n_lines >= LINES and len(places):
-            chosen = rng.integers(len(places))
-            origin = places[chosen]
-            direction = across[chosen] / np.linalg.norm(across[chosen]) + 0.3 * direction / np.sqrt(space.dim)
-        yield Line(origin, direction / np.linalg.norm(direction)), spread
+        if survey.n_lines >= LINES and len(unexplained(survey)[0]):
+            yield _line_across(space, survey, rng), spread
+        else:
+            yield Line(origin, direction / np.linalg.norm(direction)), spread
 
 
 def _rows_of(planes: Planes, region: Region) -> tuple[Array, Array]:
@@ -523,10 +541,50 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
         space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
     )
     if _has_higher(survey):
-        drop_absent(space, survey)
-        doubt_planes(space, survey.planes, rng)
+        _clean_second(space, survey, rng)
     refine_planes(space, survey.planes, rng)
     return space, survey
+
+
+def _clean_second(space: Space, survey: Survey, rng: np.random.Generator) -> None:
+    """Drop hyperplanes that are flat parts of higher units, until the others explain all gradients; look for missing ones.
+
+    Where what is left does not explain them, too many were dropped: those before are kept for `_consistent_planes`.
+    """
+    for step in (lambda: None, partial(drop_absent, space, survey)):
+        step()
+        chosen = None if _is_sound(survey) else _consistent_planes(survey)
+        if chosen is not None:
+            survey.planes.keep(chosen)
+        if _is_sound(survey):
+            return
+    before = replace(survey.planes)
+    doubt_planes(space, survey.planes, rng)
+    if len(unexplained(survey)[0]):
+        survey.planes = before
+        _survey_unexplained(space, survey, rng)
+
+
+def _survey_unexplained(space: Space, survey: Survey, rng: np.random.Generator) -> None:
+    """Look for units of the second layer along lines through places where gradients show that one is missing."""
+    before = survey.n_lines
+
+    def lines(known: Survey) -> Iterator[tuple[Line, Array]]:
+        while len(known.planes.offsets) < space.dim and len(unexplained(known)[0]):
+            yield _line_across(space, known, rng), ACROSS
+
+    find_planes(
+        space, lines, rng=rng, is_done=lambda known, _: known.n_lines >= before + MOST_ACROSS, survey=survey
+    )
+
+
+def _line_across(space: Space, survey: Survey, rng: np.random.Generator) -> Line:
+    """A line through a place where a gradient shows that a unit is missing, about in the direction that shows it."""
+    places, across = unexplained(survey)
+    chosen = rng.integers(len(places))
+    direction = across[chosen] / np.linalg.norm(across[chosen])
+    direction = direction + 0.3 * rng.standard_normal(space.dim) / np.sqrt(space.dim)
+    return Line(places[chosen], direction / np.linalg.norm(direction))
 
 
 def _survey_chords(space: Space, base: Base, survey: Survey, rng: np.random.Generator) -> None:

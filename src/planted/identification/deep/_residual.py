@@ -52,7 +52,8 @@ GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to t
 SWEEPS = 3
 ROOMS = [20.0, 400.0]  # typical inputs: how far out places are looked for
 HEIGHTS = (0.05, 0.02)  # of a unit below that is barely on, relative to what is known of the unit above
-SIZES = (-5.0, 1.0)  # log2 of the distances from it, in typical inputs
+FEW, NARROWER = 0.25, 0.3  # where so few places around are off, the next ones are closer
+SIZES = (-5.0, -1.0)  # log2 of the distances from it, in typical inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +326,16 @@ class MissingUnits:
         kept = np.ones(1, dtype=np.bool_)
         far = max(1.0, float(np.linalg.norm(start)) / np.sqrt(start.size) / 2)
         found: tuple[Array, BoolArray, Array, Array] | None = None
-        for number in range(ROUNDS):
+        for _ in range(ROUNDS):
             count = units.rows.shape[1] + 4
-            sizes = far * 2.0 ** self.rng.uniform(SIZES[0], SIZES[1] - ROUNDS + 2 + number, (count, 1))
+            sizes = far * 2.0 ** self.rng.uniform(*SIZES, (count, 1))
             around = X[kept][self.rng.integers(kept.sum(), size=count)] + sizes * box.draw(count, self.rng)
             around = box.snap(np.clip(around, -1, 1) if box.has_box else around)
             Y = self.records.ask(around)
             left = Y - units.features(pass_layers(layers, around)) @ coefficients
             differs = self._differs(left, around, Y)
+            share = float(differs.mean())
+            far *= NARROWER if share < FEW else 1 / NARROWER if share > 1 - FEW else 1.0
             if len(R):
                 around, left = np.concatenate([X, around]), np.concatenate([R, left])
                 differs = np.append(kept, differs)

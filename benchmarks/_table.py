@@ -95,12 +95,17 @@ def gather(*measures: Measure) -> Section:
 def run_sections(name: str, description: str, sections: dict[str, Section], **extra: dict[str, Any]) -> None:
     """Run the sections of a long benchmark, all or those named by --only; each is stored as soon as it is measured.
 
-    What is not run keeps the result that is stored, with the time at which it was made. `extra`: further options.
+    What is not run keeps the result that is stored, with the time at which it was made. A section "exact tanh" is named
+    by its first word too, with the others of that word. `extra`: further options.
     """
-    only = {"choices": sections, "nargs": "+", "help": "these sections; the others keep what is stored"}
+    names = [*sections, *dict.fromkeys(key.split()[0] for key in sections if " " in key)]
+    only: dict[str, Any] = {"choices": names, "nargs": "+", "metavar": "SECTION"}
+    only["help"] = f"only {', '.join(sections)}; the others keep what is stored"
     options = parse_options(description, only=only, **extra)
     kept: dict[str, Any] = {}
-    for section in options.only or sections:
+    for section in sections:
+        if options.only and not {section, section.split()[0]} & set(options.only):
+            continue
         lines, rows = sections[section](options)
         kept |= _stored_sections(name, options) | {
             section: {

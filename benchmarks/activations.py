@@ -8,10 +8,10 @@ is one for an efficient estimate. The peer is a plain version of the same idea: 
 told k and begins once.
 
 Class labels: log-odds are a teacher with output weights of size 1 to 3 and an offset that makes their median zero, n =
-20,000 labels, k told, default effort. All parameters are compared with the Cramér–Rao bound of the
-Bernoulli likelihood at the truth, and with their own intervals of 95 %. Tables of scikit-learn: mean log-loss of five
-stratified folds, beside MLPClassifier on standardised columns (its defaults, 1,000 iterations), of which the median of
-five seeds is taken. Questions: a black box of curved units is asked (`planted.identify`), the number of units is not
+20,000 labels, k told, default effort. The squared error of each parameter is divided by its Cramér–Rao bound, here of the
+Bernoulli likelihood, and compared with its own interval of 95 %. Tables of scikit-learn: mean log-loss of five stratified
+folds, beside MLPClassifier on standardised columns (its defaults, 1,000 iterations), of which the median of five seeds is
+taken. Questions: a black box of curved units is asked (`planted.identify`), the number of units is not
 told.
 """
 
@@ -89,8 +89,9 @@ def exact(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, Ro
     hits, wrong = (sum(row[key] for row in rows) for key in ("is_exact", "is_wrong"))
     cpu = float(np.mean([row["cpu"] for row in rows]))
     note = f", {wrong} wrong and claimed, {cpu:.2f} s of CPU each"
-    target = f"{name} ({d},{k}), noiseless: 99 % exact to 1e-8, width found"
-    line = at_least(target, hits, len(rows), 0.99, note)
+    share = 0.99 if d < 20 else 0.95
+    target = f"{name} ({d},{k}), noiseless: {100 * share:.0f} % exact to 1e-8, width found"
+    line = at_least(target, hits, len(rows), share, note)
     return replace(line, passed=line.passed and not wrong), rows
 
 
@@ -234,19 +235,21 @@ def labels(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, R
         own = {"W": errors["W"][order], "b": errors["b"][order], "A": errors["A"][:, order]}
         gaps, own = gaps | {"c": one.c - true.c}, own | {"c": errors["c"]}
         inside = [np.abs(gaps[part]) <= 1.96 * own[part] for part in gaps]
+        squares, bound = np.concatenate([gap.ravel() ** 2 for gap in gaps.values()]), bernoulli_bound(true, X)
         rows.append(
             {
                 "case": f"logistic {name} ({d},{k})",
                 "seed": seed,
                 "outcome": answer.outcome.name,
-                "squared_error": float(sum((gap**2).sum() for gap in gaps.values())),
-                "bound": bernoulli_bound(true, X),
+                "ratio": float(np.mean(squares / bound)),
+                "squared_error": float(squares.sum()),
+                "bound": float(bound.sum()),
                 "covered": int(sum(part.sum() for part in inside)),
                 "parameters": int(sum(part.size for part in inside)),
                 "cpu": cpu,
             }
         )
-    ratio = sum(row["squared_error"] for row in rows) / sum(row["bound"] for row in rows)
+    ratio = float(np.mean([row["ratio"] for row in rows]))
     coverage = sum(row["covered"] for row in rows) / sum(row["parameters"] for row in rows)
     cpu = float(np.mean([row["cpu"] for row in rows]))
     return Line(
@@ -256,21 +259,19 @@ def labels(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, R
     ), rows
 
 
-def bernoulli_bound(truth: TwoLayerNetwork, X: np.ndarray) -> float:
-    """The sum of the smallest variances of all parameters from labels, rows of W of unit norm where that is the gauge."""
-    t, p = truth.preactivations(X), X.shape[1] + 1
-    inputs = np.column_stack([X, np.ones(len(X))])
+def bernoulli_bound(truth: TwoLayerNetwork, X: np.ndarray) -> np.ndarray:
+    """The smallest variances from labels, in the order W, b, A, c; rows of W of unit norm where that is the gauge."""
+    t, (k, d) = truth.preactivations(X), truth.W.shape
     slopes = truth.activation.derivative(t) * truth.A[0]
-    hidden = (slopes[:, :, None] * inputs[:, None, :]).reshape(len(X), -1)
-    moves = np.eye(hidden.shape[1])
+    weights = (slopes[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    J = np.column_stack([weights, slopes, truth.activation(t), np.ones(len(X))])
+    free = np.eye(k * d)
     if not truth.activation.is_curved:
-        blocks = [block_diag(null_space(row[None, :]), 1.0) for row in truth.W]
-        moves = block_diag(*blocks)
-    assert len(moves) == p * truth.n_hidden
-    J = np.column_stack([hidden @ moves, truth.activation(t), np.ones(len(X))])
+        free = block_diag(*(null_space(row[None, :]) for row in truth.W))
+    moves = block_diag(free, np.eye(2 * k + 1))
     chance = expit(truth(X))
-    covariance = np.linalg.inv((J * (chance * (1 - chance))).T @ J)
-    return float(np.trace(covariance))  # the columns of `moves` are orthonormal
+    information = moves.T @ (J * (chance * (1 - chance))).T @ J @ moves
+    return np.diag(moves @ np.linalg.inv(information) @ moves.T)
 
 
 def table(load: Callable[..., tuple[np.ndarray, np.ndarray]], seeds: Seeds) -> tuple[Line, Rows]:
@@ -338,25 +339,36 @@ def asked(name: str, d: int, k: int, count: int, seeds: Seeds) -> tuple[Line, Ro
     return replace(line, passed=line.passed and not wrong), rows
 
 
-MEASURES: dict[str, list[Measure]] = {
-    "exact": [
-        partial(exact, name, d, k, count)
+WIDTHS = ((5, 4, 100), (10, 5, 100), (10, 12, 100), (20, 20, 20))
+CELLS: dict[str, Measure] = {
+    **{
+        f"exact {name} ({d},{k})": partial(exact, name, d, k, count)
         for name in NAMES
-        for d, k, count in ((5, 4, 100), (10, 5, 100), (10, 12, 100))
-    ],
-    "noise": [partial(noisy, name, 5, 4, 40) for name in ("tanh", "sigmoid", "softplus", "gelu", "silu")],
-    "auto": [partial(unknown, 2, noise) for noise in (0.0, 0.05)],
-    "labels": [partial(labels, "relu", d, k, count) for d, k, count in ((5, 3, 24), (10, 5, 6))],
-    "tables": [partial(table, load) for load in (load_wine, load_breast_cancer)],
-    "questions": [
-        partial(asked, name, d, k, count)
-        for name in ("tanh", "sigmoid", "softplus", "gelu", "silu")
+        for d, k, count in WIDTHS
+    },
+    **{f"noise {name}": partial(noisy, name, 5, 4, 40) for name in NAMES[:5]},
+    **{f"auto {noise}": partial(unknown, 2, noise) for noise in (0.0, 0.05)},
+    **{
+        f"labels {name} ({d},{k})": partial(labels, name, d, k, count)
+        for name, d, k, count in (
+            ("relu", 5, 3, 60),
+            ("relu", 10, 5, 20),
+            ("tanh", 5, 3, 20),
+            ("tanh", 10, 5, 6),
+        )
+    },
+    **{f"tables {load.__name__[5:]}": partial(table, load) for load in (load_wine, load_breast_cancer)},
+    **{
+        f"questions {name} ({d},{k})": partial(asked, name, d, k, count)
+        for name in NAMES[:5]
         for d, k, count in ((10, 5, 4), (20, 10, 2))
-    ],
-    "peer": [partial(peer, name, 10, 5, 3) for name in ("tanh", "softplus")],
+    },
+    **{
+        f"peer {name} ({d},{k})": partial(peer, name, d, k, count)
+        for name in ("tanh", "softplus")
+        for d, k, count in ((10, 5, 5), (10, 12, 2))
+    },
 }
 
 if __name__ == "__main__":
-    run_sections(
-        "activations", __doc__ or "", {name: gather(*measures) for name, measures in MEASURES.items()}
-    )
+    run_sections("activations", __doc__ or "", {name: gather(cell) for name, cell in CELLS.items()})

@@ -8,7 +8,7 @@ from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._near_models import Departure, Jacobian, near_model_evidence
+from planted.certificates._near_models import Beside, Departure, near_model_evidence
 from planted.certificates._noisy import certify_noisy
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
@@ -53,7 +53,7 @@ def test_the_coefficient_and_what_it_moves_are_those_of_a_regression() -> None:
     found = fit.network
     functions = np.hstack([np.sin(3 * problem.X), problem.X**2])
     outputs = np.array([[1.0, 0.4], [-0.5, 2.0]])
-    beside = Jacobian.of(problem, found, offset=True, biases=True).beside(functions)
+    beside = Beside.of(problem, found, functions, offset=True)
     law = replace(noise_law(problem, found), variance_p_value=1.0, order_p_value=1.0)
     departure = Departure("sum", np.arange(2), outputs)
     value, score = beside.coefficient(departure, law, 300 - 4)

@@ -332,6 +332,33 @@ def test_compare_of_other_shapes_is_an_answer(saved: Path, tmp_path: Path) -> No
     assert result.exit_code == 1 and "1 inputs and 1 outputs" in result.stdout
 
 
+@pytest.mark.parametrize("B", [None, [[1.0, -2.0], [0.0, 1.0]]])
+def test_networks_in_json_are_read_where_saved_ones_are(B: Any, tmp_path: Path) -> None:
+    net = TwoLayerNetwork(NETWORK.W, NETWORK.b, NETWORK.A, NETWORK.c, B=B)
+    changed = TwoLayerNetwork(NETWORK.W, NETWORK.b, NETWORK.A, NETWORK.c, B=np.full((2, 2), 0.25))
+    for made, stem in ((net, "net"), (changed, "changed")):
+        made.save(tmp_path / f"{stem}.safetensors")
+        planted.export_network(made, tmp_path / f"{stem}.json")
+    paths = [str(tmp_path / name) for name in ("net.json", "net.safetensors", "changed.json")]
+    for other in paths[:2]:
+        assert invoke("compare", paths[0], other).stdout.startswith("EQUAL  largest parameter difference 0\n")
+    assert invoke("compare", paths[1], paths[2]).exit_code == 1
+    (tmp_path / "rows.csv").write_text("u,v\n0.5,-1.5\n-3,0.25\n")
+    answers = [invoke("predict", path, str(tmp_path / "rows.csv")).stdout for path in paths]
+    assert answers[0] == answers[1] != answers[2] and answers[0].startswith("y1,y2\n")
+    asked = invoke("identify", paths[0])
+    assert asked.exit_code == 2 and "holds the weights" in asked.stderr
+
+
+def test_deep_networks_are_compared_on_a_box(tmp_path: Path) -> None:
+    planted.export_network(
+        planted.DeepNetwork([(np.eye(2), None), (np.eye(2), None), ([[1.0, 1.0]], None)]),
+        tmp_path / "n.json",
+    )
+    result = invoke("compare", str(tmp_path / "n.json"), str(tmp_path / "n.json"))
+    assert result.exit_code == 2 and "a network of 3 layers" in result.stderr and "--box" in result.stderr
+
+
 def test_version_and_help() -> None:
     assert invoke("--version").stdout == f"planted {planted.__version__}\n"
     help_text = invoke("--help").stdout

@@ -23,7 +23,7 @@ def table(tmp_path_factory):
     )
     data = planted.simulate.dataset(400, truth, random_state=1)
     np.save(folder / "rows.npy", np.hstack([data.X, data.Y]))
-    truth.save(folder / "rough.safetensors")
+    planted.export_network(truth, folder / "rough.json")
     return folder
 
 
@@ -63,7 +63,7 @@ def test_options_reach_the_method(table, words, expected):
 
 
 def test_a_saved_network_is_a_warm_start(table):
-    result = run(table, "--method", "sign-patterns", "--warm-start", str(table / "rough.safetensors"))
+    result = run(table, "--method", "sign-patterns", "--warm-start", str(table / "rough.json"))
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["provenance"]["parameters"]["warm_start"] == "given"
 

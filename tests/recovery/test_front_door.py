@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +11,12 @@ import pytest
 import planted
 from planted import Outcome, simulate
 from planted._clock import StopRequested, check_time, time_budget
+from planted.checks import Check
 from planted.diagnostics import estimate_noise, gaussianity_test, symmetry_test
 from planted.outcomes import BadInputError
 from planted.recovery import Method, _recover, find_method
 from planted.reporting import summarise_diagnosis
+from planted.results import Evidence, Provenance, Recovery, Unavailable
 
 EXACT = simulate.dataset(
     80, n_features=5, n_hidden=3, n_outputs=4, law="exponential", activity=(0.3, 0.7), random_state=2
@@ -241,3 +245,53 @@ def test_a_linear_part_is_refused_by_name_and_none_is_what_other_methods_look_fo
         for affine in ("auto", False)
     )
     assert without.outcome is plain.outcome
+
+
+def answer_of(
+    network: planted.TwoLayerNetwork, *evidence: Evidence, held_out: float | None = None
+) -> Recovery:
+    failed = Evidence("p-value of traces of x", 0.011, 0.02, ">=", key=Check.LACK_OF_FIT)
+    return Recovery(
+        network=network,
+        outcome=Outcome.FITTED,
+        guarantee=planted.Guarantee.HEURISTIC,
+        evidence=evidence or (failed,),
+        uncertainty=Unavailable("not asked for"),
+        stats={},
+        provenance=Provenance("restarts", "planted", {}, 5, (3, 2, 1)),
+        held_out_mse=held_out,
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "slack", "is_simple"), [(4000, 0.0, True), (4000, 0.3, False), (900, 0.0, False)]
+)
+def test_of_two_that_fit_as_well_the_one_of_fewer_units_is_kept_where_samples_abound(
+    n: int, slack: float, is_simple: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = simulate.dataset(n, n_features=3, n_hidden=2, n_outputs=1, affine=True, noise=0.1, random_state=3)
+    few = data.network
+    wide = planted.TwoLayerNetwork(
+        np.vstack([few.W, np.ones((8, 3))]), None, np.hstack([few.A, np.zeros((1, 8))]), few.c, B=few.B
+    )
+    wide = replace(wide, b=np.append(few.b, np.arange(8.0)))
+    shifted = replace(few, c=few.c + slack * data.Y.std())
+    noise = float(((data.Y - few(data.X)) ** 2).mean())
+    answers = [answer_of(shifted), answer_of(wide, held_out=noise)]
+    monkeypatch.setattr(_recover, "_score", lambda rows, answer, *_, **__: answer.held_out_mse or np.inf)
+    run = SimpleNamespace(
+        problem=SimpleNamespace(n_samples=n),
+        data=SimpleNamespace(blocks=planted.RowBlocks.from_arrays(data.X, data.Y)),
+    )
+    assert _recover._choose(run, answers, "relu") is answers[0 if is_simple else 1]  # type: ignore[arg-type]
+
+
+def test_kinks_that_leave_a_trace_of_the_inputs_are_no_settled_answer() -> None:
+    kink = Evidence("weights along other columns", 0.2, 2.0, "<=", key=Check.ONE_COLUMN)
+
+    def settled(p_value: float) -> bool:
+        trace = Evidence("p-value of traces of x", p_value, 0.02, ">=", key=Check.LACK_OF_FIT)
+        return _recover._is_settled(answer_of(EXACT.network, kink, trace))
+
+    assert settled(0.3) and settled(0.011)
+    assert not settled(1e-7)

@@ -13,7 +13,8 @@ Idea        *Separation.* If the outputs put every label's own class strictly fi
 
             is the fall of the deviance, to first order, if Φ is added; ν counts its dimensions beyond θ. For every unit Φ
             holds the square of its pre-activation on both sides and a bump at its bend, and random kinks for the rest.
-            *Standard errors* come from the inverse information, with the scale of units held where it is a gauge.
+            *Standard errors* come from the inverse information, with the scale of units held where it is a gauge; for
+            kinked units from (2) of `fitting.likelihoods._smoothed`, which knows how rough kinks leave the likelihood.
 Guarantee   Asymptotic. The claim is about networks of this width and activation.
 References  Rao (1948), Proc. Cambridge Phil. Soc. 44; Albert and Anderson (1984), Biometrika 71 (separation).
 """
@@ -29,11 +30,12 @@ from scipy import linalg, stats
 from planted._typing import Array, as_array
 from planted.certificates._parts import CONDITIONING_TOL
 from planted.checks import Check
-from planted.fitting._jacobian import hidden_changes, tangent_basis
+from planted.fitting._jacobian import hidden_changes
 from planted.fitting._run import Scaling
 from planted.fitting.likelihoods._families import Likelihood
 from planted.fitting.likelihoods._fit import LabelFit, LabelRows, Linearised
 from planted.fitting.likelihoods._path import unknowns_of
+from planted.fitting.likelihoods._smoothed import free_moves
 from planted.linalg.symmetric import unit_rows
 from planted.moments import output_weights
 from planted.networks import TwoLayerNetwork
@@ -123,7 +125,7 @@ def label_errors(fit: LabelFit, scaling: Scaling) -> tuple[Uncertainty | Unavail
     """
     net = fit.network
     k, p = net.n_hidden, net.n_features + 1
-    moves = linalg.block_diag(tangent_basis(net), np.eye(output_weights(net).size))
+    moves = free_moves(net)
     inner = moves.T @ fit.sums.information @ moves
     lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
     if not (lengths > 0).all():
@@ -134,7 +136,14 @@ def label_errors(fit: LabelFit, scaling: Scaling) -> tuple[Uncertainty | Unavail
     conditioning = float(np.sqrt(max(values[0], 0.0)))
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Unavailable("The information matrix of the labels is singular."), None, conditioning
-    root = (moves / lengths) @ (vectors / np.sqrt(values))
+    root = vectors / np.sqrt(values)
+    if fit.curvature is not None:
+        curvature = moves.T @ fit.curvature @ moves / np.outer(lengths, lengths)
+        if linalg.eigvalsh(curvature, check_finite=False)[0] <= 0:
+            text = "Averaged over its errors, the likelihood of the kinked units has no maximum here."
+            return Unavailable(text), None, conditioning
+        root = linalg.solve(curvature, vectors * np.sqrt(values), assume_a="pos")
+    root = (moves / lengths) @ root
     hidden = hidden_changes(root[: k * p].reshape(k, p, -1), net, scaling)
     outer = root[k * p :].reshape(net.n_outputs, -1, root.shape[1])
     changes = np.stack(

@@ -50,12 +50,13 @@ from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights
 
-__all__ = ["Departure", "Jacobian", "near_model_evidence"]
+__all__ = ["Beside", "Departure", "near_model_evidence"]
 
 SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
 MOVES = 3.0  # standard errors of a parameter
 BEND_WIDTH = 0.25  # of a softplus, in standard deviations of a unit's pre-activation
 LEVEL = 0.005  # of the tests of single units and outputs, all together
+_SLICE_ROWS = 1024  # masked inputs of one slice stay in the cache
 DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
 
 
@@ -73,14 +74,13 @@ def near_model_evidence(
 
     `doubt`: the standard errors of the parameters, in the user's units. Nothing where no departure could be tested.
     """
-    jacobian = Jacobian.of(problem, fit.network, offset=offset, biases=biases, weights=weights)
     freedom = (
         len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
     )
     if freedom <= 0:
         return ()
-    functions, departures = _departures(problem, fit.network, jacobian.root)
-    beside = jacobian.beside(functions)
+    functions, departures = _departures(problem, fit.network)
+    beside = Beside.of(problem, fit.network, functions, offset=offset, biases=biases, weights=weights)
     singles = sum(departure.is_single for departure in departures)
     least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))
     lines = []
@@ -106,8 +106,8 @@ class Departure:
     is_single: bool = False  # of one unit or one output
 
 
-def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> tuple[Array, list[Departure]]:
-    """Return functions of the rows, weighted by `root`, (n, 1), and the departures that they make up."""
+def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list[Departure]]:
+    """Return functions of the rows, and the departures that they make up."""
     X, A, m = problem.X, network.A, network.n_outputs
     t = network.preactivations(X)
     H = network.activation(t)
@@ -142,108 +142,96 @@ def _departures(problem: Problem, network: TwoLayerNetwork, root: Array) -> tupl
         place = np.linspace(-1.0, 1.0, len(X))[:, None]
         depart(("the outputs' size rising with the order of rows", ""), place * added, each)
         depart(("", "the order of rows in output"), np.repeat(place, m, axis=1), each)
-    return root * np.hstack(columns), departures
-
-
-@dataclass(frozen=True, slots=True)
-class Jacobian:
-    """The Jacobian of a network on the rows in memory, the output layer eliminated."""
-
-    network: TwoLayerNetwork
-    residual: Array  # (n, m), weighted like all rows here
-    root: Array  # (n, 1): roots of the rows' weights
-    Q: Array  # (n, g): orthonormal columns of the output layer
-    inverse: Array  # (g, g): from coefficients of these to those of the columns themselves
-    Z: Array  # (n, k p): the hidden layer's columns, outside those of the output layer
-    inner: Array  # (g, k p): what of them is inside
-    products: Array  # (k p, k p): of the hidden layer's columns
-    spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
-    has_offset: bool
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        network: TwoLayerNetwork,
-        *,
-        offset: bool,
-        biases: bool,
-        weights: RowWeights | None = None,
-    ) -> Jacobian:
-        """Take it at the rows in memory."""
-        X = problem.X
-        w = np.ones(len(X))
-        if weights is not None:
-            w = weights(0, X, problem.Y) if problem.w is None else problem.w
-        root = np.sqrt(w)[:, None]
-        t = network.preactivations(X)
-        slopes = root * network.activation.derivative(t)
-        Z = (slopes[:, :, None] * augment(X)[:, None, :]).reshape(len(X), -1)
-        G = root * output_columns(network, network.activation(t), X, offset=offset)
-        Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
-        inner = Q.T @ Z
-        Z -= Q @ inner
-        T, products = tangent_basis(network, biases=biases), Z.T @ Z
-        reduced = T.T @ weigh_blocks(products, network.A) @ T
-        return cls(
-            network,
-            root * (problem.Y - network(X)),
-            root,
-            Q,
-            linalg.pinv(triangle, check_finite=False),
-            Z,
-            inner,
-            products,
-            T @ linalg.pinvh(reduced, check_finite=False) @ T.T,
-            offset,
-        )
-
-    def beside(self, functions: Array) -> Beside:
-        """Return what functions of the rows have to do with it; shapes: functions (n, q)."""
-        inside = self.Q.T @ functions
-        outside = functions - self.Q @ inside
-        with_residual = np.hstack([outside, self.Z]).T @ self.residual
-        return Beside(
-            self,
-            inside,
-            outside,
-            outside.T @ outside,
-            self.Z.T @ outside,
-            with_residual[: outside.shape[1]],
-            with_residual[outside.shape[1] :],
-            self.residual.T @ self.residual,
-        )
+    return np.hstack(columns), departures
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Functions of the rows beside a Jacobian."""
+    """Functions of the rows beside the Jacobian of a network, on the rows in memory, the output layer eliminated."""
 
-    jacobian: Jacobian
-    inside: Array  # (g, q): what the columns of the output layer explain
-    functions: Array  # (n, q): what they leave
+    network: TwoLayerNetwork
+    has_offset: bool
+    rows: Array  # (n, p): inputs and one
+    slopes: Array  # (n, k): of the units, weighted like all that follows
+    residual: Array  # (n, m)
+    Q: Array  # (n, g): orthonormal columns of the output layer
+    inverse: Array  # (g, g): from coefficients of these to those of the columns themselves
+    inner: Array  # (g, k p): coefficients of the hidden layer's columns
+    hidden_products: Array  # (k p, k p): of what these leave of them
+    spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
+    inside: Array  # (g, q): coefficients of the functions
+    functions: Array  # (n, q): what these leave of them
     products: Array  # (q, q): of what they leave
     with_hidden: Array  # (k p, q): products with the hidden layer's columns
     with_residual: Array  # (q, m): products with the residual
     hidden_residual: Array  # (k p, m): products of the hidden layer's columns with the residual
     squares: Array  # (m, m): products of the residual
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        network: TwoLayerNetwork,
+        functions: Array,
+        *,
+        offset: bool,
+        biases: bool = True,
+        weights: RowWeights | None = None,
+    ) -> Beside:
+        """Take the Jacobian at the rows in memory, beside some functions of them, (n, q)."""
+        X = problem.X
+        root = np.ones((len(X), 1))
+        if weights is not None:
+            root = np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
+        t, rows = network.preactivations(X), augment(X)
+        slopes = root * network.activation.derivative(t)
+        G = root * output_columns(network, network.activation(t), X, offset=offset)
+        Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
+        residual, functions = root * (problem.Y - network(X)), root * functions
+        inside = Q.T @ functions
+        functions -= Q @ inside
+        size, q = Q.shape[1], functions.shape[1]
+        products, mixed = _hidden_products(slopes, rows, np.hstack([Q, functions, residual]))
+        inner = mixed[:, :size].T
+        products -= inner.T @ inner
+        T = tangent_basis(network, biases=biases)
+        reduced = T.T @ weigh_blocks(products, network.A) @ T
+        return cls(
+            network,
+            offset,
+            rows,
+            slopes,
+            residual,
+            Q,
+            linalg.pinv(triangle, check_finite=False),
+            inner,
+            products,
+            T @ linalg.pinvh(reduced, check_finite=False) @ T.T,
+            inside,
+            functions,
+            functions.T @ functions,
+            mixed[:, size : size + q],
+            functions.T @ residual,
+            mixed[:, size + q :] - inner.T @ (Q.T @ residual),
+            residual.T @ residual,
+        )
+
     def coefficient(self, departure: Departure, law: NoiseLaw, freedom: float) -> tuple[float, float]:
         """Return (1), and the same in its standard errors; zero for a departure inside the Jacobian."""
-        at, A = self.jacobian, self.jacobian.network.A
-        places, hidden = departure.functions, self.hidden(departure)
+        A, places, hidden = self.network.A, departure.functions, self.hidden(departure)
         weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
         # What the Jacobian leaves is functions @ outputs' - Z @ weighted: its products between outputs follow.
         own = departure.outputs @ self.products[np.ix_(places, places)]
         mixed = departure.outputs @ self.with_hidden[:, places].T @ weighted
-        products = own @ departure.outputs.T - mixed - mixed.T + weighted.T @ at.products @ weighted
+        products = own @ departure.outputs.T - mixed - mixed.T + weighted.T @ self.hidden_products @ weighted
         size = float(np.trace(products))
         if not size > DEPENDENT**2 * float((own * departure.outputs).sum()):
             return 0.0, 0.0
         if law.is_unequal or law.is_ordered:
-            rest = self.functions[:, places] @ departure.outputs.T - at.Z @ weighted
-            value = float((rest * at.residual).sum()) / size
-            terms = (rest * (at.residual - value * rest)).sum(axis=1)
+            turned = (self.slopes * (self.rows @ hidden.reshape(A.shape[1], -1).T)) @ A.T
+            rest = self.functions[:, places] @ departure.outputs.T - turned + self.Q @ (self.inner @ weighted)
+            value = float((rest * self.residual).sum()) / size
+            terms = (rest * (self.residual - value * rest)).sum(axis=1)
             error = long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
         else:
             own_share = (departure.outputs.T * self.with_residual[places]).sum()
@@ -253,24 +241,41 @@ class Beside:
 
     def hidden(self, departure: Departure) -> Array:
         """Return how the hidden layer follows a departure, (k p,)."""
-        along = self.jacobian.network.A.T @ departure.outputs  # (k, q)
+        along = self.network.A.T @ departure.outputs  # (k, q)
         products = self.with_hidden[:, departure.functions]
         gradient = (products * np.repeat(along, len(products) // len(along), axis=0)).sum(axis=1)
-        return as_array(self.jacobian.spread @ gradient)
+        return as_array(self.spread @ gradient)
 
     def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
         """Return how far the parameters follow a departure, in the user's units."""
-        at, net, k = self.jacobian, self.jacobian.network, self.jacobian.network.n_hidden
+        net, k = self.network, self.network.n_hidden
         hidden = self.hidden(departure)
         changes = hidden_changes(hidden.reshape(k, -1, 1), net, scaling)
         inside = self.inside[:, departure.functions] @ departure.outputs.T  # (g, m)
         weighted = hidden[:, None] * np.repeat(net.A.T, len(hidden) // k, axis=0)
-        weights = at.inverse @ (inside - at.inner @ weighted)
+        weights = self.inverse @ (inside - self.inner @ weighted)
         outer = scaling.y_scale * np.stack(
             [changes.output_changes(weights[:, [row]], net.A[row], net)[:, 0] for row in range(net.n_outputs)]
         )
         moved = {"W": changes.dW[:, :, 0], "b": changes.db[:, 0], "A": outer[:, :k]}
-        return moved | ({"c": outer[:, -1]} if at.has_offset else {})
+        return moved | ({"c": outer[:, -1]} if self.has_offset else {})
+
+
+def _hidden_products(slopes: Array, rows: Array, columns: Array) -> tuple[Array, Array]:
+    """Return the products of the hidden layer's columns with themselves, (k p, k p), and with others, (k p, q).
+
+    Shapes: slopes (n, k), rows (n, p), columns (n, q).
+    """
+    width = slopes.shape[1] * rows.shape[1]
+    own, mixed = np.zeros((width, width)), np.zeros((width, columns.shape[1]))
+    for start in range(0, len(rows), _SLICE_ROWS):
+        here = slice(start, start + _SLICE_ROWS)
+        # Transposed: long rows are faster.
+        turned = np.ascontiguousarray(slopes[here].T)[:, None, :] * np.ascontiguousarray(rows[here].T)
+        Z = turned.reshape(width, -1)
+        own += Z @ Z.T
+        mixed += Z @ columns[here]
+    return own, mixed
 
 
 def _largest(shifts: dict[str, Array], doubt: Uncertainty | Unavailable) -> float:

@@ -298,10 +298,10 @@ def read_method_options(
     chosen = find_method(method)
     options: dict[str, Any] = chosen.read_options(texts)
     if warm_start is not None:
-        from planted.io import load_network
+        from planted.io import load_with_columns
 
         chosen.check_options({"warm_start": None})
-        options["warm_start"] = load_network(warm_start)
+        options["warm_start"] = load_with_columns(warm_start).network
     return options
 
 

@@ -10,7 +10,7 @@ from planted.io.networks._exports import (
     to_sklearn,
     to_torch,
 )
-from planted.io.networks._safetensors import load_network, load_two_layers, save_network
+from planted.io.networks._safetensors import load_network, save_network
 from planted.io.state._atomic import atomic_write
 from planted.io.state._checkpoint import Checkpoint, checkpointed
 from planted.io.state._sums import write_sums
@@ -36,7 +36,6 @@ __all__ = [
     "iter_table",
     "learn_recipe",
     "load_network",
-    "load_two_layers",
     "load_with_columns",
     "memory_budget",
     "open_blocks",

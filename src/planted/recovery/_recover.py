@@ -9,7 +9,8 @@ Idea        1. The methods' cards say which of them apply. They are tried in the
             3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
                was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
                fewer units. An answer with a cross-validation of its own gives way only to one better by `CLEARLY`; folds
-               are searched while that is possible.
+               are searched while that is possible. Where samples are `PLENTY` times as many as parameters, a network
+               hardly remembers them: one of fewer units that fits as well is preferred without a new search.
             4. ``effort="quick"`` tries only methods without a search and compares nothing.
             5. Time: `budget_seconds` is a deadline for all of it. What ran out of time is recorded, and the best network
                so far is returned as STOPPED_EARLY.
@@ -47,9 +48,12 @@ SCORE_ROWS = 5000
 FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
+EXCLUDED = "these outputs have no noise, and complementarity found none, whatever the inputs"
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise alone may hide: it speaks against a claim, not against the answer.
 UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
+TRACE = 1e-3  # p-value below which a trace of x in the residual is no chance
+PLENTY = 100  # samples for each parameter
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
 
 
@@ -131,6 +135,9 @@ def _plan(
         if card.guarantee is Guarantee.NONE and any(map(_reproduces_all, answers)):
             trace.append(_passed_over(name, "every sample is already reproduced to rounding"))
             continue
+        if card.n_outputs == "m >= k" and answers and _excludes_independent_units(facts, answers):
+            trace.append(_passed_over(name, f"needs units whose output weights are independent: {EXCLUDED}"))
+            continue
         is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
         check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)
         # Too few samples for a promise are still worth a try; the certificate decides.
@@ -138,6 +145,21 @@ def _plan(
             yield find_method(name)
         else:
             trace.append(_passed_over(name, check.reason))
+
+
+def _excludes_independent_units(facts: Facts, answers: list[Recovery]) -> bool:
+    """Whether noiseless outputs are not those of any units with independent output weights.
+
+    Outputs of exactly r dimensions carry no noise. Each of r such units adds a vector to the null space of
+    `complementarity`, whatever the inputs: with samples enough for its theorem it would have reproduced them.
+    """
+    problem, rank = facts.problem, facts.widths[0]
+    columns = rank * (rank + 1) // 2 + rank * (problem.n_features + 1)
+    has_looked = any(answer.provenance.algorithm == "complementarity" for answer in answers)
+    is_clean = facts.noise.kind == "rank" and 1 < rank < problem.n_outputs
+    return (
+        has_looked and is_clean and len(problem.X) >= 2 * columns and not any(map(_reproduces_all, answers))
+    )
 
 
 def _passed_over(name: str, reason: str) -> dict[str, Any]:
@@ -184,7 +206,11 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
         return found[0] if found else (answers[0] if answers else None)
     rows = sample_rows(run.data.blocks, SCORE_ROWS, np.random.default_rng(0))
     bar = np.inf
-    if steady:  # a new search costs much: it is spared those that do not even look better
+    if steady:
+        simpler = _simpler(run, rows, steady[0], found)
+        if simpler is not None:
+            return simpler
+        # A new search costs much: it is spared those that do not even look better.
         bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
         found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
     scores = [_score(rows, answer, activation, enough=bar * (1 + TIE)) for answer in found]
@@ -194,6 +220,36 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
     return min(good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0)
 
 
+def _simpler(
+    run: MethodRun, rows: tuple[Array, Array], steady: Recovery, answers: list[Recovery]
+) -> Recovery | None:
+    """Return the answer of fewest units that fits as well as a given one of more, where samples abound; else None."""
+    n = run.problem.n_samples
+
+    def error(answer: Recovery) -> float:
+        assert answer.network is not None
+        free = 1 - answer.network.n_parameters / n
+        return float(((rows[1] - answer.network(rows[0])) ** 2).mean()) / free
+
+    assert steady.network is not None and steady.held_out_mse is not None
+    fewer = [
+        answer
+        for answer in answers
+        if answer.network is not None
+        and answer.outcome is Outcome.FITTED
+        and answer.network.n_hidden < steady.network.n_hidden
+        and PLENTY * answer.network.n_parameters <= n
+    ]
+    if not fewer:
+        return None
+    is_known = PLENTY * steady.network.n_parameters <= n
+    bar = (error(steady) if is_known else steady.held_out_mse) * (1 + TIE)
+    good = [answer for answer in fewer if error(answer) <= bar]
+    return min(
+        good, key=lambda answer: answer.network.n_hidden if answer.network is not None else 0, default=None
+    )
+
+
 def _has_few_samples(answer: Recovery) -> bool:
     """Return whether there are hardly more samples than unknowns: a comparison would be luck."""
     is_short = any(not item.passed for item in answer.find(Check.SAMPLES))
@@ -201,11 +257,15 @@ def _has_few_samples(answer: Recovery) -> bool:
 
 
 def _is_settled(answer: Recovery) -> bool:
-    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns."""
+    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns.
+
+    Kinks that leave a trace of x beyond chance are only part of an answer.
+    """
     keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
     nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
-    return nothing_else or (bool(kinks) and all(line.passed for line in kinks))
+    is_whole = all(line.measured >= TRACE for line in answer.find(Check.LACK_OF_FIT))
+    return nothing_else or (bool(kinks) and is_whole and all(line.passed for line in kinks))
 
 
 def _is_one_kink(answer: Recovery) -> bool:

@@ -1,14 +1,26 @@
 """Laws of labels and the fit to them: derivatives, covariances, separated labels, gauges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from planted import TwoLayerNetwork
+from planted.certificates._likelihood import label_errors
+from planted.fitting._jacobian import identity_scaling
 from planted.fitting.likelihoods._families import find_likelihood
-from planted.fitting.likelihoods._fit import LabelRows, fit_labels, parameters_of, sum_labels, with_parameters
-from planted.fitting.likelihoods._path import best_nearby, fit_from, oriented
+from planted.fitting.likelihoods._fit import (
+    LabelFit,
+    LabelRows,
+    fit_labels,
+    parameters_of,
+    sum_labels,
+    with_parameters,
+)
+from planted.fitting.likelihoods._path import fit_from, oriented
 from planted.fitting.likelihoods._ridge import choose_ridge
+from planted.fitting.likelihoods._smoothed import _curvature, _MeanScore, smoothed_maximum
 from planted.outcomes import BadInputError
 from planted.rows import RowBlocks, StoredWeights
 
@@ -116,18 +128,66 @@ def test_an_unknown_law_is_refused() -> None:
         find_likelihood("gamma")
 
 
-def test_jumps_leave_the_small_maxima_of_kinked_units() -> None:
-    """Of drawn networks fitted from the truth, some stop at a small maximum; jumps raise these and lower none."""
-    gains = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        net = TwoLayerNetwork(
-            rng.standard_normal((3, 4)), 0.5 * rng.standard_normal(3), [[2.0, -2.0, 3.0]], [0.0]
-        )
-        X = rng.standard_normal((1000, 4))
-        Y = (rng.random((1000, 1)) < expit(net(X))).astype(float)
-        rows = LabelRows(RowBlocks.from_arrays(X, Y), 1000, find_likelihood("logistic"))
-        fit = fit_from(rows, net)
-        gains.append(fit.cost - best_nearby(rows, fit, np.random.default_rng(100 + seed)).cost)
-    assert min(gains) >= 0
-    assert max(gains) > 0.05  # nats
+def _kinked(seed: int, n: int = 1000) -> tuple[LabelRows, TwoLayerNetwork]:
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((2, 3))
+    W /= np.linalg.norm(W, axis=1)[:, None]
+    net = TwoLayerNetwork(W, 0.3 * rng.standard_normal(2), [[3.0, -2.5]], [0.2])
+    X = rng.standard_normal((n, 3))
+    Y = (rng.random((n, 1)) < expit(net(X))).astype(float)
+    return LabelRows(RowBlocks.from_arrays(X, Y), n, find_likelihood("logistic")), net
+
+
+def _in_unit_rows(rows: LabelRows, fit: LabelFit) -> LabelFit:
+    net, sizes = fit.network, np.linalg.norm(fit.network.W, axis=1)
+    net = replace(net, W=net.W / sizes[:, None], b=net.b / sizes, A=net.A * sizes)
+    return replace(fit, network=net, sums=sum_labels(rows, net))
+
+
+def test_small_maxima_lead_to_one_smoothed_maximum() -> None:
+    """Ends of fits from places within the errors differ; the averaged likelihood has one maximum among them."""
+    before, after = [], []
+    for seed in range(3):
+        rows, net = _kinked(seed, n=4000)
+        ends = []
+        for start in range(2):
+            noise = 0.1 * np.random.default_rng([seed, start]).standard_normal(len(parameters_of(net)))
+            fit = fit_from(rows, with_parameters(net, parameters_of(net) + noise))
+            ends.append(_in_unit_rows(rows, fit))
+        found = [smoothed_maximum(rows, end, np.random.default_rng(7)) for end in ends]
+        assert all(each.curvature is not None for each in found)
+        inner = ends[0].sums.information
+        for gaps, pair in ((before, ends), (after, found)):
+            gap = parameters_of(pair[0].network) - parameters_of(pair[1].network)
+            gaps.append(gap @ inner @ gap)
+    assert max(after) < 0.3 * max(before)
+
+
+def test_the_curvature_of_the_average_is_the_derivative_of_its_score() -> None:
+    """Errors in one bias only, at the quantiles of their normal law: no chance is left in the average."""
+    rows, net = _kinked(3, n=2000)
+    X, Y = next(iter(rows.blocks))
+    bias = np.zeros(len(parameters_of(net)))
+    bias[3] = 0.01
+    draws = ndtri((np.arange(500) + 0.5) / 500)[:, None] * bias
+    ends = [
+        _MeanScore(with_parameters(net, parameters_of(net) + step * bias), rows.likelihood, None, draws)
+        for step in (0.1, -0.1)
+    ]
+    slope = -5 * (ends[0](0, X, Y).score - ends[1](0, X, Y).score)
+    np.testing.assert_allclose(_curvature(rows, net, bias[:, None]) @ bias, slope, atol=0.03 * slope.max())
+    pointwise = sum_labels(rows, net).information @ bias
+    assert np.abs(pointwise - slope).max() > 0.1 * slope.max()  # it sees no kink
+
+
+def test_a_steeper_curvature_makes_smaller_errors() -> None:
+    """Covariance H⁻¹ I H⁻¹: with H = 2 I errors are half those of the information; without a maximum there are none."""
+    rows, net = _kinked(4, n=300)
+    sums = sum_labels(rows, net)
+    plain, steep, bent = (
+        label_errors(LabelFit(net, sums, 0.0, 0, H), identity_scaling(3, 1))[0]
+        for H in (None, 2 * sums.information, -sums.information)
+    )
+    for part, errors in plain.standard_errors.items():
+        np.testing.assert_allclose(steep.standard_errors[part], errors / 2, rtol=1e-8)
+    assert "no maximum" in bent.reason

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import planted
-from planted.io import export_network, import_network, load_network, load_two_layers
+from planted.io import export_network, import_network, load_network
 from planted.io.networks import _safetensors
 from planted.networks import ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
@@ -171,8 +171,6 @@ def test_sizes_are_checked_before_anything_is_allocated(tmp_path):
 def test_doors_for_two_layers_say_that_there_are_three(tmp_path):
     path = tmp_path / "net.safetensors"
     random_net().save(path)
-    with pytest.raises(FileFormatError, match="three layers"):
-        load_two_layers(path)
     with pytest.raises(FileFormatError, match="three layers"):
         import_network(path)
     with pytest.raises(BadInputTypeError, match="ThreeLayerNetwork given"):

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, IntArray, as_array
-from planted.certificates._near_models import Departure, Jacobian
+from planted.certificates._near_models import Beside, Departure
 from planted.certificates._parts import LabelGrid
 from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
 from planted.checks import Check
@@ -121,9 +121,8 @@ def with_half_step(
         return doubt
     units, each = problem.scaling, np.eye(network.n_outputs)
     labels = problem.Y * units.y_scale + units.y_shift
-    beside = Jacobian.of(problem, network, offset=offset, biases=biases).beside(
-        np.hstack([half, half * np.sign(labels)])
-    )
+    steps = np.hstack([half, half * np.sign(labels)])
+    beside = Beside.of(problem, network, steps, offset=offset, biases=biases)
     errors, places = dict(doubt.standard_errors), np.arange(2 * len(each)).reshape(2, -1)
     downwards, inwards = (beside.shifts(Departure("half a step", row, each), units) for row in places)
     for name, error in errors.items():

@@ -27,7 +27,6 @@ from planted.fitting._run import MethodRun
 from planted.fitting.likelihoods._fit import LabelFit, LabelRows
 from planted.fitting.likelihoods._path import (
     LabelPath,
-    best_nearby,
     criterion,
     fit_from,
     follow_labels,
@@ -35,6 +34,7 @@ from planted.fitting.likelihoods._path import (
     unknowns_of,
 )
 from planted.fitting.likelihoods._ridge import RidgeChoice, choose_ridge
+from planted.fitting.likelihoods._smoothed import smoothed_maximum
 from planted.networks import Activation, TwoLayerNetwork, facing_units, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
@@ -154,10 +154,9 @@ def _fit_all_rows(search: LabelSearch) -> LabelFit:
         if stats.chi2.sf(2 * (plain.sums.loss - free.sums.loss), spare) >= LINEAR_LEVEL:
             free = plain
     fit = fit_from(search.rows, _in_order(search, free.network))
-    if search.activation.is_curved or is_separated(fit):
+    if not search.activation.is_piecewise_linear or is_separated(fit):
         return fit
-    nearby = best_nearby(search.rows, fit, search.run.problem.rng)
-    return fit_from(search.rows, _in_order(search, nearby.network))
+    return smoothed_maximum(search.rows, fit, search.run.problem.rng)
 
 
 def _in_order(search: LabelSearch, network: TwoLayerNetwork) -> TwoLayerNetwork:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -31,13 +31,16 @@ from planted.cli.commands._queries import (
 )
 from planted.outcomes import BadInputError
 
+if TYPE_CHECKING:
+    from planted.networks import TwoLayerNetwork
+
 __all__ = ["compare", "predict", "verify"]
 
 FLOAT32_DIFFERENCE = 1e-4  # single precision keeps seven digits, of which sums lose some
 FLOAT64_DIFFERENCE = 1e-12  # and below it what solving in double precision leaves
 
 NetworkArgument = Annotated[
-    Path, typer.Argument(metavar="NET", help="A network written by planted (.safetensors).")
+    Path, typer.Argument(metavar="NET", help="A network written by planted: .safetensors or .json.")
 ]
 
 
@@ -196,7 +199,6 @@ def compare(
     Networks are compared on their parameters; where one is an .onnx file, both are asked random questions. With a box the
     largest difference on it is found and proved, for ReLU networks of any depth.
     """
-    from planted.io import load_two_layers
     from planted.networks import parameter_error
     from planted.reporting import to_plain
 
@@ -213,7 +215,7 @@ def compare(
     if ".onnx" in (first.suffix.lower(), second.suffix.lower()):
         _compare_answers(first, second, tol=tol, as_json=as_json)
         return
-    one, other = load_two_layers(first), load_two_layers(second)
+    one, other = _two_layers(first), _two_layers(second)
     is_same_shape = (one.n_features, one.n_outputs) == (other.n_features, other.n_outputs)
     answer = compare_models(first, second, tol=tol)
     difference = parameter_error(one, other) if is_same_shape else float("inf")
@@ -229,6 +231,19 @@ def compare(
         shapes = [f"{net.n_features} inputs and {net.n_outputs} outputs" for net in (one, other)]
         out_console().print(Text.assemble(_word(False), f"  one has {shapes[0]}, the other {shapes[1]}"))
     _exit(answer.is_equal)
+
+
+def _two_layers(path: Path) -> TwoLayerNetwork:
+    """Read a two-layer network from any file that holds its parameters."""
+    from planted.networks import TwoLayerNetwork
+
+    net = read_any_network(path)
+    if not isinstance(net, TwoLayerNetwork):
+        raise BadInputError(
+            f"{path}: a network of {len(net.layers)} layers; without a box two-layer networks are compared. "
+            "Give --box LOW HIGH."
+        )
+    return net
 
 
 def verify(

@@ -114,6 +114,10 @@ def identify(
     from planted.reporting import outline, summarise
 
     is_file = len(model) == 1 and model[0].lower().endswith(".onnx")
+    if len(model) == 1 and model[0].lower().endswith((".safetensors", ".json")):
+        raise BadInputError(
+            f"{model[0]} holds the weights already; `planted export` and `planted simplify` read them."
+        )
     if alive and is_file:
         raise BadInputError("--alive is for a command, after --; an .onnx file is loaded once anyway.")
     with (

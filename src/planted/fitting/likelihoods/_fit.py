@@ -74,6 +74,7 @@ class LabelFit:
     sums: FisherSums
     cost: float  # the loss with the ridge
     n_steps: int
+    curvature: Array | None = None  # of the averaged likelihood of kinked units (`_smoothed`); (q, q)
 
 
 def fit_labels(

@@ -16,9 +16,6 @@ Idea        As for units of any activation in least squares (`planted.fitting.cu
             search has a free linear part B, beside which orientation is a gauge. Turning unit i round adds
             :math:`-s a_i w_i'` to B; the choices of signs for which B nearly vanishes, in the metric of the information, are
             tried on the rows without B.
-
-            *Small maxima.* Every row at which a kinked unit switches bends the likelihood a little, so that it has many
-            maxima within a standard error of the best one. Jumps of that size, each followed by a fit, find a better one.
 Guarantee   None that the global maximum is found; the certificate decides.
 """
 
@@ -37,15 +34,12 @@ from planted.fitting.likelihoods._fit import (
     LabelFit,
     LabelRows,
     fit_labels,
-    parameters_of,
-    with_parameters,
 )
 from planted.moments import n_output_columns, output_weights
 from planted.networks import Activation, TwoLayerNetwork
 
 __all__ = [
     "LabelPath",
-    "best_nearby",
     "criterion",
     "fit_from",
     "follow_labels",
@@ -59,10 +53,13 @@ ROWS_PER_UNKNOWN = 4  # labels that an expanded fit leaves for each of its unkno
 LEFT = 3.0  # penalties of a unit by which a path has left the best width
 SEARCH_RIDGE = 0.1  # nats per squared weight of standardised inputs
 OUTPUT_ITER, WIDE_ITER, STEP_ITER = 8, 60, 20
-WIDE_TOL, STEP_TOL, FIT_TOL = 0.05, 0.05, 1e-9  # nats
+WIDE_TOL, STEP_TOL, FIT_TOL, ROUGH_TOL = (
+    0.05,
+    0.05,
+    1e-9,
+    1e-3,
+)  # nats; the last for kinks, whose maxima are small
 FIT_ITER = 100
-N_JUMPS, JUMP_TOL = 8, 1e-3
-GAUGE_TOL = 1e-9  # of the largest eigenvalue of the information
 N_TRIED, TRIED_ITER = 4, 2
 
 
@@ -113,20 +110,8 @@ def follow_labels(
 
 def fit_from(rows: LabelRows, network: TwoLayerNetwork, *, ridge: float = 0.0) -> LabelFit:
     """Fit a network to the end."""
-    return fit_labels(rows, network, ridge=ridge, max_iter=FIT_ITER, tol=FIT_TOL)
-
-
-def best_nearby(rows: LabelRows, fit: LabelFit, rng: np.random.Generator) -> LabelFit:
-    """Return the best of the maxima around a fit of kinked units, reached by jumps of the size of its standard errors."""
-    best = fit
-    for _ in range(N_JUMPS):
-        values, vectors = linalg.eigh(best.sums.information)
-        known = values > GAUGE_TOL * values[-1]  # the others are the scales of units
-        jump = vectors[:, known] @ (rng.standard_normal(int(known.sum())) / np.sqrt(values[known]))
-        start = with_parameters(best.network, parameters_of(best.network) + jump)
-        trial = fit_labels(rows, start, max_iter=WIDE_ITER, tol=JUMP_TOL)
-        best = min(best, trial, key=lambda each: each.cost)
-    return best if best is fit else fit_from(rows, best.network)
+    tol = ROUGH_TOL if network.activation.is_piecewise_linear else FIT_TOL
+    return fit_labels(rows, network, ridge=ridge, max_iter=FIT_ITER, tol=tol)
 
 
 def unknowns_of(network: TwoLayerNetwork) -> int:

@@ -40,7 +40,7 @@ from planted.io.tables._recipe import Recipe
 from planted.networks import DeepNetwork, ThreeLayerNetwork, TwoLayerNetwork
 from planted.outcomes import BadInputError, FileFormatError
 
-__all__ = ["load_layers", "load_network", "load_saved", "load_two_layers", "save_network"]
+__all__ = ["load_layers", "load_network", "load_saved", "save_network"]
 
 TWO_LAYERS, THREE_LAYERS = "planted.network", "planted.three-layer-network"
 DEEP = "planted.deep-network"
@@ -145,22 +145,15 @@ def load_saved(path: str | PathLike[str]) -> SavedNetwork:
         raise FileFormatError(text) from error
 
 
-def load_two_layers(path: str | PathLike[str]) -> TwoLayerNetwork:
-    """Read a two-layer network; one of three or more layers is refused."""
-    net = load_network(path)
-    if not isinstance(net, TwoLayerNetwork):
-        layers = "three" if isinstance(net, ThreeLayerNetwork) else str(len(net.layers))
-        raise FileFormatError(
-            f"{os.fspath(path)}: a network of {layers} layers, where two are expected; "
-            "read it with planted.load_network"
-        )
-    return net
-
-
 def load_layers(path: str | PathLike[str]) -> TwoLayerNetwork | DeepNetwork:
     """Read a two-layer or a deep network; one with powers as features is refused."""
     net = load_network(path)
-    return net if isinstance(net, DeepNetwork) else load_two_layers(path)
+    if isinstance(net, ThreeLayerNetwork):
+        raise FileFormatError(
+            f"{os.fspath(path)}: a network of three layers with powers as features; "
+            "read it with planted.load_network"
+        )
+    return net
 
 
 def _take_apart(net: TwoLayerNetwork | ThreeLayerNetwork | DeepNetwork) -> tuple[dict[str, Array], Json]:

@@ -28,8 +28,8 @@ from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
+from planted.identification.deep._kinds import name_other_kind
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
-from planted.identification.deep._other_kinds import name_other_kind
 from planted.identification.deep._planes import (
     Planes,
     Survey,

@@ -109,10 +109,11 @@ def test_a_comparison_ends_with_the_fold_that_decides_it(bent, monkeypatch):
     monkeypatch.setattr(_recover.Method, "run", counted)
     score = _recover._score(bent, answer, "relu")
     assert len(searched) == _recover.FOLDS
-    assert _recover._score(bent, answer, "relu", enough=score) == score, "no fewer than all folds exceed it"
-    del searched[:]
-    partial = _recover._score(bent, answer, "relu", enough=score / 10)
-    assert score / 10 < partial < score and len(searched) < _recover.FOLDS
+    assert _recover._score(bent, answer, "relu", limit=score) == score, "where rows cannot tell, all folds do"
+    for limit in (score / 10, score * 10):
+        del searched[:]
+        partial = _recover._score(bent, answer, "relu", limit=limit)
+        assert len(searched) == 1 and (partial < limit) == (score < limit)
 
 
 def test_efforts_nobody_knows_are_refused(smooth):

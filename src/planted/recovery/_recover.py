@@ -213,7 +213,7 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
         # A new search costs much: it is spared those that do not even look better.
         bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
         found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
-    scores = [_score(rows, answer, activation, enough=bar * (1 + TIE)) for answer in found]
+    scores = [_score(rows, answer, activation, limit=bar) for answer in found]
     if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
         return steady[0]
     good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
@@ -283,11 +283,11 @@ def _settled(answers: list[Recovery]) -> Recovery | None:
     return next(iter([*certified, *others]), None)
 
 
-def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, enough: float = np.inf) -> float:
+def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, limit: float = np.inf) -> float:
     """Return the squared error on rows the search did not see, from the method's own cross-validation where it has one.
 
-    `enough`: an error with which the answer is not chosen. No further fold is searched when the folds so far exceed it
-    whatever the others give; the error returned is then less than that of all folds.
+    `limit`: an error that decides whether the answer is chosen. No further fold is searched once the rows of those so
+    far are on one side of it by a standard error of their mean.
     """
     if answer.held_out_mse is not None:
         return answer.held_out_mse
@@ -295,17 +295,19 @@ def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, enou
     X, Y = rows
     method = find_method(answer.provenance.algorithm)
     folds = np.random.default_rng(FOLDS).permutation(len(X)) % FOLDS
-    total = 0.0
+    squares = np.zeros(0)
     for fold in range(FOLDS):
-        if total / FOLDS > enough:
-            break
         train, test = folds != fold, folds == fold
         part = Preparation(RowBlocks.from_arrays(X[train], Y[train]), random_state=0)
         again = method.run(
             part, answer.network.n_hidden, activation=activation, **method.at_effort("quick")
         ).network
-        total += np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean())
-    return total / FOLDS
+        if again is None:
+            return np.inf
+        squares = np.concatenate([squares, ((Y[test] - again(X[test])) ** 2).mean(axis=1)])
+        if abs(squares.mean() - limit) > squares.std() / np.sqrt(len(squares)) and np.isfinite(limit):
+            break
+    return float(squares.mean())
 
 
 def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:

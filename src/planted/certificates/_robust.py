@@ -2,13 +2,14 @@
 
 At an M-estimate the pseudo-outputs of `planted.fitting._losses` form a least-squares problem whose residual is the
 influence of each entry. The tests for traces of x and for a missing unit, which are made for least squares, therefore
-apply to it. Four things are added. First, a robust loss finds the mean of the labels only if the noise is symmetric for
-every x; an excess of one sign, among all residuals or among those beyond `FAR` scales, by itself or where the prediction
-is large, turns RECOVERED into FITTED. Second, what the loss has written off must not be a unit that is on in a few
-samples (`_error_places.unit_among_outliers`), and every unit needs `SIDE_ROWS` (d + 1) samples on both sides of its
-kink: with fewer the influence of a sample on it is not that of the average sample. Third, the spread of the noise must
-not depend on x (`noise._law.spread_evidence`). Fourth, the evidence names the loss and the variances by which it was
-chosen.
+apply to it. Five things are added. The labels themselves are tested for those that were cut off or lost, which the
+pseudo-outputs do not show (`noise._labels`). Then, a robust loss finds the mean of the labels only if the noise is
+symmetric for every x; an excess of one sign, among all residuals or among those beyond `FAR` scales, by itself or where
+the prediction is large, turns RECOVERED into FITTED. Next, what the loss has written off must not be a unit that is on
+in a few samples (`_error_places.unit_among_outliers`), and every unit needs `SIDE_ROWS` (d + 1) samples on both sides
+of its kink: with fewer the influence of a sample on it is not that of the average sample. Further, the spread of the
+noise must not depend on x (`noise._law.spread_evidence`). Last, the evidence names the loss and the variances by which
+it was chosen.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from planted._typing import Array
 from planted.certificates._error_places import unit_among_outliers
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._labels import label_fault_evidence
 from planted.certificates.noise._law import spread_evidence
 from planted.checks import Check
 from planted.fitting._losses import RobustFit
@@ -35,6 +37,10 @@ ASYMMETRY = 4.0  # standard errors
 FAR = 3.0  # scales
 SIDE_ROWS = 5  # times d + 1
 NOT_SYMMETRIC = "the noise is not symmetric, and a robust loss finds neither its mean nor the offset c."
+FAULTY_LABELS = (
+    "labels were cut off, lost or replaced by a constant, which errs towards one side where the prediction is large, and a "
+    "robust loss follows the labels that are left."
+)
 UNEQUAL_SPREAD = (
     "the noise is larger for some x than for others, and the standard errors of a robust loss do not hold. Give each "
     "sample a weight (sample_weight), inverse to its variance."
@@ -61,6 +67,8 @@ def certify_with_loss(
     if robust.loss != "squared":
         F = robust.fit.network(problem.X)
         residual = problem.Y - F
+        for line in label_fault_evidence(problem.Y, F):  # the pseudo-outputs do not show them
+            verdict = _demanding(verdict, line, FAULTY_LABELS)
         verdict = _demanding(verdict, asymmetry_evidence(residual, F), NOT_SYMMETRIC)
         verdict = _demanding(verdict, spread_evidence(problem.X, F, residual), UNEQUAL_SPREAD)
         if verdict.outcome is Outcome.RECOVERED:  # the dearest test comes last

@@ -17,6 +17,12 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             beyond `FAR` scales it falls with the prediction, while that of noise does not, or rises with it if the noise
             is skewed and larger where the prediction is. The correlation of the two is tested, for outputs one by one and
             together. Labels that were lost gave scores of 8 and more, noise of ten laws at most 3.3.
+
+            *Left out.* If rows are missing because their labels were too large, no label exceeds a limit, and where the
+            network is flat near it the noise that is left has another mean, which the offset takes. The residuals of small
+            predictions have room: with them in place of their own, labels of large predictions would exceed the largest
+            label, by about one in all if nothing is missing. More than `MISSING_BEYOND` are held against a claim.
+            Noise that is larger where predictions are small looks the same, and is refused too.
             *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
             Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
@@ -41,11 +47,13 @@ HALF_NOISE = 0.5  # standard deviations of the residual
 COPIED = 0.01  # part of the rows
 CUT = 0.02  # part of the rows; where noise is proportional to the network, a unit that is slightly off touches fewer
 FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
+MISSING_BEYOND = 25.0  # labels; the largest of them is exceeded by one on average, by so many hardly ever
+FEWEST_SMALL = 30  # rows of small predictions
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
 
-def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
-    """Return the lines on labels that were cut off and on labels that were lost.
+def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
+    """Return the lines on labels that were cut off, on labels that were lost and on rows left out for their labels.
 
     Shapes: Y, the labels, and F, the predictions, (n, m).
 
@@ -55,11 +63,17 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
     >>> F = rng.uniform(-1.0, 0.9, (300, 1))
     >>> Y = F + 0.1 * rng.standard_normal((300, 1))
     >>> [line.passed for line in label_fault_evidence(Y, F)]
-    [True, True]
+    [True, True, True]
     >>> [line.passed for line in label_fault_evidence(np.minimum(Y, 0.9), F)]
-    [False, True]
+    [False, True, True]
     >>> [line.passed for line in label_fault_evidence(np.where(rng.random((300, 1)) < 0.1, 0.3 * Y, Y), F)]
-    [True, False]
+    [True, False, True]
+    >>> F, noise = np.minimum(3 * F, 0.0), Y - F
+    >>> [line.passed for line in label_fault_evidence(F + noise, F)]
+    [True, True, True]
+    >>> kept = (F + noise < 0.05)[:, 0]
+    >>> [line.passed for line in label_fault_evidence((F + noise)[kept], F[kept])]
+    [True, True, False]
     """
     labels, residuals = np.ascontiguousarray(Y.T), np.ascontiguousarray((Y - F).T)
     sizes = np.abs(residuals)
@@ -71,6 +85,7 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
     count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
     scores = _normal_scores([_against(y[far] - r[far], r[far]) for y, r, far in outputs])
     lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
+    beyond = max(_beyond_the_end(sign * y, sign * r) for y, r, _ in outputs for sign in (1, -1))
     return (
         Evidence(
             "equal labels off their predictions, at an end of the range or far off",
@@ -87,6 +102,14 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, Evidence]:
             "<=",
             "lost labels",
             key=Check.LOST_LABELS,
+        ),
+        Evidence(
+            "labels expected beyond the largest or the smallest one of an output",
+            beyond,
+            MISSING_BEYOND,
+            "<=",
+            "rows left out for their labels, or noise that is smaller there",
+            key=Check.LOST_ROWS,
         ),
     )
 
@@ -131,6 +154,19 @@ def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
         if most_inside <= FEW_EQUAL and silent > CUT * len(labels):
             ends.append(silent)
     return max(ends), max(most_inside, FEW_EQUAL)
+
+
+def _beyond_the_end(labels: Array, residual: Array) -> float:
+    """Return how many labels of large predictions would exceed all labels with the residuals of small predictions."""
+    predictions = labels - residual
+    is_small = predictions < np.median(predictions)
+    if is_small.sum() < FEWEST_SMALL:
+        return 0.0
+    values = np.unique(labels)
+    step = float(np.diff(values).min()) if 1 < len(values) < len(labels) / 2 else 0.0  # of rounded labels
+    room = float(values[-1]) + step - predictions[~is_small]
+    below = np.searchsorted(np.sort(residual[is_small]), room, side="right")
+    return float((1 - below / is_small.sum()).sum())
 
 
 def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:

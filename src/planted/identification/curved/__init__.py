@@ -66,8 +66,8 @@ def read_curved(
         if 1 < values <= FEW_VALUES * len(Y):
             asked = Evidence("questions asked", session.queries, key=Check.QUESTIONS)
             text = (
-                f"The black box gave {values} different answers to {len(Y)} questions, as class labels do, or units that are "
-                "constant almost everywhere in the box: no network is read from that. Ask for probabilities or log-odds, or "
+                f"The black box gave {values} different answers to {len(Y)} questions, as labels do and units that are "
+                "constant almost everywhere: no network is read from that. Ask for probabilities or log-odds, or "
                 "in a smaller box."
             )
             return CurvedFinding(Verdict.refusal(Outcome.ASSUMPTION_FAILED, text, asked), None)

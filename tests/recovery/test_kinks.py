@@ -47,7 +47,7 @@ def test_slope_and_two_kinks_in_noise() -> None:
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_a_level_that_begins_to_rise(seed: int) -> None:
-    """No linear part, but an offset: without it the best network is a straight line, and no step leads from there to a kink."""
+    """No linear part, but an offset: without it the best network is a line, from which no step leads to a kink."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(0, 12, 180)
     y = 3 + 1.2 * np.maximum(x - 5, 0) + 0.6 * rng.standard_normal(180)

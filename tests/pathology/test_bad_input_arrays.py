@@ -132,7 +132,7 @@ def test_wrong_kinds(inputs, message):
 
 
 def test_a_file_without_targets_says_how_to_open_it():
-    with pytest.raises(BadInputTypeError, match="X is the name of a file.*open_blocks.*read_table"):
+    with pytest.raises(BadInputTypeError, match=r"X is the name of a file.*open_blocks.*read_table"):
         check_rows(Path("data.csv"), None)
 
 

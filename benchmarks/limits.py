@@ -16,6 +16,7 @@ import json
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -106,8 +107,10 @@ def row_of(case: Case, answers: list[tuple[float, str, bool]]) -> dict[str, Any]
     hits = [error <= 1e-12 for error, _, _ in answers]
     row = {
         "case": str(case),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "hits": sum(hits),
         "seeds": len(answers),
+        "missed": [number for number, hit in enumerate(hits) if not hit],  # beyond the first seed
         "recovered": sum(outcome == "RECOVERED" for _, outcome, _ in answers),
         "false": sum(outcome == "RECOVERED" and error > 1e-9 for error, outcome, _ in answers),
     }
@@ -170,10 +173,11 @@ def main() -> None:
         "action": "store_true",
         "help": "measure only cases not stored with so many seeds; keep the others",
     }
+    only = {"metavar": "TEXT", "help": "measure cases with this text in their name again; keep the others"}
     workers = {"type": int, "default": os.cpu_count(), "help": "processes"}
     plot = {"action": "store_true", "help": "only draw what is stored, for the documentation"}
     options = parse_options(
-        __doc__ or "", closer=closer, count=count, missing=missing, plot=plot, workers=workers
+        __doc__ or "", closer=closer, count=count, missing=missing, only=only, plot=plot, workers=workers
     )
     if options.plot:
         draw()
@@ -181,8 +185,7 @@ def main() -> None:
     multiples = CLOSER if options.closer else MULTIPLES
     name = "limits_closer" if options.closer else "limits"
     seeds = range(options.seed, options.seed + (5 if options.quick else options.count))
-    kept = stored_rows(name, options.out) if options.missing else {}
-    rows: list[dict[str, Any]] = []
+    kept = stored_rows(name, options.out) if options.missing or options.only else {}
     cases = [
         Case(shape, law, bias, multiples[bias])
         for bias in (True, False)
@@ -193,11 +196,17 @@ def main() -> None:
         cases += [replace(case, as_drawn=True) for case in cases if case.can_lack_rows]
     with ProcessPoolExecutor(max_workers=options.workers) as pool:
         for case in cases:
-            row = kept.get(str(case))
-            if row is None or row["seeds"] < len(seeds):
-                row = row_of(case, list(pool.map(partial(try_once, case), seeds)))
-            rows.append(row)
-            report(name, [line_of(row) for row in rows], rows, options)  # what is measured is kept
+            if is_wanted(case, kept.get(str(case)), len(seeds), options.only):
+                kept[str(case)] = row_of(case, list(pool.map(partial(try_once, case), seeds)))
+                rows = [kept[str(each)] for each in cases if str(each) in kept]
+                report(name, [line_of(row) for row in rows], rows, options)  # what is measured is kept
+
+
+def is_wanted(case: Case, stored: dict[str, Any] | None, n_seeds: int, only: str | None) -> bool:
+    """Whether a case is to be measured: those named, or those not stored with so many seeds."""
+    if only is not None:
+        return only in str(case)
+    return stored is None or stored["seeds"] < n_seeds
 
 
 if __name__ == "__main__":

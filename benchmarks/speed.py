@@ -6,7 +6,8 @@ threads      The same call with the default number of BLAS threads and with one,
 no           Tables that no network made: processor time until the final answer over that of scikit-learn's
              ``GridSearchCV(MLPRegressor(max_iter=1000), 5 widths, 5 folds)`` on the same training rows in the same run,
              one thread for both, and the error on the same held-out rows: worse if the mean difference of squared errors
-             is more than `WORSE` of its standard errors above zero.
+             is more than `WORSE` of its standard errors above zero. Five draws, for the real tables five splits; the
+             largest ratio counts.
 certificate  Instance ii (ten orthonormal units, ten outputs, noise 0.1, n = 10,000): processor time of finding, and of
              the certificate, per hit, over that of MLPRegressor with L-BFGS told the width.
 cost         What `planted.diagnose` predicts for the method complementarity over the processor time that it takes, for
@@ -36,6 +37,7 @@ WORSE = 2.0
 REPEATS = 3
 SOLVER = 10_000  # solver seeds start here: never those of the data
 WIDTHS = (4, 8, 16, 32, 64)
+TABLES, SPLIT = 2000, 7  # first seed of the drawn tables; seed of what is held out
 
 CALL = """
 import hashlib, json, sys, time
@@ -131,37 +133,52 @@ def tables(seed: int) -> dict[str, tuple[Any, Any]]:
 
 
 def measure_no(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
-    """T18: processor time until the final answer on tables that are not planted."""
+    """T18: processor time until the final answer on tables that are not planted, the largest of several draws."""
+    rows = [no_of_table(*item, seed) for seed in seeds(5) for item in tables(TABLES + seed).items()]
+    lines = []
+    for name in tables(TABLES):
+        own = [row for row in rows if row["table"] == name]
+        for effort, limit in (("normal", NO_RATIO), ("quick", QUICK_RATIO)):
+            ratios = [row[effort] / row["peer"] for row in own]
+            error, peer = (np.mean([row["errors"][who] for row in own]) for who in (effort, "MLP"))
+            excess = np.concatenate([row["excess"][effort] for row in own])
+            is_worse = excess.mean() > WORSE * excess.std(ddof=1) / np.sqrt(len(excess))
+            text = f"{min(ratios):.2f} to {max(ratios):.2f} in {len(own)}; error {error:.3f}, MLP {peer:.3f}"
+            lines.append(
+                Line(f"no, {name}, {effort}: <= {limit}", text, max(ratios) <= limit and not is_worse)
+            )
+    for row in rows:
+        del row["excess"]
+    return lines, rows
+
+
+def no_of_table(name: str, table: tuple[Any, Any], seed: int) -> dict[str, Any]:
+    """Measure one table: seconds, held-out errors, and by how much the squared error of a row exceeds the rival's."""
     from threadpoolctl import threadpool_limits
 
-    lines: list[Line] = []
-    rows: Rows = []
-    for name, (X, Y) in tables(seeds(1)[0]).items():
-        parts = np.random.default_rng(7).permutation(len(X)) % 5
-        train, test = parts != 0, parts == 0
-        level = float(((Y[test] - Y[train].mean(axis=0)) ** 2).mean())
-        scale = Y[train].std(axis=0)
-
-        with threadpool_limits(1):
-            peer_seconds, peer = cpu(search_mlp, X[train], np.squeeze(Y[train] / scale))
-            squares = {
-                "MLP": ((peer.predict(X[test]).reshape(Y[test].shape) * scale - Y[test]) ** 2).mean(axis=1)
-            }
-            seconds = {}
-            for effort in ("quick", "normal"):
-                seconds[effort], found = cpu(
-                    planted.recover, X[train], Y[train], effort=effort, random_state=0
-                )
-                squares[effort] = ((found.network(X[test]) - Y[test]) ** 2).mean(axis=1)
-        error = {name: float(rows.mean()) / level for name, rows in squares.items()}
-        for effort, limit in (("normal", NO_RATIO), ("quick", QUICK_RATIO)):
-            ratio = seconds[effort] / peer_seconds
-            text = f"{ratio:.2f} ({seconds[effort]:.1f} s); error {error[effort]:.3f}, MLP {error['MLP']:.3f}"
-            excess = squares[effort] - squares["MLP"]
-            is_worse = excess.mean() > WORSE * excess.std(ddof=1) / np.sqrt(len(excess))
-            lines.append(Line(f"no, {name}, {effort}: <= {limit}", text, ratio <= limit and not is_worse))
-        rows.append({"table": name, "peer": peer_seconds, **seconds, "errors": error})
-    return lines, rows
+    X, Y = table
+    parts = np.random.default_rng([SPLIT, seed]).permutation(len(X)) % 5
+    train, test = parts != 0, parts == 0
+    level = float(((Y[test] - Y[train].mean(axis=0)) ** 2).mean())
+    scale = Y[train].std(axis=0)
+    with threadpool_limits(1):
+        peer_seconds, peer = cpu(search_mlp, X[train], np.squeeze(Y[train] / scale))
+        predicted = {"MLP": peer.predict(X[test]).reshape(Y[test].shape) * scale}
+        seconds = {}
+        for effort in ("quick", "normal"):
+            seconds[effort], found = cpu(
+                planted.recover, X[train], Y[train], effort=effort, random_state=seed
+            )
+            predicted[effort] = found.network(X[test])
+    squares = {who: ((values - Y[test]) ** 2).mean(axis=1) / level for who, values in predicted.items()}
+    return {
+        "table": name,
+        "seed": seed,
+        "peer": peer_seconds,
+        **seconds,
+        "errors": {who: float(values.mean()) for who, values in squares.items()},
+        "excess": {effort: squares[effort] - squares["MLP"] for effort in seconds},
+    }
 
 
 def search_mlp(X: Any, Y: Any) -> Any:

@@ -169,7 +169,8 @@ def test_what_effort_costs() -> None:
         shares = [row[effort] / row["peer"] for row in part["rows"]]
         assert f'`"{effort}"` ' in page and f"between {min(shares):.2f} and {max(shares):.2f}" in page
     peers = [row["peer"] for row in part["rows"]]
-    assert len(peers) == 8 and f"the search took {min(peers):.0f} to {max(peers):.0f} s" in page
+    assert len({row["table"] for row in part["rows"]}) == 8
+    assert f"the search took {min(peers):.0f} to {max(peers):.0f} s" in page
 
 
 def test_the_share_of_the_statements_that_tests_run() -> None:

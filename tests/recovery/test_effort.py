@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import planted
+from planted.checks import Check
+from planted.fitting._run import prepare_problem
 from planted.methods import small_network
 from planted.outcomes import BadInputError, Outcome
 from planted.recovery import _recover
+from planted.recovery._diagnose import Facts, blocks_of
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +63,30 @@ def test_widths_grow_only_while_the_error_falls(smooth):
     X, Y = smooth
     noise = np.random.default_rng(0).standard_normal(Y.shape)
     answer = planted.recover(X, noise, method="small-network", random_state=0)
-    path = {}
-    for line in answer.trace:
-        path.setdefault(line["ridge"], []).append(line["score"])
-    assert min(len(scores) for scores in path.values()) < len(small_network.EFFORTS["normal"].widths)
-    for scores in path.values():
-        lowest = int(np.argmin(scores))
-        assert len(scores) - 1 - lowest <= small_network.PATIENCE
+    path: dict[int, float] = {}
+    for line in answer.trace[:-2]:  # then a line and the mean
+        path[line["k"]] = min(line["score"], path.get(line["k"], np.inf))
+    scores = [path[width] for width in sorted(path)]
+    assert len(scores) < len(small_network.EFFORTS["normal"].widths)
+    assert len(scores) - 1 - int(np.argmin(scores)) <= small_network.PATIENCE
+
+
+@pytest.mark.parametrize(
+    ("n", "noise", "is_excluded"), [(240, 0.0, True), (15, 0.0, False), (240, 0.1, False)]
+)
+def test_units_that_noiseless_outputs_exclude_are_not_looked_for_again(n, noise, is_excluded):
+    """Two smooth curves in three outputs: with samples enough, complementarity has shown that no two units made them."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((n, 3))
+    Y = np.tanh(X @ rng.standard_normal((3, 2)) + 0.5) @ rng.standard_normal((2, 3))
+    Y += noise * rng.standard_normal(Y.shape)
+    trace: list[dict[str, str]] = []
+    facts = Facts(prepare_problem(blocks_of(X, Y), random_state=0), "auto")
+    tried = planted.recover(X, Y, method="complementarity", random_state=0)
+    names = [method.requires.method for method in _recover._plan(facts, "relu", "normal", trace, [tried])]
+    assert not tried.find(Check.RESIDUAL) or not tried.find(Check.RESIDUAL)[0].passed
+    assert any(_recover.EXCLUDED in line["detail"] for line in trace) is is_excluded
+    assert "restarts" in names and "small-network" in names
 
 
 def test_a_quick_search_takes_the_first_attempt_that_is_down_to_the_noise(bent):
@@ -89,10 +109,11 @@ def test_a_comparison_ends_with_the_fold_that_decides_it(bent, monkeypatch):
     monkeypatch.setattr(_recover.Method, "run", counted)
     score = _recover._score(bent, answer, "relu")
     assert len(searched) == _recover.FOLDS
-    assert _recover._score(bent, answer, "relu", enough=score) == score, "no fewer than all folds exceed it"
-    del searched[:]
-    partial = _recover._score(bent, answer, "relu", enough=score / 10)
-    assert score / 10 < partial < score and len(searched) < _recover.FOLDS
+    assert _recover._score(bent, answer, "relu", limit=score) == score, "where rows cannot tell, all folds do"
+    for limit in (score / 10, score * 10):
+        del searched[:]
+        partial = _recover._score(bent, answer, "relu", limit=limit)
+        assert len(searched) == 1 and (partial < limit) == (score < limit)
 
 
 def test_efforts_nobody_knows_are_refused(smooth):

@@ -236,8 +236,10 @@ def certify_noiseless(
     n_fit = int(np.ceil(FIT_PART * len(distinct)))
     chosen = _determining_rows(problem, net, distinct, n_fit)
     need = max(rounding_level(net, problem.scaling), KANTOROVICH * float(np.sqrt(rows.noise)))
-    local = jacobian_conditioning(problem.X[chosen], net, offset=offset, biases=biases, need=need)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
+    # Whoever has no biases may say so; the samples must show it where there are enough of them.
+    may_have_biases = biases or n_fit * net.n_outputs > degrees_of_freedom(net, offset=offset)
+    local = jacobian_conditioning(problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need)
     exact = _exactness(rows, grid)
     count, rank = _local_evidence(local, need, (n_fit, len(chosen)), unknowns, net.n_outputs)
     sides, search = both_sides(net, seen), _search_evidence(rivals)

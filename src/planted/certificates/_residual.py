@@ -180,8 +180,10 @@ def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
     if tested <= 0 or freedom <= 0:
         return float("nan"), 0
     rest = max(outputs - full, np.finfo(float).tiny)  # each whitened output has a sum of squares of one
-    ratio = (full - plain) / tested / (rest / freedom)
-    return float(stats.f.sf(ratio, tested, freedom)), tested
+    share = rest / (
+        rest + max(full - plain, 0.0)
+    )  # the F distribution, without dividing by what may be nothing
+    return float(special.betainc(freedom / 2, tested / 2, share)), tested
 
 
 def _explained(sums: ResidualSums, *, end: int) -> tuple[float, int]:

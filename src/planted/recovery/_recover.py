@@ -48,6 +48,7 @@ SCORE_ROWS = 5000
 FOLDS = 4
 FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
+EXCLUDED = "these outputs have no noise, and complementarity found none, whatever the inputs"
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise alone may hide: it speaks against a claim, not against the answer.
 UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
@@ -134,6 +135,9 @@ def _plan(
         if card.guarantee is Guarantee.NONE and any(map(_reproduces_all, answers)):
             trace.append(_passed_over(name, "every sample is already reproduced to rounding"))
             continue
+        if card.n_outputs == "m >= k" and answers and _excludes_independent_units(facts, answers):
+            trace.append(_passed_over(name, f"needs units whose output weights are independent: {EXCLUDED}"))
+            continue
         is_noisy = any(answer.outcome is Outcome.FITTED for answer in answers)
         check = check_method(card, facts, n_hidden=known, is_noisy=is_noisy)
         # Too few samples for a promise are still worth a try; the certificate decides.
@@ -141,6 +145,21 @@ def _plan(
             yield find_method(name)
         else:
             trace.append(_passed_over(name, check.reason))
+
+
+def _excludes_independent_units(facts: Facts, answers: list[Recovery]) -> bool:
+    """Whether noiseless outputs are not those of any units with independent output weights.
+
+    Outputs of exactly r dimensions carry no noise. Each of r such units adds a vector to the null space of
+    `complementarity`, whatever the inputs: with samples enough for its theorem it would have reproduced them.
+    """
+    problem, rank = facts.problem, facts.widths[0]
+    columns = rank * (rank + 1) // 2 + rank * (problem.n_features + 1)
+    has_looked = any(answer.provenance.algorithm == "complementarity" for answer in answers)
+    is_clean = facts.noise.kind == "rank" and 1 < rank < problem.n_outputs
+    return (
+        has_looked and is_clean and len(problem.X) >= 2 * columns and not any(map(_reproduces_all, answers))
+    )
 
 
 def _passed_over(name: str, reason: str) -> dict[str, Any]:
@@ -194,7 +213,7 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
         # A new search costs much: it is spared those that do not even look better.
         bar = _score(rows, steady[0], activation) * (1 - CLEARLY)
         found = [answer for answer in found if answer is steady[0] or _flattering_score(rows, answer) < bar]
-    scores = [_score(rows, answer, activation, enough=bar * (1 + TIE)) for answer in found]
+    scores = [_score(rows, answer, activation, limit=bar) for answer in found]
     if steady and scores[found.index(steady[0])] * (1 - CLEARLY) <= min(scores):
         return steady[0]
     good = [answer for answer, score in zip(found, scores, strict=True) if score <= min(scores) * (1 + TIE)]
@@ -264,11 +283,11 @@ def _settled(answers: list[Recovery]) -> Recovery | None:
     return next(iter([*certified, *others]), None)
 
 
-def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, enough: float = np.inf) -> float:
+def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, limit: float = np.inf) -> float:
     """Return the squared error on rows the search did not see, from the method's own cross-validation where it has one.
 
-    `enough`: an error with which the answer is not chosen. No further fold is searched when the folds so far exceed it
-    whatever the others give; the error returned is then less than that of all folds.
+    `limit`: an error that decides whether the answer is chosen. No further fold is searched once the rows of those so
+    far are on one side of it by a standard error of their mean.
     """
     if answer.held_out_mse is not None:
         return answer.held_out_mse
@@ -276,17 +295,19 @@ def _score(rows: tuple[Array, Array], answer: Recovery, activation: str, *, enou
     X, Y = rows
     method = find_method(answer.provenance.algorithm)
     folds = np.random.default_rng(FOLDS).permutation(len(X)) % FOLDS
-    total = 0.0
+    squares = np.zeros(0)
     for fold in range(FOLDS):
-        if total / FOLDS > enough:
-            break
         train, test = folds != fold, folds == fold
         part = Preparation(RowBlocks.from_arrays(X[train], Y[train]), random_state=0)
         again = method.run(
             part, answer.network.n_hidden, activation=activation, **method.at_effort("quick")
         ).network
-        total += np.inf if again is None else float(((Y[test] - again(X[test])) ** 2).mean())
-    return total / FOLDS
+        if again is None:
+            return np.inf
+        squares = np.concatenate([squares, ((Y[test] - again(X[test])) ** 2).mean(axis=1)])
+        if abs(squares.mean() - limit) > squares.std() / np.sqrt(len(squares)) and np.isfinite(limit):
+            break
+    return float(squares.mean())
 
 
 def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:
@@ -449,8 +470,15 @@ def _method_for_labels(method: str, activation: str, likelihood: str, missing_la
             "Name it, or leave the choice to method='auto'."
         )
     if is_unknown(activation) or is_slope_unknown(activation):
+        nearest = "'leaky-relu:0.1' with its slope" if is_slope_unknown(activation) else "'relu' or 'tanh'"
         raise BadInputError(
-            f"likelihood={likelihood!r} needs an activation by name, such as 'relu' or 'tanh'; got {activation!r}"
+            f"likelihood={likelihood!r} needs an activation by name, such as {nearest}; got {activation!r}"
+        )
+    if not any(methods()[name].takes(activation) for name in able):
+        kinds = ", ".join(dict.fromkeys(kind for name in able for kind in methods()[name].activations))
+        raise BadInputError(
+            f"likelihood={likelihood!r} is taken with an activation among {kinds}; got {activation!r}, which "
+            f"methods for numbers take only (likelihood='gaussian')"
         )
     if missing_labels == "mask":
         raise BadInputError(f"likelihood={likelihood!r} cannot mask missing labels; leave those rows out")
@@ -479,11 +507,11 @@ def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method
 
             return Method(AUTO, recover_with_some_activation)
         return Method(AUTO, recover_automatically)
+    chosen = find_method(name)
     if is_unknown(activation):
         raise BadInputError(
             f"method {name!r} needs to know the activation; with activation='auto' leave method='auto'"
         )
-    chosen = find_method(name)
     if not chosen.requires.takes(activation):
         able = ", ".join(repr(other) for other, card in methods().items() if card.takes(activation))
         raise BadInputError(

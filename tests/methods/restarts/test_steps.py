@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.fitting.multistart._absolute_form import fit_kinks, prune_units, random_hyperplanes
+from planted.fitting.multistart import _width_path
+from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks, prune_units, random_hyperplanes
 from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
 from planted.moments import augment
 
@@ -231,3 +234,39 @@ def test_constant_inputs_get_no_weight():
     assert np.abs(recovery.network.W[:, -1]).max() < 1e-12
     wide = TwoLayerNetwork(np.hstack([data.network.W, np.zeros((3, 1))]), data.network.b, data.network.A)
     assert planted.parameter_error(recovery.network, wide) < 1e-11
+
+
+class _ScriptedRows:
+    """Rows whose fits keep the hyperplanes they are given, with a held-out error that only depends on how many."""
+
+    Y = np.zeros((1, 1))
+
+    def __init__(self, needed: int, level: float) -> None:
+        self.needed, self.level, self.visited = needed, level, []
+
+    def fit(self, chosen, V, **options):
+        self.visited.append(len(V))
+        return KinkFit(V, np.ones((1, len(V))), 1.0, np.diag(np.arange(1.0, len(V) + 1)), (1.0,), True)
+
+    def unseen(self, chosen):
+        return chosen
+
+    def squares(self, fit, rows):
+        return np.full((4, 1), self.level if fit.n_units >= self.needed else 1.0)
+
+
+@pytest.mark.parametrize("needed", [19, 22, 9])
+def test_many_units_go_several_at_once_and_the_width_is_still_found(needed):
+    search, problem = _ScriptedRows(needed, 0.1), SimpleNamespace(progress=lambda *args: None)
+    wide = search.fit(None, random_hyperplanes(32, 2, np.random.default_rng(0)))
+    squares, _ = _width_path._narrow(problem, search, wide, np.arange(4), [])
+    best = min(width for width, values in squares.items() if values.mean() == 0.1)
+    assert best == needed and needed - 1 in squares
+    assert len(search.visited) < 32 - needed + 1
+
+
+def test_exact_fits_lose_one_unit_at_a_time():
+    search, problem = _ScriptedRows(18, 0.0), SimpleNamespace(progress=lambda *args: None)
+    wide = search.fit(None, random_hyperplanes(21, 2, np.random.default_rng(0)))
+    _width_path._narrow(problem, search, wide, np.arange(4), [])
+    assert search.visited == [21, 21, 20, 19, 18, 17]

@@ -1,6 +1,8 @@
 """What the small network does promise: its prediction error, the same answer at every seed, and no claim."""
 
 from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import planted
 from planted.checks import Check
 from planted.fitting._refine import refine
+from planted.methods import small_network
 from planted.methods.small_network import LINEAR_RIDGE, _add_units, _linear_network
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -49,6 +52,37 @@ def test_a_choice_is_the_best_of_its_trace():
     best = min(answer.trace, key=lambda line: (line["score"], line["k"]))
     assert answer.find(Check.WIDTH)[0].measured == best["k"]
     assert {line["k"] for line in answer.trace} >= {0, 1, 2}
+
+
+def test_a_ridge_that_predicts_better_is_kept_along_the_path():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    answer = recover(X, np.tanh(X @ rng.standard_normal((3, 3))), random_state=0)  # no noise: little ridge
+    path = [
+        (line["k"], line["ridge"], line["score"]) for line in answer.trace[:-2]
+    ]  # then a line and the mean
+    by_width = [list(lines) for _, lines in groupby(path, key=itemgetter(0))]
+    for narrow, wide in pairwise(by_width):
+        assert wide[0][1] == min(narrow, key=itemgetter(2))[1]
+    assert path[0][1] == 0.1 and path[-1][1] < 0.1
+    assert answer.find(Check.RIDGE)[0].measured < 0.1
+
+
+def test_what_was_cross_validated_is_what_is_done(monkeypatch):
+    ways, grown = {}, small_network._grown
+
+    def recorded(X, Y, network, added, ridge, steps, seed):
+        ways.setdefault(seed[0], []).append((seed[1], ridge))
+        return grown(X, Y, network, added, ridge, steps, seed)
+
+    monkeypatch.setattr(small_network, "_grown", recorded)
+    answer = recover(*table(200, noise=0.05), random_state=0)
+    last, seen = ways.pop(5), ways[0]
+    assert last[-1] == (answer.find(Check.WIDTH)[0].measured, answer.find(Check.RIDGE)[0].measured)
+    assert len(ways) == 5 and all(way == seen for way in ways.values())
+    assert {width for width, _ in last} == {width for width, _ in seen if width <= last[-1][0]}
+    steps = iter(seen)
+    assert all(step in steps for step in last)  # the same steps, without those that were not kept
 
 
 def test_the_seed_changes_nothing():

@@ -36,7 +36,7 @@ import numpy.typing as npt
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
 from planted.fitting._refine import Damping, Descent, weigh_blocks
-from planted.linalg.symmetric import column_spectrum, rises_of_columns, solve_symmetric, unit_rows
+from planted.linalg.symmetric import Spectrum, column_spectrum, rises_of_columns, solve_symmetric, unit_rows
 from planted.moments import LinearSums, NormalSums, accumulate_kinks, accumulate_linear
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class _Rows:
         tangent: _NormalTangent | KinkTangent
         if self.single is None:
             sums = accumulate_kinks(self.rows, self.Y, V, coefficients=coefficients, weights=weights)
-            tangent = _NormalTangent(sums, V, coefficients[:, : len(V)])
+            tangent = _NormalTangent(sums, column_spectrum(sums.GG).regular(), V, coefficients[:, : len(V)])
         else:
             from planted.fitting.multistart._conjugate_steps import linearise_kinks
 
@@ -229,6 +229,7 @@ class _NormalTangent:
     """The form linearised at some hyperplanes, by its normal equations."""
 
     sums: NormalSums
+    regressors: Spectrum  # of G'G, which every step from here needs
     V: Array
     kinks: Array
 
@@ -251,7 +252,7 @@ class _NormalTangent:
         """Return the matrix, gradient and damping scales in the hyperplanes alone, scale of each unit pinned."""
         k, p = self.V.shape
         sums, kinks = self.sums, self.kinks
-        N = weigh_blocks(sums.ZZ - sums.GZ.T @ solve_symmetric(sums.GG, sums.GZ), kinks)
+        N = weigh_blocks(sums.ZZ - sums.GZ.T @ self.regressors.solve(sums.GZ), kinks)
         gradient = np.einsum("jpl,lj->jp", sums.ZR.reshape(k, p, -1), kinks).ravel()
         scales = np.repeat((kinks**2).sum(axis=0), p) * np.diag(sums.ZZ)
         scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
@@ -265,7 +266,7 @@ def _move(state: _State, step: Array) -> tuple[Array, Array]:
     """Move the hyperplanes by the step and (β, Λ) by its linear prediction, then renormalise."""
     k = len(state.V)
     moved = step.reshape(state.V.shape)
-    predicted = state.coefficients - solve_symmetric(state.tangent.GG, state.tangent.effect(moved)).T
+    predicted = state.coefficients - state.tangent.regressors.solve(state.tangent.effect(moved)).T
     V = state.V + moved
     norms = unit_rows(V[:, :-1])[1]
     predicted[:, :k] *= norms

@@ -5,9 +5,10 @@ Idea        *Up.* Widths are 8, 16, 32, and so on; each keeps the units of the o
             the held-out error is at rounding or no longer falls by `PLATEAU`. A fit that reproduces its rows but not
             those held out has bent where it saw hardly a row, and begins again with fresh units. *Down.* From there
             the least missed unit is taken away, the rest is polished and scored, and so on until the error has clearly
-            left the plateau. The answer is the smallest k whose error on unseen rows is within `PLATEAU`, or two standard
-            errors of the paired difference, of the best; for exact fits it must be at rounding. Spectral gaps of
-            moment matrices do not show k here.
+            left the plateau. Of more than `MANY` units in fits that are not exact, an eighth is taken away at once, and
+            where that leaves the plateau, one by one from the width before. The answer is the smallest k whose error on
+            unseen rows is within `PLATEAU`, or two standard errors of the paired difference, of the best; for exact
+            fits it must be at rounding. Spectral gaps of moment matrices do not show k here.
 Guarantee   None; the path is part of the record.
 Cost        About as much as two attempts at the largest width.
 """
@@ -39,6 +40,7 @@ FIRST_WIDTH = 8
 PLATEAU = 0.01
 STANDARD_ERRORS = 2.0
 LEFT_PLATEAU = 1.5  # times the best held-out mean square: no smaller width can come back below
+MANY = 16  # units beyond which an eighth of them may go at once
 STEP_ITER, STEP_TOL = 25, 1e-4
 FRESH_STARTS = 3  # after fits that reproduce their own rows only
 
@@ -128,19 +130,24 @@ def _narrow(
     unseen = search.unseen(chosen)
     squares: dict[int, Array] = {}
     fits: dict[int, KinkFit] = {}
+    before, step, is_hasty = fit, 1, True
     while True:
         squares[fit.n_units], fits[fit.n_units] = search.squares(fit, unseen), fit
         score = float(squares[fit.n_units].mean())
         records.append(_record("narrow", fit, score, chosen))
         problem.progress(f"{fit.n_units} units, held-out residual {np.sqrt(score):.1e}", float("nan"))
         best = min(float(values.mean()) for values in squares.values())
-        if fit.n_units == 1 or score > max(LEFT_PLATEAU * best, EXACT_RMS**2):
-            return squares, fits
-        kept, _ = prune_units(fit, fit.n_units - 1)
         is_exact = best <= EXACT_RMS**2
+        has_left = score > max(LEFT_PLATEAU * best, EXACT_RMS**2)
+        if fit.n_units == 1 or (has_left and step == 1):
+            return squares, fits
+        before = before if has_left else fit
+        is_hasty = is_hasty and not has_left
+        step = before.n_units // 8 if is_hasty and before.n_units > MANY and not is_exact else 1
+        kept, _ = prune_units(before, before.n_units - step)
         fit = search.fit(
             chosen,
-            fit.V[kept],
+            before.V[kept],
             max_iter=POLISH_ITER if is_exact else STEP_ITER,
             decrease_tol=POLISH_TOL if is_exact else STEP_TOL,
         )

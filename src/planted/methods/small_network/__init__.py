@@ -7,9 +7,10 @@ Idea        1. Write a linear fit as pairs of units, since σ(t) - σ(-t) = t; w
             3. At each of some widths refine all units together, with a ridge on the output weights.
             4. Choose the width and the ridge with the smallest cross-validated error, and refine on all rows. The mean of
                the outputs and straight lines, by ridge regression, are among the choices. Wider networks are tried until
-               the error stops falling; other ridges start from those networks, at the widths beside the best, from the
-               middle to the better side. (The smallest width within one standard error of the best predicted worse on
-               real tables: on one of them it left 0.88 of the variance instead of 0.62.)
+               the error stops falling. On the way the ridge beside that of the path is tried too, from the same networks,
+               and a better one is kept from there on. The last refinement goes the whole way again, so that what was
+               cross-validated is what is done. (The smallest width within one standard error of the best predicted
+               worse on real tables: on one of them it left 0.88 of the variance instead of 0.62.)
             5. A quick look is for predicting. It tries few widths, and none beyond two that predict worse than a line.
                Instead it fits one wide network, random half-spaces of which only the output weights are fitted
                (`_half_spaces`), and mixes the outputs of both, in equal parts if there are as many rows as half-spaces,
@@ -23,7 +24,6 @@ Cost        A few hundred small refinements on at most `MAX_ROWS` rows, one on a
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,8 +67,8 @@ class _Effort:
     """What is tried."""
 
     widths: tuple[int, ...]
-    ridges: tuple[float, float]  # per row of standardised data
-    outer: tuple[float, ...]  # stronger and weaker; that on the side of the better one of the others is tried
+    ridges: tuple[float, ...]  # per row of standardised data, strongest first
+    first: float  # the ridge of the linear network
     folds: int
     steps: int  # of a refinement
     is_hurried: bool = False  # whether widths end where a line predicts better, and a wide network is tried
@@ -76,10 +76,11 @@ class _Effort:
 
 
 EFFORTS = {
-    "quick": _Effort((0, 1, 3, 8), (1e-2, 1e-1), (), 3, 8, is_hurried=True),
-    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1e-1, 1e-2), (1.0, 1e-3), 5, 15),
-    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1e-1, 1e-2), (1.0, 1e-3), 10, 15),
+    "quick": _Effort((0, 1, 3, 8), (1e-1, 1e-2), 1e-2, 3, 8, is_hurried=True),
+    "normal": _Effort((0, 1, 2, 3, 5, 8, 12, 16), (1.0, 1e-1, 1e-2, 1e-3), 1e-1, 5, 15),
+    "thorough": _Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1.0, 1e-1, 1e-2, 1e-3), 1e-1, 10, 15),
 }
+LEAST_TURNED = 1  # width from which another ridge is tried
 MAX_LINEAR_RANK = 3
 PRESENT = 1e-8  # length of what is left of an activation that the units already present explain
 
@@ -91,6 +92,7 @@ class _Choice:
     width: int
     ridge: float
     misses: Array
+    way: tuple[tuple[int, float], ...] = ()  # widths and ridges of the refinements that lead to it
     is_refined: bool = True  # or only its output weights were fitted, to half-spaces as they were drawn
     beside: _Choice | None = None  # a wide network with a share in the answer
     share: float = 0.0
@@ -194,12 +196,10 @@ def _fit(problem: Problem, choice: _Choice, effort: _Effort) -> tuple[TwoLayerNe
         units = _drawn(problem.X, choice.width)
         line = partial(_line, affine=effort.affine, most=min(d, m))
         return problem.scaling.in_order(units.fitted(problem.blocks, choice.ridge, line)), 0
-    rng = np.random.default_rng(0)  # of its own: the same at every seed
-    widths = _path(effort.widths, choice.width)
-    first = _linear_network(problem.X, problem.Y, affine=effort.affine)
-    network = deque(
-        _fit_path(problem.X, problem.Y, first, widths, choice.ridge, effort.steps, rng), maxlen=1
-    )[0]
+    network = _linear_network(problem.X, problem.Y, affine=effort.affine)
+    for place, (width, ridge) in enumerate(choice.way):
+        added = width - (choice.way[place - 1][0] if place else 0)
+        network = _grown(problem.X, problem.Y, network, added, ridge, effort.steps, (effort.folds, width))
     ridge = choice.ridge * problem.n_samples
     fit = refine(problem.blocks, problem.scaling.in_order(network), ridge=ridge, max_iter=LAST_STEPS)
     return fit.network, fit.iterations
@@ -217,32 +217,18 @@ def _mixed(first: TwoLayerNetwork, second: TwoLayerNetwork, share: float) -> Two
 
 
 def _cross_validate(problem: Problem, n_hidden: int | str, effort: _Effort) -> list[_Choice]:
-    """Return widths and ridges with their held-out errors.
-
-    The first ridge is followed along all widths. The others start from its networks, at the widths beside the best; of
-    the outer ridges only that on the better side is tried.
-    """
+    """Return widths and ridges with their held-out errors."""
     n = len(problem.X)
     wanted = max(effort.folds, FOLDS_OF_FEW) if n < FEW_ROWS else effort.folds
     effort = replace(effort, folds=max(min(wanted, n // 3), 2))
     if n < LEAST_ROWS:
-        return [_Choice(0, effort.ridges[0], problem.Y - problem.Y.mean())]
+        return [_Choice(0, effort.first, problem.Y - problem.Y.mean(), ((0, effort.first),))]
     folds = np.random.default_rng(effort.folds).permutation(n) % effort.folds  # the same at every seed
-    first, *others = effort.ridges
-    problem.progress("cross-validating small networks", 0.0)
     drawn = [_regression(problem, folds, count) for count in ((0, WIDE) if effort.is_hurried else (0,))]
     lowest = drawn[0].error if effort.is_hurried else np.inf
-    tried = list(_along_widths(problem, n_hidden, first, folds, effort, lowest))
-    for number, ridge in enumerate(others):
-        problem.progress("cross-validating small networks", (number + 1) / (len(others) + 2))
-        tried += _at_another_ridge(problem, tried, ridge, folds, effort.steps)
-    if effort.outer:
-        best = min(tried, key=_held_out).choice.ridge
-        side = max if best == max(effort.ridges) else min
-        tried += _at_another_ridge(problem, tried, side(effort.outer), folds, effort.steps)
-    choices = [item.choice for item in tried if n_hidden in ("auto", item.choice.width)]
+    choices = [item.choice for item in _along_widths(problem, n_hidden, folds, effort, lowest)]
     if n_hidden != "auto":
-        return choices
+        return [item for item in choices if item.width == n_hidden]
     return [*choices, *drawn, *(() if effort.affine else (_constant(problem, folds),))]
 
 
@@ -279,61 +265,64 @@ class _Tried:
     networks: tuple[TwoLayerNetwork, ...]
 
 
-def _held_out(tried: _Tried) -> float:
-    return tried.choice.error
-
-
-def _tried(
-    problem: Problem, width: int, ridge: float, folds: IntArray, networks: tuple[TwoLayerNetwork, ...]
-) -> _Tried:
-    X, Y = problem.X, problem.Y
-    misses = np.empty(Y.shape)
-    for fold, network in enumerate(networks):
-        misses[folds == fold] = Y[folds == fold] - network(X[folds == fold])
-    return _Tried(_Choice(width, ridge, misses), networks)
-
-
 def _along_widths(
-    problem: Problem, n_hidden: int | str, ridge: float, folds: IntArray, effort: _Effort, lowest: float
+    problem: Problem, n_hidden: int | str, folds: IntArray, effort: _Effort, lowest: float
 ) -> Iterator[_Tried]:
-    """Yield growing widths until the held-out error has not fallen below `lowest` `PATIENCE` times in a row."""
-    X, Y = problem.X, problem.Y
-    n, m = Y.shape
-    room = max(n * m // (4 * (X.shape[1] + 1 + m)), 0)
+    """Yield growing widths until the held-out error has not fallen below `lowest` `PATIENCE` times in a row.
+
+    From `LEAST_TURNED` units on the next ridge on one side is tried as well. While it is better, the path goes on with it
+    and that side is tried again; where it is not, the other side is tried at the next width.
+    """
+    n, m = problem.Y.shape
+    room = max(n * m // (4 * (problem.X.shape[1] + 1 + m)), 0)
     widths = _path(effort.widths, n_hidden if isinstance(n_hidden, int) else min(room, effort.widths[-1]))
-    fits = []
-    for fold in range(effort.folds):
-        rows = X[folds != fold], Y[folds != fold]
-        first = _linear_network(*rows, affine=effort.affine)
-        fits.append(_fit_path(*rows, first, widths, ridge, effort.steps, np.random.default_rng(fold)))
-    patience = PATIENCE
-    for width, networks in zip(widths, zip(*fits, strict=True), strict=True):
-        tried = _tried(problem, width, ridge, folds, networks)
-        yield tried
-        patience = PATIENCE if _held_out(tried) < lowest else patience - 1
-        lowest = min(lowest, _held_out(tried))
+    lines = tuple(
+        _linear_network(problem.X[folds != fold], problem.Y[folds != fold], affine=effort.affine)
+        for fold in range(effort.folds)
+    )
+    place, side, patience = effort.ridges.index(effort.first), 1, PATIENCE
+    here = _Tried(_Choice(0, effort.first, problem.Y), lines)
+    for number, width in enumerate(widths):
+        problem.progress("cross-validating small networks", number / len(widths))
+        here = _tried(problem, here, width, effort.ridges[place], folds, effort.steps)
+        yield here
+        while width >= LEAST_TURNED:
+            beside = place + side
+            if not 0 <= beside < len(effort.ridges):
+                side = -side
+                break
+            other = _tried(problem, here, width, effort.ridges[beside], folds, effort.steps)
+            yield other
+            if other.choice.error >= here.choice.error:
+                side = -side
+                break
+            here, place = other, beside
+        patience = PATIENCE if here.choice.error < lowest else patience - 1
+        lowest = min(lowest, here.choice.error)
         if n_hidden == "auto" and not patience:
             return
 
 
-def _at_another_ridge(
-    problem: Problem, tried: list[_Tried], ridge: float, folds: IntArray, steps: int
-) -> list[_Tried]:
-    """Refine networks with another ridge: those of the best ridge so far, at the width of the best and beside it."""
-    best = min(tried, key=_held_out)
-    known = [item for item in tried if item.choice.ridge == best.choice.ridge]
-    place = known.index(best)
-    again = []
-    for start in known[max(place - 1, 0) : place + 2]:
-        networks = tuple(
-            _refined(problem.X[folds != fold], problem.Y[folds != fold], network, ridge, steps)
-            for fold, network in enumerate(start.networks)
-        )
-        again.append(_tried(problem, start.choice.width, ridge, folds, networks))
-    return again
+def _tried(problem: Problem, start: _Tried, width: int, ridge: float, folds: IntArray, steps: int) -> _Tried:
+    """Go on from the networks of all folds to a width and a ridge."""
+    X, Y = problem.X, problem.Y
+    misses = np.empty(Y.shape)
+    networks = []
+    for fold, network in enumerate(start.networks):
+        inside = folds != fold
+        added = width - start.choice.width
+        networks.append(_grown(X[inside], Y[inside], network, added, ridge, steps, (fold, width)))
+        misses[~inside] = Y[~inside] - networks[-1](X[~inside])
+    way = (*start.choice.way, (width, ridge))
+    return _Tried(_Choice(width, ridge, misses, way), tuple(networks))
 
 
-def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float, steps: int) -> TwoLayerNetwork:
+def _grown(
+    X: Array, Y: Array, network: TwoLayerNetwork, added: int, ridge: float, steps: int, seed: tuple[int, int]
+) -> TwoLayerNetwork:
+    """Add units greedily, and refine all."""
+    if added:
+        network = _add_units(network, X, Y, added, np.random.default_rng(seed))
     rows = RowBlocks.from_arrays(X, Y)
     return refine(rows, network, ridge=ridge * len(X), max_iter=steps, decrease_tol=MEANINGFUL).network
 
@@ -341,24 +330,6 @@ def _refined(X: Array, Y: Array, network: TwoLayerNetwork, ridge: float, steps: 
 def _path(widths: tuple[int, ...], widest: int) -> list[int]:
     """Return the widths at which the units are refined."""
     return [*(k for k in widths if k < widest), widest]
-
-
-def _fit_path(
-    X: Array,
-    Y: Array,
-    network: TwoLayerNetwork,
-    widths: list[int],
-    ridge: float,
-    steps: int,
-    rng: np.random.Generator,
-) -> Iterator[TwoLayerNetwork]:
-    """Add units greedily to a linear network, and refine all at each width of the path."""
-    present = 0
-    for width in widths:
-        if width > present:
-            network, present = _add_units(network, X, Y, width - present, rng), width
-        network = _refined(X, Y, network, ridge, steps)
-        yield network
 
 
 def _linear_network(X: Array, Y: Array, *, affine: bool) -> TwoLayerNetwork:

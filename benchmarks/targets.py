@@ -237,8 +237,9 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "kinks",
         r"planted, not told, no fewer than",
-        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out; told the number, "
-        "planted finds at least as many of them as each package that is told it.",
+        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out. pwlf.fit, told the "
+        "number, ends at the same least squares as planted does when it is told: the difference is what knowing the number "
+        "is worth.",
     ),
     (
         "tables",

@@ -148,7 +148,7 @@ def ask(net: DeepNetwork, seed: int, **options: Any) -> dict[str, Any]:
     error = float("inf") if found.network is None else planted.parameter_error(found.network, net)
     is_claimed, is_determined = found.outcome.name == "RECOVERED", True
     if not (is_claimed and error <= EXACT):  # is there anything that no answer shows?
-        seen, is_determined = seen_within(net, REGION if "box" not in options else options["box"][1])
+        seen, is_determined = seen_within(net, (options.get("box") or (-REGION, REGION))[1])
         if found.network is not None:
             error = min(error, planted.parameter_error(found.network, seen))
     return {

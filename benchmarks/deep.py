@@ -137,7 +137,7 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
                 determined = determined and program.reaches(W[i], b[i], int(below))
         layers.append((W[kept], b[kept]))
     A, c = net.layers[-1]
-    return DeepNetwork([*layers, (A[:, kept], c)]), determined
+    return DeepNetwork([*layers, (A[:, kept], c)]), bool(determined)
 
 
 def ask(net: DeepNetwork, seed: int, **options: Any) -> dict[str, Any]:

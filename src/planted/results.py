@@ -262,7 +262,8 @@ class Requirements:
         """
         name = activation.partition(":")[0]
         if name in activation_names(built_in=True):
-            return name in self.activations
+            # A card names "leaky-relu:SLOPE" where the slope must be given, "leaky-relu" where it may.
+            return name in self.activations or (activation != name and f"{name}:SLOPE" in self.activations)
         kind = "registered" if parse_activation(activation).inverse is None else "rectified"
         return kind in self.activations
 

@@ -63,11 +63,13 @@ def test_a_bend_that_only_far_questions_show_is_refused() -> None:
     [
         ({"activation": "auto"}, "expected a name"),
         ({"activation": "power:2"}, "use planted.recover"),
+        ({"activation": "rising"}, "use planted.recover"),
         ({"activation": "tanh", "repeats": 3}, "without noise"),
         ({"activation": "tanh", "depth": 2}, "two-layer networks only"),
         ({"activation": "wave"}, "unknown activation"),
     ],
 )
 def test_what_questions_do_not_read_is_refused(options: dict[str, object], words: str) -> None:
+    planted.register_activation("rising", np.expm1, np.exp, inverse=np.log1p)
     with pytest.raises(BadInputError, match=words):
         planted.identify(lambda X: X[:, 0], 1, **options)

@@ -143,7 +143,7 @@ def test_names_of_activations():
 @pytest.mark.parametrize(
     "name",
     [
-        "tanhh",
+        "wave",
         "tanh:2",
         "relu:1",
         "absolute:2",
@@ -166,6 +166,14 @@ def test_unknown_activations_are_refused_with_the_known_ones(name):
         f"unknown activation {name!r}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
         "(P at least 1), 'absolute', 'quadratic' and the curved 'tanh', 'sigmoid', 'softplus', 'gelu', 'silu', "
         "'elu'; planted.register_activation adds one of your own"
+    ):
+        parse_activation(name)
+
+
+@pytest.mark.parametrize(("name", "near"), [("tanhh", "tanh"), ("ReLU", "relu"), ("SoftPlus", "softplus")])
+def test_the_nearest_activation_is_named(name, near):
+    with pytest.raises(
+        BadInputError, match=rf"unknown activation .{name}. \(did you mean .{near}.\?\); known are"
     ):
         parse_activation(name)
 

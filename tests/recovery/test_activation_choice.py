@@ -45,3 +45,18 @@ def test_a_method_that_does_not_take_an_activation_names_those_that_do():
     _, X, Y = draw("tanh", 0)
     with pytest.raises(planted.outcomes.BadInputError, match="Methods that take it: 'restarts'"):
         planted.recover(X, Y, method="hermite", activation="tanh")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "nope", "activation": "auto"}, "unknown method 'nope'"),
+        ({"method": "landscape", "activation": "leaky-relu"}, "Methods that take it: 'restarts';"),
+        ({"method": "ica", "activation": "leaky-relu:0.1"}, "Methods that take it: 'restarts', 'landscape';"),
+        ({"activation": "rising", "likelihood": "logistic"}, "among relu, .*; got 'rising', .* numbers"),
+    ],
+)
+def test_what_is_offered_instead_works(options, words):
+    planted.register_activation("rising", np.expm1, np.exp, inverse=np.log1p)
+    with pytest.raises(planted.outcomes.BadInputError, match=words):
+        planted.recover(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], **options)

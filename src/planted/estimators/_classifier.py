@@ -8,16 +8,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from planted._typing import Array
 from planted._validation import check_finite, check_weights
 from planted.estimators._row_store import in_own_order
-from planted.estimators._shared import NetworkEstimator, gathered, seed_of, warn_of_outcome
+from planted.estimators._shared import NetworkEstimator, gathered, seed_of
 from planted.fitting.likelihoods._families import find_likelihood
-from planted.outcomes import BadInputError, Outcome, RecoveryError
+from planted.outcomes import BadInputError
 from planted.recovery import encode_labels, recover
 from planted.rows import RowBlocks
 
@@ -29,22 +28,12 @@ class TwoLayerClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[mis
 
     Parameters
     ----------
-    n_hidden : int or "auto", default="auto"
-        Number of hidden units.
-    method : str, default="auto"
-        One of `planted.methods` that takes class labels, or "auto".
-    activation : str, default="relu"
-        Activation of the hidden units.
+    n_hidden, method, activation : as in `TwoLayerRegressor`
+        Hidden units, and a method that takes class labels.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How much work to do. "quick" makes one attempt, and uses a fixed ridge where labels are few.
-    affine : bool or "auto", default="auto"
-        Whether the network has a linear part beside its units, as in `planted.recover`.
-    budget_seconds : float, optional
-        Time limit; the best network so far is then used.
-    on_insufficient_data : {"warn", "raise"}, default="warn"
-        What to do when the network is not certified to be the planted one.
-    random_state : int, RandomState or None, default=None
-        Seed of the solver.
+    affine, budget_seconds, on_insufficient_data, random_state : as in `TwoLayerRegressor`
+        Linear part, time limit, what to do when the network is not certified, and seed.
 
     Attributes
     ----------
@@ -52,10 +41,8 @@ class TwoLayerClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[mis
         The classes, sorted.
     network_ : TwoLayerNetwork
         The network; its outputs are the log-odds of all classes but the first against the first.
-    recovery_ : Recovery
-        The whole record, with evidence and uncertainty.
-    n_features_in_ : int
-        Number of inputs.
+    recovery_, n_features_in_ : as in `TwoLayerRegressor`
+        The whole record, and the number of inputs.
 
     Examples
     --------
@@ -101,16 +88,14 @@ class TwoLayerClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[mis
         y : array_like of shape (n,), or Dask array or series
             Classes of any kind.
         sample_weight : array_like of shape (n,), optional
-            Weights. Whole numbers count rows: 0 leaves a row out, 3 takes it three times. Others weigh the likelihood.
+            Weights, as in `TwoLayerRegressor.fit`; those that are not whole numbers weigh the likelihood.
 
         Returns
         -------
         TwoLayerClassifier
             The fitted estimator.
         """
-        policies = StrOptions({"warn", "raise"})
-        if not policies.is_satisfied_by(self.on_insufficient_data):
-            raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
+        self._check_policy()
         if y is None:
             raise BadInputError("TwoLayerClassifier requires y to be passed, but the target y is None.")
         with self._budgeted():
@@ -191,18 +176,6 @@ class TwoLayerClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[mis
             random_state=seed_of(self.random_state),
             budget_seconds=self.budget_seconds,
         )
-
-    def _accept(self, recovery: Any) -> Self:
-        """Store a network, or say why there is none."""
-        if recovery.network is None:
-            raise RecoveryError(recovery.outcome, recovery.detail)
-        if recovery.outcome is not Outcome.RECOVERED:
-            if self.on_insufficient_data == "raise":
-                raise RecoveryError(recovery.outcome, recovery.detail)
-            warn_of_outcome(recovery.outcome, recovery.detail)
-        self.network_ = recovery.network
-        self.recovery_ = recovery
-        return self
 
 
 def _scores(outputs: Array) -> Array:

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._typing import Array
 from planted._validation import CheckedData, check_weights
 from planted.estimators._row_store import RowStore, in_own_order
-from planted.estimators._shared import NetworkRegressor, is_collection, seed_of, warn_of_outcome
-from planted.moments import beside_simple_models, say_beside_a_line
-from planted.outcomes import BadInputError, Outcome, RecoveryError
+from planted.estimators._shared import NetworkRegressor, is_collection, seed_of
+from planted.moments import beside_simple_models
+from planted.outcomes import BadInputError
 from planted.recovery import KinkTable, half_width, kinks, prediction_noise, recover
 from planted.results import Recovery
 
@@ -108,9 +107,7 @@ class TwoLayerRegressor(NetworkRegressor):
         TwoLayerRegressor
             The fitted estimator.
         """
-        policies = StrOptions({"warn", "raise"})
-        if not policies.is_satisfied_by(self.on_insufficient_data):
-            raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
+        self._check_policy()
         if is_collection(X):
             return self._accept(self._recover_collections(X, y, sample_weight))
         data = self._check(X, y)
@@ -232,21 +229,6 @@ class TwoLayerRegressor(NetworkRegressor):
             "budget_seconds": self.budget_seconds,
             **(self.options or {}),
         }
-
-    def _accept(self, recovery: Recovery) -> Self:
-        """Store a network, or say why there is none."""
-        if recovery.network is None:
-            raise RecoveryError(recovery.outcome, recovery.detail)
-        if recovery.outcome is not Outcome.RECOVERED:
-            if self.on_insufficient_data == "raise":
-                raise RecoveryError(recovery.outcome, recovery.detail)
-            advice = say_beside_a_line(recovery.stats.get("context", ()))
-            warn_of_outcome(
-                recovery.outcome, recovery.detail, advice if recovery.outcome is Outcome.FITTED else ""
-            )
-        self.network_ = recovery.network
-        self.recovery_ = recovery
-        return self
 
 
 def _in_context(recovery: Recovery, X: Array, Y: Array) -> Recovery:

@@ -11,18 +11,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from planted._clock import StopRequested, time_budget
 from planted._typing import Array, Seed
 from planted._validation import CheckedData, check_features, check_rows
+from planted.moments import say_beside_a_line
 from planted.outcomes import BadInputError, BadInputTypeError, Outcome, RecoveryError, RecoveryWarning
+from planted.results import Recovery
 
 __all__ = ["NetworkEstimator", "NetworkRegressor", "gathered", "is_collection", "seed_of", "warn_of_outcome"]
 
@@ -53,6 +56,27 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
                 yield
         except StopRequested as stop:
             raise RecoveryError(Outcome.STOPPED_EARLY, f"Stopped: {stop}.") from stop
+
+    def _check_policy(self) -> None:
+        """Refuse a policy on networks that are not certified that is none."""
+        policies = StrOptions({"warn", "raise"})
+        if not policies.is_satisfied_by(self.on_insufficient_data):
+            raise ValueError(f"on_insufficient_data={self.on_insufficient_data!r}; expected {policies}")
+
+    def _accept(self, recovery: Recovery) -> Self:
+        """Store a network, or say why there is none."""
+        if recovery.network is None:
+            raise RecoveryError(recovery.outcome, recovery.detail)
+        if recovery.outcome is not Outcome.RECOVERED:
+            if self.on_insufficient_data == "raise":
+                raise RecoveryError(recovery.outcome, recovery.detail)
+            advice = say_beside_a_line(recovery.stats.get("context", ()))
+            warn_of_outcome(
+                recovery.outcome, recovery.detail, advice if recovery.outcome is Outcome.FITTED else ""
+            )
+        self.network_ = recovery.network
+        self.recovery_ = recovery
+        return self
 
     def _outputs(self, X: Any, read: Callable[[Array], npt.NDArray[Any]] = np.asarray) -> Any:
         """Evaluate the network on checked inputs and read the answer off its outputs (n, m).

@@ -175,7 +175,8 @@ def _check_activation(name: str, repeats: int, depth: int | str) -> Activation:
             "must be named."
         )
     shape = parse_activation(name)
-    if not (shape.is_curved or shape.is_piecewise_linear):
+    is_rectified = shape.is_curved and shape.inverse is not None
+    if is_rectified or not (shape.is_curved or shape.is_piecewise_linear):
         raise BadInputError(
             f"activation={name!r} is not read by questions; ask for a sample and use planted.recover, which takes it"
         )

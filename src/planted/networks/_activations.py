@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -277,8 +278,10 @@ def parse_activation(text: str | Activation) -> Activation:
         return Activation("relu" if degree == 1 else f"power:{degree}", degree, 1.0, 0.0)
     shown = repr(text) if is_short else f"{text[:LONGEST_NAME]!r}... ({len(text)} characters)"
     smooth = ", ".join(map(repr, _KNOWN))
+    near = get_close_matches(name.lower().replace("_", "-"), [*_HOMOGENEOUS, *_ALIASES, *curved], 1)
+    hint = f" (did you mean {near[0]!r}?)" if near and not argument else ""
     raise BadInputError(
-        f"unknown activation {shown}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
+        f"unknown activation {shown}{hint}; known are 'relu', 'leaky-relu:SLOPE' (SLOPE not 1 or -1), 'power:P' "
         f"(P at least 1), 'absolute', 'quadratic' and the curved {smooth}; "
         "planted.register_activation adds one of your own"
     )

@@ -21,13 +21,14 @@ import numpy as np
 from planted._threads import one_thread_inside
 from planted._typing import Array, Json
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError, BadInputTypeError
+from planted.outcomes import BadInputError, BadInputTypeError, Outcome
 from planted.results import Recovery, Uncertainty
 
 __all__ = ["Kink", "KinkTable", "kinks"]
 
 Z_95 = 1.959963984540054  # two-sided 95 % point of the normal law
 ROUNDING = 1e-9  # weight that is zero
+NO_EFFECT = 1e-14  # part of the largest change of slope that is none
 SHOWN = 0.05  # part of the largest weight below which an input is left out of the words
 
 
@@ -254,6 +255,7 @@ def kinks(
     if net.n_features > 1:
         if tested and len(tested["rows"]) == len(rows):
             rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
+        notes += _doubt(recovery, rows)
         return KinkTable(tuple(rows), (), inputs, outputs, notes=tuple(notes))
     rows.sort(key=lambda row: row.place if row.place is not None else np.inf)
     if tested and len(tested["rows"]) == len(rows):
@@ -264,9 +266,17 @@ def kinks(
         tested, errors = None, [None] * (len(rows) + 1)
         if not rows and bands is not None and "B" in bands.standard_errors and net.n_outputs == 1:
             errors = [float(bands.standard_errors["B"][0, 0])]
+        notes += _doubt(recovery, rows)
     slopes = _slopes(net, rows, errors)
     verdict = tested["verdict"] if tested else ""
     return KinkTable(tuple(rows), slopes, inputs, outputs, verdict, tuple(notes))
+
+
+def _doubt(recovery: Recovery, rows: list[Kink]) -> list[str]:
+    """Return what to say of bends that no test and no certificate shows to be kinks."""
+    if not rows or recovery.outcome is Outcome.RECOVERED or any(row.p_value is not None for row in rows):
+        return []
+    return ["These are the bends of a fitted network: no test shows that the slope changes there."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +290,9 @@ class _Reader:
     inputs: tuple[str, ...]
 
     def bends(self, unit: int) -> bool:
-        """Whether a unit has a hyperplane and an effect."""
-        return bool(self.net.W[unit].any() and self.net.A[:, unit].any() and self.net.activation.kink)
+        """Whether a unit has a hyperplane and an effect, beyond the rounding of the others'."""
+        jumps = np.linalg.norm(self.net.W, axis=1) * np.linalg.norm(self.net.A, axis=0)
+        return bool(jumps[unit] > NO_EFFECT * jumps.max() and self.net.activation.kink)
 
     def kink(self, unit: int) -> Kink:
         """Describe one unit."""

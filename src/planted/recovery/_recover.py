@@ -470,8 +470,15 @@ def _method_for_labels(method: str, activation: str, likelihood: str, missing_la
             "Name it, or leave the choice to method='auto'."
         )
     if is_unknown(activation) or is_slope_unknown(activation):
+        nearest = "'leaky-relu:0.1' with its slope" if is_slope_unknown(activation) else "'relu' or 'tanh'"
         raise BadInputError(
-            f"likelihood={likelihood!r} needs an activation by name, such as 'relu' or 'tanh'; got {activation!r}"
+            f"likelihood={likelihood!r} needs an activation by name, such as {nearest}; got {activation!r}"
+        )
+    if not any(methods()[name].takes(activation) for name in able):
+        kinds = ", ".join(dict.fromkeys(kind for name in able for kind in methods()[name].activations))
+        raise BadInputError(
+            f"likelihood={likelihood!r} is taken with an activation among {kinds}; got {activation!r}, which "
+            f"methods for numbers take only (likelihood='gaussian')"
         )
     if missing_labels == "mask":
         raise BadInputError(f"likelihood={likelihood!r} cannot mask missing labels; leave those rows out")
@@ -500,11 +507,11 @@ def _method_named(name: str, activation: str, options: dict[str, Any]) -> Method
 
             return Method(AUTO, recover_with_some_activation)
         return Method(AUTO, recover_automatically)
+    chosen = find_method(name)
     if is_unknown(activation):
         raise BadInputError(
             f"method {name!r} needs to know the activation; with activation='auto' leave method='auto'"
         )
-    chosen = find_method(name)
     if not chosen.requires.takes(activation):
         able = ", ".join(repr(other) for other, card in methods().items() if card.takes(activation))
         raise BadInputError(

@@ -1,7 +1,7 @@
 """Deep ReLU networks from questions: layer by layer, then all layers at once, judged by fresh answers."""
 
-from planted.identification.deep._depth import looks_deep, miss_on_lines
 from planted.identification.deep._finish import DeepFinding, finish_reading, refine_nearby
+from planted.identification.deep._kinds import looks_deep, miss_on_lines
 from planted.identification.deep._reading import Reading, breaks_bend, read_layers
 from planted.identification.deep._space import Records
 from planted.identification.deep._verdict import judge_deep, judge_deep_stop

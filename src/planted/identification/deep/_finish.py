@@ -90,9 +90,7 @@ def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -
     switching = len(biases) - reading.passing
     rows, biases = rows[:switching], biases[:switching]
     completed = MissingUnits(records, rng).complete(layers, (rows, biases))
-    if completed is None or len(completed[1]) == len(biases):
-        return False
-    top = fit_top(records.all(), layers, completed)
+    top = None if completed is None else fit_top(records.all(), layers, *completed)
     if top is None:
         return False
     reading.layers, reading.top = [*layers, top.layer], top

@@ -26,7 +26,7 @@ from planted.identification.deep._layers import pass_layers
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["Sought", "barely_on", "corner_places"]
+__all__ = ["Sought", "barely_on", "corner_places", "network_constraints"]
 
 NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
@@ -69,7 +69,7 @@ def _solve(
 ) -> Array | None:
     """Solve the program: unit ``gap`` at its height, the known part of the unit at its level."""
     d = layers[0][0].shape[1]
-    matrix, low, high, n_binary = _constraints(layers, room)
+    matrix, low, high, n_binary = network_constraints(layers, room)
     total = matrix.shape[1]
     width = len(layers[-1][1])
     start = total - n_binary - width  # of the outputs of the last layer
@@ -91,7 +91,7 @@ def _solve(
     return None if answer.x is None else np.asarray(answer.x[:d])
 
 
-def _constraints(layers: list[Layer], room: float) -> tuple[csr_array, Array, Array, int]:
+def network_constraints(layers: list[Layer], room: float) -> tuple[csr_array, Array, Array, int]:
     """The constraints (1) of all layers on inputs, outputs of every layer and binaries; bounds; how many binaries."""
     n_features = layers[0][0].shape[1]
     widths = [len(b) for _, b in layers]

@@ -17,7 +17,7 @@ References  [Carlini2020]_
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -27,8 +27,9 @@ import numpy as np
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
+from planted.identification.deep._gathered import explained_by, gather_units, switches_on
+from planted.identification.deep._kinds import name_other_kind
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
-from planted.identification.deep._other_kinds import name_other_kind
 from planted.identification.deep._planes import (
     Planes,
     Survey,
@@ -39,9 +40,9 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
-from planted.identification.deep._regions import read_regions
+from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._residual import MissingUnits
-from planted.identification.deep._space import Records, Space, measure_breaks, scan_line
+from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import Top, fit_top
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
@@ -59,6 +60,7 @@ CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end earl
 FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
+ROUNDS = 4  # of further chords for the last layer
 HIGHER = 2  # breaks that bend, to say that there are higher layers
 FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
 FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
@@ -69,6 +71,8 @@ SKIPS = 1e-3  # relative scatter of the part of gradients that is the same every
 CERTAIN = 0.9  # of the votes for an orientation
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06, 0.25, 1.0])
+ACROSS = np.array([-1.0, -0.3, -0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3, 1.0])
+MOST_ACROSS = 8  # such lines
 ALONG = np.array([0.0, 0.0005, 0.002, 0.01, 0.04, 0.15, 0.45, 1.0])
 
 
@@ -122,6 +126,7 @@ def read_layers(
     box = records.box
     space = _input_space(records, rng)
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
+    inputs = base
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
     survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
@@ -138,7 +143,7 @@ def read_layers(
         return
     while True:
         number = len(reading.layers) + 1
-        top = fit_top(records.all(), reading.layers, layer.planes) if len(layer.signs) else None
+        top = fit_top(records.all(), reading.layers, layer.planes, layer.known) if len(layer.signs) else None
         if top is not None:
             reading.layers.append(top.layer)
             reading.top = top
@@ -177,7 +182,9 @@ def read_layers(
                 _survey_chords(space, base, survey, rng)
                 layer = _orient_second(survey, _all_on(base, reading.layers))
         else:
-            layer = _read_later(records, base, reading, space.rounding, rng)
+            layer = _read_last(records, space, (inputs, base), reading, rng) or _read_later(
+                records, base, reading, space.rounding, rng
+            )
 
 
 def _read_widening(records: Records, space: Space, reading: Reading, rng: np.random.Generator) -> None:
@@ -197,7 +204,7 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     top = fit_top(records.all(), reading.layers, second)
     if top is None:
         completed = MissingUnits(records, rng).complete(reading.layers, second)
-        top = None if completed is None else fit_top(records.all(), reading.layers, completed)
+        top = None if completed is None else fit_top(records.all(), reading.layers, *completed)
     if top is None:
         reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
         return
@@ -250,7 +257,7 @@ def _consistent_planes(survey: Survey) -> BoolArray | None:
     on it should take part wherever the others do.
     """
     normals, offsets = survey.planes.normals, survey.planes.offsets
-    count, rank = len(offsets), int(np.linalg.matrix_rank(normals)) if len(offsets) else 0
+    count, rank = len(offsets), _rank(normals)
     if not survey.gradients or not rank < count or comb(count, rank) > MOST_SUBSETS:
         return None
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
@@ -280,7 +287,7 @@ class _LayerFound:
     signs: Array  # (k,)
     shares: Array  # (k,): of the votes, for these signs
     has_higher: bool  # whether breaks of higher layers were seen beside
-    gaps: int = 0  # weights that were not seen
+    known: BoolArray | None = None  # which weights were seen, if not all
 
     @property
     def is_independent(self) -> bool:
@@ -294,8 +301,8 @@ class _LayerFound:
             return f"no unit of layer {number} was found"
         if not self.has_higher and number > 1:
             return f"the {len(rows)} units found in layer {number} do not explain all answers, and no layer above was seen"
-        if self.gaps:
-            return f"{self.gaps} weights of layer {number} were not seen"
+        if self.known is not None and not self.known.all():
+            return f"{(~self.known).sum()} weights of layer {number} were not seen"
         if not self.is_independent:
             return (
                 f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows: it widens, "
@@ -308,8 +315,12 @@ class _LayerFound:
 
 def _is_independent(rows: Array) -> bool:
     """Whether rows are independent."""
-    smallest = np.linalg.svd(rows, compute_uv=False).min(initial=1.0)
-    return len(rows) <= rows.shape[1] and bool(smallest >= INDEPENDENT)
+    return _rank(rows) == len(rows)
+
+
+def _rank(rows: Array) -> int:
+    """The rank of unit rows that were measured."""
+    return int((np.linalg.svd(rows, compute_uv=False) >= INDEPENDENT).sum()) if len(rows) else 0
 
 
 def _all_on(base: Base, layers: list[Layer]) -> Region:
@@ -320,16 +331,24 @@ def _all_on(base: Base, layers: list[Layer]) -> Region:
 
 def _orient_survey(survey: Survey, region: Region) -> _LayerFound:
     """The units whose hyperplanes a survey of one region has found."""
-    planes = survey.planes
-    rows = _rows_of(planes, region)
-    k, has_higher = planes.offsets.size, _has_higher(survey)
-    if not k or not survey.gradients or np.linalg.matrix_rank(planes.normals) < k:
-        return _LayerFound(rows, np.ones(k), np.zeros(k), has_higher)
+    return _LayerFound(_rows_of(survey.planes, region), *_signs(survey), _has_higher(survey))
+
+
+def _signs(survey: Survey) -> tuple[Array, Array]:
+    """The orientations of hyperplanes that gradients vote for, and the shares of the votes for them; 0 if there are none."""
+    planes, k = survey.planes, survey.planes.offsets.size
+    if not k or not survey.gradients or _rank(planes.normals) < k:
+        return np.ones(k), np.zeros(k)
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
     values = places @ planes.normals.T + planes.offsets
     noise = 1e-9 * float(np.abs(gradients).max())
     votes, cast = orientation_votes(planes.normals, values, gradients, noise=noise)
-    return _LayerFound(rows, np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1), has_higher)
+    return np.where(votes >= 0, 1.0, -1.0), np.abs(votes) / np.maximum(cast, 1)
+
+
+def _is_sound(survey: Survey) -> bool:
+    """Whether the hyperplanes found explain all gradients, each on one side only."""
+    return bool(_signs(survey)[1].min(initial=1.0) >= CERTAIN) and not len(unexplained(survey)[0])
 
 
 def _orient_second(survey: Survey, region: Region) -> _LayerFound:
@@ -345,6 +364,77 @@ def _orient_second(survey: Survey, region: Region) -> _LayerFound:
 
 def _has_higher(survey: Survey) -> bool:
     return any(part.errors.size for part in survey.others)
+
+
+def _read_last(
+    records: Records, space: Space, bases: tuple[Base, Base], reading: Reading, rng: np.random.Generator
+) -> _LayerFound | None:
+    """Read the third or a later layer as the last one, from breaks that lines have met and further ones; None if it is not.
+
+    `bases`: of the first survey and of the second.
+    """
+    parts = [
+        (breaks, base)
+        for survey, base in zip(reading.surveys, bases, strict=False)
+        for breaks in (*survey.others, *survey.unsure)
+    ]
+    layers, base = reading.layers, bases[1]
+    missing, sample = MissingUnits(records, rng), sample_places(base, rng)
+    for number in range(ROUNDS):
+        if number:
+            rows, _ = gather_units(parts, layers)
+            parts += [
+                (_scan_chord(space, base, layers, rows, each), base) for each in _chords(base, CHORDS, rng)
+            ]
+        rows, is_last = gather_units(parts, layers)
+        if not is_last:
+            return None
+        for is_filled in (False, True):
+            if is_filled:
+                fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
+                rows.join_equal(is_scaled=True)
+            found = _as_last(records, layers, rows.arrays(), np.array(rows.known), may_hide=is_filled)
+            if found is not None:
+                return found
+        whole = np.array([known.all() for known in rows.known])
+        W, b = rows.arrays()
+        completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
+        found = None if completed is None else _as_last(records, layers, *completed)
+        if found is not None:
+            return found
+    return None
+
+
+def _as_last(
+    records: Records,
+    layers: list[Layer],
+    planes: tuple[Array, Array],
+    known: BoolArray,
+    *,
+    may_hide: bool = True,
+) -> _LayerFound | None:
+    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect."""
+    top = fit_top(records.all(), layers, planes, known)
+    if top is None or (top.unseen and not may_hide):
+        return None
+    count = len(known)
+    return _LayerFound(planes, np.ones(count), np.zeros(count), False, known)
+
+
+def _scan_chord(
+    space: Space, base: Base, layers: list[Layer], rows: PartialRows, chord: tuple[Line, Array]
+) -> Breaks:
+    """Scan a line in the coordinates of the second survey; the breaks that neither lower nor gathered units explain."""
+    line, spread = chord
+    low, high = space.room(line.origin, line.direction)
+    lower = switches_on(layers, base, line, low, high)
+    scan = scan_line(space, line, spread=spread, expected=lower)
+    usable = np.flatnonzero(np.isfinite(scan.breakpoints))
+    places = scan.breakpoints[usable]
+    slack = 1e-6 * space.rounding.radius
+    is_lower = np.abs(places[:, None] - lower).min(axis=1, initial=np.inf) <= slack
+    fresh = usable[~is_lower & ~explained_by(rows, layers, base.inputs(line.at(places)))]
+    return measure_breaks(space, line, scan, fresh)
 
 
 def _read_later(
@@ -363,18 +453,20 @@ def _read_later(
         if not rows.biases:
             continue
         votes, cast = np.array(rows.votes), np.array(rows.cast)
-        gaps = sum(int((~known).sum()) for known in rows.known)
         signs = np.where(votes >= 0, 1.0, -1.0)
-        found = _LayerFound(rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, gaps)
-        if fit_top(records.all(), reading.layers, found.planes) is not None:
+        found = _LayerFound(
+            rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, np.array(rows.known)
+        )
+        if fit_top(records.all(), reading.layers, found.planes, found.known) is not None:
             break
         whole = np.array([known.all() for known in rows.known])
         if len(reading.surveys) > FIRST_REGIONS and whole.any():
             planes = found.planes[0][whole], found.planes[1][whole]
             completed = missing.complete(reading.layers, planes)
-            if completed is not None and fit_top(records.all(), reading.layers, completed) is not None:
-                count = len(completed[1])
-                return _LayerFound(completed, np.ones(count), np.zeros(count), has_higher)
+            if completed is not None and fit_top(records.all(), reading.layers, *completed) is not None:
+                units, seen = completed
+                count = len(seen)
+                return _LayerFound(units, np.ones(count), np.zeros(count), has_higher, seen)
     return found
 
 
@@ -406,12 +498,10 @@ def _lines(space: Space, rng: np.random.Generator, survey: Survey) -> Iterator[t
         origin, direction = space.draw(1, rng)[0], rng.standard_normal(space.dim)
         if space.limits.size:  # within a box the longest lines pass by its centre
             direction = -origin + 0.4 * space.draw(1, rng)[0]
-        places, across = unexplained(survey)
-        if survey.n_lines >= LINES and len(places):
-            chosen = rng.integers(len(places))
-            origin = places[chosen]
-            direction = across[chosen] / np.linalg.norm(across[chosen]) + 0.3 * direction / np.sqrt(space.dim)
-        yield Line(origin, direction / np.linalg.norm(direction)), spread
+        if survey.n_lines >= LINES and len(unexplained(survey)[0]):
+            yield _line_across(space, survey, rng), spread
+        else:
+            yield Line(origin, direction / np.linalg.norm(direction)), spread
 
 
 def _rows_of(planes: Planes, region: Region) -> tuple[Array, Array]:
@@ -451,10 +541,50 @@ def _survey_second(records: Records, base: Base, rng: np.random.Generator) -> tu
         space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
     )
     if _has_higher(survey):
-        drop_absent(space, survey)
-        doubt_planes(space, survey.planes, rng)
+        _clean_second(space, survey, rng)
     refine_planes(space, survey.planes, rng)
     return space, survey
+
+
+def _clean_second(space: Space, survey: Survey, rng: np.random.Generator) -> None:
+    """Drop hyperplanes that are flat parts of higher units, until the others explain all gradients; look for missing ones.
+
+    Where what is left does not explain them, too many were dropped: those before are kept for `_consistent_planes`.
+    """
+    for step in (lambda: None, partial(drop_absent, space, survey)):
+        step()
+        chosen = None if _is_sound(survey) else _consistent_planes(survey)
+        if chosen is not None:
+            survey.planes.keep(chosen)
+        if _is_sound(survey):
+            return
+    before = replace(survey.planes)
+    doubt_planes(space, survey.planes, rng)
+    if len(unexplained(survey)[0]):
+        survey.planes = before
+        _survey_unexplained(space, survey, rng)
+
+
+def _survey_unexplained(space: Space, survey: Survey, rng: np.random.Generator) -> None:
+    """Look for units of the second layer along lines through places where gradients show that one is missing."""
+    before = survey.n_lines
+
+    def lines(known: Survey) -> Iterator[tuple[Line, Array]]:
+        while len(known.planes.offsets) < space.dim and len(unexplained(known)[0]):
+            yield _line_across(space, known, rng), ACROSS
+
+    find_planes(
+        space, lines, rng=rng, is_done=lambda known, _: known.n_lines >= before + MOST_ACROSS, survey=survey
+    )
+
+
+def _line_across(space: Space, survey: Survey, rng: np.random.Generator) -> Line:
+    """A line through a place where a gradient shows that a unit is missing, about in the direction that shows it."""
+    places, across = unexplained(survey)
+    chosen = rng.integers(len(places))
+    direction = across[chosen] / np.linalg.norm(across[chosen])
+    direction = direction + 0.3 * rng.standard_normal(space.dim) / np.sqrt(space.dim)
+    return Line(places[chosen], direction / np.linalg.norm(direction))
 
 
 def _survey_chords(space: Space, base: Base, survey: Survey, rng: np.random.Generator) -> None:

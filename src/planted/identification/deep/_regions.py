@@ -24,7 +24,7 @@ from planted.identification.deep._space import Space, scan_line
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 
-__all__ = ["PartialRows", "read_regions"]
+__all__ = ["PartialRows", "fill_gaps", "read_regions", "sample_places"]
 
 Ask = Callable[[Array], Array]
 SAMPLE = 4000  # places from which regions are chosen
@@ -68,13 +68,13 @@ class PartialRows:
         norms = np.linalg.norm(W, axis=1)
         return W / norms[:, None], b / norms
 
-    def join_equal(self) -> None:
-        """Join rows that have turned out to be the same unit."""
+    def join_equal(self, *, is_scaled: bool = False) -> None:
+        """Join rows that have turned out to be the same unit; `is_scaled`: as in `merge`."""
         old = list(zip(self.weights, self.biases, self.known, self.votes, self.cast, strict=True))
         for part in (self.weights, self.biases, self.known, self.votes, self.cast):
             part.clear()
         for weights, bias, known, votes, cast in old:
-            number = self.merge(weights, bias, known)
+            number = self.merge(weights, bias, known, is_scaled=is_scaled)
             if number is not None:
                 same = np.append(self.weights[number][known], self.biases[number]) @ np.append(
                     weights[known], bias
@@ -82,17 +82,20 @@ class PartialRows:
                 self.votes[number] += votes * np.sign(same)
                 self.cast[number] += cast
 
-    def merge(self, weights: Array, bias: float, on: BoolArray, *, is_new: bool = True) -> int | None:
+    def merge(
+        self, weights: Array, bias: float, on: BoolArray, *, is_new: bool = True, is_scaled: bool = False
+    ) -> int | None:
         """Add what a region shows of a unit: to the row it belongs to, or as a new one; return its number.
 
-        `is_new`: whether a new row may be made.
+        `is_new`: whether a new row may be made. `is_scaled`: whether the sizes of rows mean something, so that rows of one
+        unit differ by their sign only.
         """
         for number, (row, own, known) in enumerate(zip(self.weights, self.biases, self.known, strict=True)):
             common = known & on
-            if common.sum() < 2:
+            if common.sum() < (1 if is_scaled else 2):
                 continue
             one, other = np.append(row[common], own), np.append(weights[common], bias)
-            factor = (one @ other) / (other @ other)
+            factor = np.sign(one @ other) if is_scaled else (one @ other) / (other @ other)
             if np.linalg.norm(one - factor * other) > SAME * np.linalg.norm(one):
                 continue
             self.weights[number] = np.where(known, row, factor * weights)
@@ -113,12 +116,7 @@ def read_regions(
 ) -> Iterator[tuple[PartialRows, Survey]]:
     """Read region after region, and yield the rows after each."""
     rows = PartialRows.none()
-    p = base.matrix.shape[1]
-    # Half of the places have all units of the first layer on, half are as typical inputs are.
-    sample = rng.standard_normal((SAMPLE, p)) * np.exp(rng.standard_normal((SAMPLE, p)))
-    sample[::2] = np.abs(sample[::2])
-    sample = np.maximum(sample, 2 * MARGIN)
-    sample = sample[(sample @ base.sides.T <= base.limits).all(axis=1)]
+    sample = sample_places(base, rng)
     if not len(sample):
         return
     codes = _codes(base, layers, sample)
@@ -134,12 +132,21 @@ def read_regions(
         found = _read_region(ask, region, rows, rounding, rng)
         if found is None:
             continue
-        _fill_gaps(ask, base, layers, rows, sample, rounding, rng)
+        fill_gaps(ask, base, layers, rows, sample, rounding)
         rows.join_equal()
         yield rows, found
         quiet = quiet + 1 if rows.state() == before else 0
         if quiet >= QUIET:
             return
+
+
+def sample_places(base: Base, rng: np.random.Generator) -> Array:
+    """Coordinates within a base: half have all units of the first layer on, half are as typical inputs are."""
+    p = base.matrix.shape[1]
+    sample = rng.standard_normal((SAMPLE, p)) * np.exp(rng.standard_normal((SAMPLE, p)))
+    sample[::2] = np.abs(sample[::2])
+    sample = np.maximum(sample, 2 * MARGIN)
+    return np.asarray(sample[(sample @ base.sides.T <= base.limits).all(axis=1)])
 
 
 def _codes(base: Base, layers: list[Layer], V: Array) -> BoolArray:
@@ -268,14 +275,8 @@ def _line_through(centre: Array, corner: Array) -> tuple[Line, Array]:
     return Line(one, direction / np.linalg.norm(direction)), SPREAD
 
 
-def _fill_gaps(
-    ask: Ask,
-    base: Base,
-    layers: list[Layer],
-    rows: PartialRows,
-    sample: Array,
-    rounding: Rounding,
-    rng: np.random.Generator,
+def fill_gaps(
+    ask: Ask, base: Base, layers: list[Layer], rows: PartialRows, sample: Array, rounding: Rounding
 ) -> None:
     """Fill gaps of rows one by one with short lines, where a sampled region allows it."""
     codes = _codes(base, layers, sample)

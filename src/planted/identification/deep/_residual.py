@@ -14,7 +14,7 @@ that are off there are read at places where these are on: a mixed-integer progra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
@@ -34,6 +34,7 @@ PER_COEFFICIENT, MORE = 3, 60  # typical answers for the regression
 LOGGED = 9  # for each coefficient: answers that have been asked before and take part
 ROUGHLY = 1e-5  # of the largest answer: what is explained before the known units are refined
 CLEARLY = 30.0  # times what the answers that are explained leave over: what is not
+LARGE = 0.03  # of the largest: answers that are off by so much are looked at first
 SEGMENTS, POINTS = 300, 400  # looked through for places where one known unit alone switches
 TWICE = 2  # such places for each unit
 MEETS = 1e-3  # of the change of slope: how far lines on both sides may miss each other
@@ -51,7 +52,49 @@ GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to t
 SWEEPS = 3
 ROOMS = [20.0, 400.0]  # typical inputs: how far out places are looked for
 HEIGHTS = (0.05, 0.02)  # of a unit below that is barely on, relative to what is known of the unit above
-SIZES = (-5.0, 1.0)  # log2 of the distances from it, in typical inputs
+FEW, NARROWER = 0.25, 0.3  # where so few places around are off, the next ones are closer
+SIZES = (-5.0, -1.0)  # log2 of the distances from it, in typical inputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """Units of the last hidden layer, with gaps where weights are not known."""
+
+    rows: Array  # (k, p): zero where there is a gap
+    biases: Array  # (k,)
+    known: BoolArray  # (k, p)
+    alphas: Array  # (k, m): coefficients of (1), NaN where they are not known
+    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect
+
+    @classmethod
+    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> _Units:
+        """Return units without gaps, whose coefficients are not known."""
+        rows, biases = planes
+        k = len(biases)
+        return cls(
+            rows, biases, np.ones(rows.shape, dtype=np.bool_), np.full((k, n_outputs), np.nan), np.zeros(k)
+        )
+
+    def select(self, kept: BoolArray) -> _Units:
+        """Return some of the units."""
+        return _Units(
+            *(part[kept] for part in (self.rows, self.biases, self.known, self.alphas, self.mostly))
+        )
+
+    def add(self, other: _Units) -> _Units:
+        """Return these units and others."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return _Units(*(np.concatenate(pair) for pair in pairs))
+
+    def sides(self, H: Array) -> Array:
+        """The sides on which the units are, +1 or -1, shape (n, k)."""
+        beyond = (H > 0) @ ~self.known.T
+        return np.asarray(np.where(beyond, self.mostly, np.sign(H @ self.rows.T + self.biases)))
+
+    def features(self, H: Array) -> Array:
+        """The features of (1)."""
+        T = H @ self.rows.T + self.biases
+        return np.column_stack([self.sides(H) * T, H, np.ones(len(H))])
 
 
 @dataclass(slots=True)
@@ -63,20 +106,23 @@ class MissingUnits:
     X: Array | None = None
     Y: Array | None = None
 
-    def complete(self, layers: list[Layer], planes: tuple[Array, Array]) -> tuple[Array, Array] | None:
-        """Add units until all answers are explained; None if they cannot be."""
+    def complete(
+        self, layers: list[Layer], planes: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], BoolArray] | None:
+        """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
+        units = _Units.whole(planes, self.records.all()[1].shape[1])
         for _ in range(MOST_UNITS):
-            explained = self._explain_most(layers, planes)
+            explained = self._explain_most(layers, units)
             if explained is None:
                 return None
-            planes, coefficients = explained
-            starts = self._unexplained(layers, planes, coefficients)
+            units, coefficients = explained
+            starts = self._unexplained(layers, units, coefficients)
             if not len(starts):
-                return planes
-            found = self._fit_unit(layers, planes, coefficients, starts)
+                return (units.rows, units.biases), units.known
+            found = self._fit_unit(layers, units, coefficients, starts)
             if found is None:
                 return None
-            planes = np.vstack([planes[0], found[:-1]]), np.append(planes[1], found[-1])
+            units = units.add(found)
         return None
 
     def _sample(self, n_features: int) -> tuple[Array, Array]:
@@ -93,49 +139,44 @@ class MissingUnits:
         near = self.rng.permutation(np.flatnonzero(_typical(X)))[: LOGGED * n_features]
         return np.concatenate([self.X, X[near]]), np.concatenate([self.Y, Y[near]])
 
-    def _explain_most(
-        self, layers: list[Layer], planes: tuple[Array, Array]
-    ) -> tuple[tuple[Array, Array], Array] | None:
+    def _explain_most(self, layers: list[Layer], units: _Units) -> tuple[_Units, Array] | None:
         """Coefficients of (1), shape (features, m), that explain most answers exactly, and the units refined; or None."""
-        kept, alphas = self._strengths(layers, planes)
-        planes = planes[0][kept], planes[1][kept]
-        k, p = planes[0].shape
+        units = self._measured(layers, units)
+        k, p = units.rows.shape
         X, Y = self._sample(k + p + 1)
-        features = _features_at(layers, *planes, X)
+        H = pass_layers(layers, X)
+        features = units.features(H)
         linear = features[:, k:]
         lengths = np.linalg.norm(linear, axis=0)
         lengths[lengths == 0] = 1.0
         found = []
-        for y in (Y - features[:, :k] @ alphas).T:
+        for y in (Y - features[:, :k] @ units.alphas).T:
             size = float(np.abs(y).max()) or 1.0
             rest = _absolute_regression(linear / lengths, y / size)
             if rest is None:
                 return None
             found.append(rest * size / lengths)
-        coefficients = np.vstack([alphas, np.array(found).T])
+        coefficients = np.vstack([units.alphas, np.array(found).T])
         sizes = np.abs(Y).max(axis=0)
         left = (np.abs(Y - features @ coefficients) / np.where(sizes > 0, sizes, 1.0)).max(axis=1)
         near = left <= min(ROUGHLY, CLEARLY * float(np.quantile(left, MOSTLY)) + np.finfo(float).eps)
         if near.sum() < max(MOSTLY * len(Y), features.shape[1]):
             return None
-        H = pass_layers(layers, X)
         explained = 0
         for _ in range(3):
-            left = Y - _features_of(H, *planes) @ coefficients
-            near |= ~self._differs(left, X, Y)
-            moved = _refined(H, Y, planes, coefficients, near)
-            left = Y - _features_of(H, *moved[0]) @ moved[1]
-            now = ~self._differs(left, X, Y)
+            near |= ~self._differs(Y - units.features(H) @ coefficients, X, Y)
+            moved = _refined(H, Y, units, coefficients, near)
+            now = ~self._differs(Y - moved[0].features(H) @ moved[1], X, Y)
             if now.sum() <= explained:
                 break
-            (planes, coefficients), near, explained = moved, now, int(now.sum())
+            (units, coefficients), near, explained = moved, now, int(now.sum())
         if explained < max(MOSTLY * len(Y), features.shape[1]):
             return None
-        return planes, coefficients
+        return units, coefficients
 
-    def _strengths(self, layers: list[Layer], planes: tuple[Array, Array]) -> tuple[BoolArray, Array]:
-        """The coefficients α of known units, from the changes of slope across them: which have one, and shape (kept, m)."""
-        places, directions, halves, rates = _crossings(layers, planes, self.records.box, self.rng)
+    def _measured(self, layers: list[Layer], units: _Units) -> _Units:
+        """The units with the coefficients α that changes of slope across them show; without units that show none."""
+        places, directions, halves, rates = _crossings(layers, units, self.records.box, self.rng)
         steps = halves[:, None] * np.array([-2.0, -1.0, 1.0, 2.0])
         rows = places[:, None, :] + steps[:, :, None] * directions[:, None, :]
         answers = self.records.ask(rows.reshape(-1, places.shape[1])).reshape(len(places), 4, -1)
@@ -144,19 +185,25 @@ class MissingUnits:
         gap = np.abs((answers[:, 2] - right) - (answers[:, 1] + left)).max(axis=1)
         jumps = (right - left) / (2 * halves * rates)[:, None]
         is_met = gap <= MEETS * np.abs(right - left).max(axis=1)
-        found = jumps.reshape(-1, TWICE, jumps.shape[1])
-        met = is_met.reshape(-1, TWICE)
-        alphas = np.array(
-            [part[good][0] if good.any() else part[0] for part, good in zip(found, met, strict=True)]
-        )
-        return met.any(axis=1), alphas[met.any(axis=1)]
+        alphas = units.alphas.copy()
+        found, met = jumps.reshape(-1, TWICE, jumps.shape[1]), is_met.reshape(-1, TWICE)
+        for unit in np.flatnonzero(met.any(axis=1) & np.isnan(alphas).any(axis=1)):
+            alphas[unit] = found[unit][met[unit]][0]
+        units = replace(units, alphas=alphas)
+        return units.select(np.isfinite(alphas).all(axis=1))
 
-    def _unexplained(self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array) -> Array:
-        """Some of all inputs that were asked at which (1) does not vanish, typical ones first."""
+    def _unexplained(self, layers: list[Layer], units: _Units, coefficients: Array) -> Array:
+        """Some of all inputs that were asked at which (1) does not vanish, typical ones and those that are far off first."""
         X, Y = self.records.all()
-        off = X[self._differs(Y - _features_at(layers, *planes, X) @ coefficients, X, Y)]
-        near = _typical(off)
-        return self.rng.permutation(off[near] if near.any() else off)
+        left = Y - units.features(pass_layers(layers, X)) @ coefficients
+        differs = self._differs(left, X, Y)
+        growth = 1 + np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1])
+        sizes = (np.abs(left) / np.median(np.abs(Y), axis=0)).max(axis=1) / growth
+        X, sizes = X[differs], sizes[differs]
+        near = _typical(X)
+        if near.any():
+            X, sizes = X[near], sizes[near]
+        return self.rng.permutation(X[sizes >= LARGE * sizes.max(initial=0.0)])
 
     @staticmethod
     def _differs(left: Array, X: Array, Y: Array) -> BoolArray:
@@ -166,43 +213,42 @@ class MissingUnits:
         return np.asarray((np.abs(left) > VANISHES * np.where(spread > 0, spread, 1.0) * growth).any(axis=1))
 
     def _fit_unit(
-        self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array, starts: Array
-    ) -> Array | None:
-        """A row with its bias, from answers around places where (1) does not vanish, with more units below on each time."""
-        whole = self._fit_logged(layers, planes, coefficients)
-        if whole is not None:
-            return whole
-        found, where = PartialRows.none(), dict[int, Array]()
+        self, layers: list[Layer], units: _Units, coefficients: Array, starts: Array
+    ) -> _Units | None:
+        """A unit, from answers around places where (1) does not vanish, with more units below on each time."""
+        logged = self._fit_logged(layers, units, coefficients)
+        if logged is not None:
+            return logged
+        found, where = PartialRows.none(), dict[int, tuple[Array, Array]]()
         on = pass_layers(layers, starts) > 0
         wanted = np.ones(on.shape[1], dtype=np.bool_)
         for _ in range(min(STARTS, len(starts))):
             chosen = int((on & wanted).sum(axis=1).argmax())
-            row = self._fit_around(layers, planes, coefficients, starts[chosen])
+            part = self._fit_around(layers, units, coefficients, starts[chosen])
             on[chosen] = False
-            if row is None:
+            if part is None:
                 continue
-            number = found.merge(row[0][:-1], float(row[0][-1]), row[1])
+            row, known, X, left = part
+            number = found.merge(row[:-1], float(row[-1]), known)
             assert number is not None
-            where[number] = np.concatenate([where[number], row[2]]) if number in where else row[2]
+            before = where.get(number, (np.zeros((0, X.shape[1])), np.zeros((0, left.shape[1]))))
+            where[number] = np.concatenate([before[0], X]), np.concatenate([before[1], left])
             wanted = ~found.known[number]
             if not wanted.any() or not (on & wanted).any():
                 break
-        for number in sorted(where, key=lambda number: -int(found.known[number].sum())):
-            whole = np.append(found.weights[number], found.biases[number])
-            row = whole, found.known[number], where[number]
-            if self._fill_gaps(layers, planes, coefficients, row):
-                return np.asarray(whole / np.linalg.norm(whole[:-1]))
-        return None
+        if not where:
+            return None
+        number = max(where, key=lambda number: int(found.known[number].sum()))
+        row = np.append(found.weights[number], found.biases[number])
+        return self._filled(layers, units, coefficients, row, found.known[number], where[number])
 
-    def _fit_logged(
-        self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array
-    ) -> Array | None:
-        """A row with its bias that explains what is left of most answers so far, or of most with the same sign; or None."""
+    def _fit_logged(self, layers: list[Layer], units: _Units, coefficients: Array) -> _Units | None:
+        """A unit that explains what is left of most answers so far, or of most with the same sign; None if there is none."""
         X, Y = self.records.all()
         near = self.rng.permutation(np.flatnonzero(_typical(X)))
         X, Y = X[near], Y[near]
         H = pass_layers(layers, X)
-        left = Y - _features_of(H, *planes) @ coefficients
+        left = Y - units.features(H) @ coefficients
         differs = self._differs(left, X, Y)
         leading = left[:, int(np.abs(left).sum(axis=0).argmax())]
         for chosen in (differs, differs & (leading > 0), differs & (leading < 0)):
@@ -210,74 +256,86 @@ class MissingUnits:
             rows = np.concatenate([np.flatnonzero(chosen)[:most], np.flatnonzero(~differs)[:most]])
             row = _common_row(H[rows], left[rows], chosen[rows])
             if row is not None:
-                seen = np.asarray((H[rows][chosen[rows]] > 0).any(axis=0))
-                if self._fill_gaps(layers, planes, coefficients, (row, seen, X[rows][chosen[rows]])):
-                    return np.asarray(row / np.linalg.norm(row[:-1]))
+                own = rows[chosen[rows]]
+                seen = np.asarray((H[own] > 0).any(axis=0))
+                return self._filled(layers, units, coefficients, row, seen, (X[own], left[own]))
         return None
 
-    def _fill_gaps(
+    def _filled(
         self,
         layers: list[Layer],
-        planes: tuple[Array, Array],
+        units: _Units,
         coefficients: Array,
-        row: tuple[Array, BoolArray, Array],
-    ) -> bool:
-        """Write the weights to units below that were not seen into a row; whether all are known then.
+        row: Array,
+        known: BoolArray,
+        places: tuple[Array, Array],
+    ) -> _Units | None:
+        """The unit of a row with its bias; weights to units below that were not seen are looked for.
 
-        The row comes with what is known of it and with places at which the unit is on. At two places for each gap, at which
-        the unit below is barely on, (1) is asked; together they are linear equations for the gaps.
+        `places`: at which the unit is on the side on which (1) does not vanish, with what is left there. At two places for
+        each gap, at which the unit below is barely on, (1) is asked; together they are linear equations for the gaps. Where
+        there is no such place, the gap remains.
         """
-        whole, known, X = row
+        whole, known = row.copy(), known.copy()
+        X, left = places
         box = self.records.box
+        H = pass_layers(layers, X)
+        used = ~(H[:, ~known] > 0).any(axis=1)
+        values = H[used] @ whole[:-1] + whole[-1]
+        side, size = float(np.sign(np.median(values))), float(np.median(np.abs(values)))
+        strengths = np.median(left[used] / values[:, None], axis=0)
+        output = int(np.abs(strengths).argmax())
+        if not used.any() or not strengths[output]:
+            return None
         for _ in range(0 if known.all() else SWEEPS):
             gaps = np.flatnonzero(~known)
-            H = pass_layers(layers, X)
-            values = H[:, known] @ whole[:-1][known] + whole[-1]
-            side, size = float(np.sign(np.median(values))), float(np.median(np.abs(values)))
             sought = Sought(np.where(known, whole[:-1], 0.0) * side, whole[-1] * side, gaps)
             room = [1.0] if box.has_box else ROOMS
-            places = [
+            found = [
                 place
                 for gap in gaps
                 for height in HEIGHTS
                 if (place := barely_on(layers, sought, int(gap), size=size, height=height, rooms=room))
                 is not None
             ]
-            if not places:
-                return False
-            near = X[self.rng.integers(len(X), size=3)]
-            Z = box.snap(np.concatenate([near, np.array(places)]))
-            left = self.records.ask(Z) - _features_at(layers, *planes, Z) @ coefficients
+            if not found:
+                break
+            Z = box.snap(np.array(found))
             H = pass_layers(layers, Z)
-            values = H[:, known] @ whole[:-1][known] + whole[-1]
-            strengths = left[:3].T @ values[:3] / (values[:3] @ values[:3])
-            output = int(np.abs(strengths).argmax())
+            over = self.records.ask(Z) - units.features(H) @ coefficients
+            rest = over[:, output] / strengths[output] - H[:, known] @ whole[:-1][known] - whole[-1]
             before = known.sum()
-            rest = left[3:, output] / strengths[output] - values[3:]
-            known = _solve_gaps(H[3:, gaps], rest, whole, known, gaps)
-            if known.all():
-                return True
-            if known.sum() == before:
-                return False
-        return bool(known.all())
+            known = _solve_gaps(H[:, gaps], rest, whole, known, gaps)
+            if known.all() or known.sum() == before:
+                break
+        norm = float(np.linalg.norm(whole[:-1]))
+        return _Units(
+            whole[None, :-1] / norm,
+            whole[-1:] / norm,
+            known[None],
+            strengths[None] * side * norm / 2,
+            np.array([-side]),
+        )
 
     def _fit_around(
-        self, layers: list[Layer], planes: tuple[Array, Array], coefficients: Array, start: Array
-    ) -> tuple[Array, BoolArray, Array] | None:
-        """A row with its bias, which of its weights were seen, and where it is on, from answers around a place."""
+        self, layers: list[Layer], units: _Units, coefficients: Array, start: Array
+    ) -> tuple[Array, BoolArray, Array, Array] | None:
+        """A row with its bias, which of its weights were seen, where it is on, and what is left there."""
         box = self.records.box
         X, R = start[None], np.zeros((0, coefficients.shape[1]))
         kept = np.ones(1, dtype=np.bool_)
         far = max(1.0, float(np.linalg.norm(start)) / np.sqrt(start.size) / 2)
-        found: tuple[Array, BoolArray, Array] | None = None
-        for number in range(ROUNDS):
-            count = planes[0].shape[1] + 4
-            sizes = far * 2.0 ** self.rng.uniform(SIZES[0], SIZES[1] - ROUNDS + 2 + number, (count, 1))
+        found: tuple[Array, BoolArray, Array, Array] | None = None
+        for _ in range(ROUNDS):
+            count = units.rows.shape[1] + 4
+            sizes = far * 2.0 ** self.rng.uniform(*SIZES, (count, 1))
             around = X[kept][self.rng.integers(kept.sum(), size=count)] + sizes * box.draw(count, self.rng)
             around = box.snap(np.clip(around, -1, 1) if box.has_box else around)
             Y = self.records.ask(around)
-            left = Y - _features_at(layers, *planes, around) @ coefficients
+            left = Y - units.features(pass_layers(layers, around)) @ coefficients
             differs = self._differs(left, around, Y)
+            share = float(differs.mean())
+            far *= NARROWER if share < FEW else 1 / NARROWER if share > 1 - FEW else 1.0
             if len(R):
                 around, left = np.concatenate([X, around]), np.concatenate([R, left])
                 differs = np.append(kept, differs)
@@ -287,21 +345,21 @@ class MissingUnits:
             H = pass_layers(layers, X)
             row = _common_row(H, R, kept)
             if row is not None:
-                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept]
+                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept], R[kept]
                 if found[1].all():
                     break
         return found
 
 
 def _crossings(
-    layers: list[Layer], planes: tuple[Array, Array], box: BlackBox, rng: np.random.Generator
+    layers: list[Layer], units: _Units, box: BlackBox, rng: np.random.Generator
 ) -> tuple[Array, Array, Array, Array]:
     """Places on the surfaces of known units away from all other known ones, `TWICE` for each; no questions.
 
     Returns places and directions, both of shape (TWICE k, d), how far on both sides nothing else that is known switches, and
     the derivative of the unit's pre-activation along the direction.
     """
-    rows, biases = planes
+    rows, biases = units.rows, units.biases
     ends = box.draw(2 * SEGMENTS, rng)
     if not box.has_box:
         ends *= 2.0 ** rng.uniform(-1, 3, (len(ends), 1))
@@ -348,28 +406,15 @@ def _typical(X: Array) -> BoolArray:
     return np.asarray(np.linalg.norm(X, axis=1) <= FAR * np.sqrt(X.shape[1]))
 
 
-def _features_at(layers: list[Layer], rows: Array, biases: Array, X: Array) -> Array:
-    """The features of (1) at some inputs."""
-    return _features_of(pass_layers(layers, X), rows, biases)
-
-
-def _features_of(H: Array, rows: Array, biases: Array) -> Array:
-    """The features of (1)."""
-    return np.column_stack([np.abs(H @ rows.T + biases), H, np.ones(len(H))])
-
-
-def _refined(
-    H: Array, Y: Array, planes: tuple[Array, Array], coefficients: Array, near: BoolArray
-) -> tuple[tuple[Array, Array], Array]:
+def _refined(H: Array, Y: Array, units: _Units, coefficients: Array, near: BoolArray) -> tuple[_Units, Array]:
     """One Gauss–Newton step of the units and coefficients of (1) on the answers that they explain nearly."""
-    rows, biases = planes
-    (k, p), m = rows.shape, Y.shape[1]
+    (k, p), m = units.rows.shape, Y.shape[1]
     count = k * (p + 1) + coefficients.size
     chosen = np.flatnonzero(near)[: REFINED * count // m + 1]
     H, Y = H[chosen], Y[chosen]
-    features = _features_of(H, rows, biases)
-    signs = np.sign(H @ rows.T + biases)
+    features, signs = units.features(H), units.sides(H)
     inner = np.einsum("nk,np->nkp", signs, np.column_stack([H, np.ones(len(H))]))
+    inner[:, :, :p] *= units.known
     blocks = np.einsum("nkp,km->nmkp", inner, coefficients[:k]).reshape(len(H) * m, -1)
     outer = np.kron(features, np.eye(m))
     J = np.hstack([blocks, outer])
@@ -380,15 +425,16 @@ def _refined(
     )[0]
     step = step / lengths
     change = step[: k * (p + 1)].reshape(k, p + 1)
-    moved = rows + change[:, :p], biases + change[:, p]
-    return moved, coefficients + step[k * (p + 1) :].reshape(coefficients.shape)
+    moved = coefficients + step[k * (p + 1) :].reshape(coefficients.shape)
+    rows, biases = units.rows + change[:, :p], units.biases + change[:, p]
+    return replace(units, rows=rows, biases=biases, alphas=moved[:k]), moved
 
 
 def _solve_gaps(A: Array, y: Array, whole: Array, known: BoolArray, gaps: IntArray) -> BoolArray:
     """Solve ``A w = y`` for the weights of gaps and write those that are determined into a row; which are known then."""
     known = known.copy()
-    used = (A > 0).any(axis=0)
-    A, gaps = A[:, used], gaps[used]
+    used, telling = (A > 0).any(axis=0), (A > 0).any(axis=1)
+    A, y, gaps = A[telling][:, used], y[telling], gaps[used]
     if not gaps.size or len(y) < gaps.size + 1:
         return known
     lengths = np.linalg.norm(A, axis=0)

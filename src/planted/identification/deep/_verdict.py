@@ -102,6 +102,12 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
             "networks give the same answers."
         )
         return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
+    if top.unseen and finding.missing_rank < 0:
+        detail = (
+            f"The function is known, but not the network: {top.unseen} weight(s) of the last hidden layer have no effect on "
+            "any answer, since their unit is off wherever the unit below is on."
+        )
+        return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
     if not top.is_unique:
         detail = "The function is known, but which side of the units of the last layer is on was not settled."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail

@@ -10,7 +10,7 @@ REQUIRES = Requirements(
     summary="an objective without bad minima, for normal inputs, one output, k <= d and no biases",
     input_law="gaussian",
     n_outputs="m = 1",
-    activations=("relu", "leaky-relu", "absolute"),
+    activations=("relu", "leaky-relu:SLOPE", "absolute"),
     biases=False,
     noise="mean-zero",
     samples="about 30 d² for f', more for G and F; with noise up to ten times as many",

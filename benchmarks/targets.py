@@ -242,12 +242,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "is worth.",
     ),
     (
-        "tables",
-        r"^grunfeld: the same error at every seed",
-        "At one seed the search finds a kink along a column, which its tests take for the answer although the residual "
-        "still shows the inputs; at another it finds none, and the small network answers.",
-    ),
-    (
         "kinks",
         r"^a kink across columns, two noises high",
         "The test looks at many hyperplanes at once and pays for it with power; its level is kept.",

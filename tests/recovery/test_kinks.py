@@ -137,6 +137,24 @@ def test_bends_that_nothing_tested_are_called_so(answer: planted.Recovery) -> No
     assert kink.place == 3
 
 
+def test_units_with_slopes_of_their_own_below_are_one_kink_each() -> None:
+    W, b, slopes = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, -1.0]), np.array([0.2, 0.6])
+
+    def box(X: np.ndarray) -> np.ndarray:
+        z = X @ W.T + b
+        return np.where(z > 0, z, slopes * z) @ np.array([[1.0, 0.5], [2.0, -1.0], [1.0, 1.0]]).T
+
+    found = planted.identify(box, n_features=2, random_state=0)
+    assert found.outcome is Outcome.RECOVERED
+    table = sorted(planted.kinks(found), key=lambda kink: kink.normal[0])
+    for kink, w, slope, outputs in zip(table, W, slopes, ([1, 2, 1], [0.5, -1, 1]), strict=True):
+        np.testing.assert_allclose(
+            kink.normal, np.sign(w[np.abs(w).argmax()]) * w / np.linalg.norm(w), atol=1e-9
+        )
+        expected = (1 - slope) * np.linalg.norm(w) * np.array(outputs)
+        np.testing.assert_allclose(kink.change, expected, rtol=1e-9)
+
+
 def test_the_regressor_shows_kinks_and_intervals() -> None:
     X, y = noisy(3, 300)
     with pytest.warns(RecoveryWarning):

@@ -249,7 +249,7 @@ def kinks(
     inputs, outputs = _names(features, net.n_features, "x"), _names(targets, net.n_outputs, "y")
     bands = recovery.uncertainty if isinstance(recovery.uncertainty, Uncertainty) else None
     reader = _Reader(net, bands, recovery.stats.get("samples_on"), recovery.provenance.shape[0], inputs)
-    rows = [reader.kink(unit) for unit in range(net.n_hidden) if reader.bends(unit)]
+    rows = reader.kinks()
     notes: list[str] = []
     tested = recovery.stats.get("kinks")
     if net.n_features > 1:
@@ -294,13 +294,34 @@ class _Reader:
         jumps = np.linalg.norm(self.net.W, axis=1) * np.linalg.norm(self.net.A, axis=0)
         return bool(jumps[unit] > NO_EFFECT * jumps.max() and self.net.activation.kink)
 
+    def kinks(self) -> list[Kink]:
+        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink."""
+        found: dict[int, Kink] = {}
+        for unit in filter(self.bends, range(self.net.n_hidden)):
+            same = [i for i in found if self.bands is None and self._is_same(unit, i)]
+            if same:
+                change = tuple(map(sum, zip(found[same[0]].change, self.kink(unit).change, strict=True)))
+                found[same[0]] = replace(found[same[0]], change=change)
+            else:
+                found[unit] = self.kink(unit)
+        return list(found.values())
+
+    def _is_same(self, one: int, other: int) -> bool:
+        """Whether two units switch at the same hyperplane, to rounding."""
+        planes = [np.append(w, b) for w, b, _, _ in map(self._hyperplane, (one, other))]
+        return bool(np.abs(planes[0] - planes[1]).max() <= ROUNDING * np.abs(planes).max())
+
+    def _hyperplane(self, unit: int) -> tuple[Array, float, float, float]:
+        """Return weights of unit length, the largest positive, and the bias with them; the sign and the length."""
+        length = float(np.linalg.norm(self.net.W[unit]))
+        w, b = self.net.W[unit] / length, float(self.net.b[unit]) / length
+        sign = 1.0 if w[np.abs(w).argmax()] > 0 else -1.0
+        return sign * w, sign * b, sign, length
+
     def kink(self, unit: int) -> Kink:
         """Describe one unit."""
         net = self.net
-        length = float(np.linalg.norm(net.W[unit]))
-        w, b = net.W[unit] / length, float(net.b[unit]) / length
-        sign = 1.0 if w[np.abs(w).argmax()] > 0 else -1.0
-        w, b = sign * w, sign * b
+        w, b, sign, length = self._hyperplane(unit)
         change = 2 * net.activation.kink * net.A[:, unit] * length
         column = self._only_column(unit, w)
         place = None if column is None else -b / float(w[column])

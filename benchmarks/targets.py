@@ -261,8 +261,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "activations",
         r"^logistic",
-        "Fits that begin at the truth end at the same networks: with kinks at single labels and units that share inputs, the "
-        "bound is not reached at 20,000 labels. Single teachers range from half to three times their bound.",
+        "Fits that begin at the truth end at the same networks: at 20,000 labels the bound is not reached. A few teachers "
+        "carry it, with several times their bound; half of them are near it.",
     ),
     (
         "activations",

@@ -154,7 +154,7 @@ def ask(net: DeepNetwork, seed: int, **options: Any) -> dict[str, Any]:
     return {
         "widths": "-".join(map(str, net.widths)),
         "seed": seed,
-        "is_determined": is_determined,
+        "is_determined": is_determined or is_claimed,
         "outcome": found.outcome.name,
         "error": error if np.isfinite(error) else None,
         "is_exact": is_claimed and error <= EXACT,

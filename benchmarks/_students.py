@@ -4,7 +4,7 @@ Several students of `EXPANSION` times the teacher's width are trained in double 
 by L-BFGS with a strong Wolfe search. Units without part in the output are left out; those of all students are clustered by
 average linkage of (w, b), turned round where the activation is odd. A cluster with units in at least half of the students
 becomes one unit, the median of them, with the sum of their output weights; the network of these units is fitted again by
-L-BFGS. Learning rate, steps and the distance of clusters were chosen on teachers that are not reported.
+L-BFGS. Learning rate, steps and the distance of clusters are not tuned yet.
 """
 
 from __future__ import annotations

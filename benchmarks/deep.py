@@ -56,6 +56,7 @@ WIDENING = {
 # widths: questions that may be asked
 ATTEMPTED = {(20, 8, 16, 1): 20_000, (30, 16, 12, 8, 6, 1): 40_000, (4, 64, 64, 2): 60_000}
 REGION = 4.0  # typical inputs are within ±4
+MARGIN = 1e-3  # by which two units must be on together: more than what the solver takes for zero
 BOX = (-3.0, 3.0)
 BOXED = {(20, 10, 10, 1): (10, 0.9, 40)}
 ACAS_BUDGET = 40_000
@@ -92,7 +93,7 @@ class Program:
         at_most = np.concatenate([np.full(self.d, self.room), np.full(self.total - self.d, np.inf)])
         at_most[-self.n_binary :] = 1.0
         if below is not None:
-            at_least[self.start + below] = 1e-6
+            at_least[self.start + below] = MARGIN
         goal = np.zeros(self.total)
         goal[self.start : self.start + self.width] = -row
         kinds = np.concatenate([np.zeros(self.total - self.n_binary), np.ones(self.n_binary)])
@@ -105,7 +106,9 @@ class Program:
         )
         if best.status == 2:  # infeasible
             return False
-        return best.mip_dual_bound is None or bias - best.mip_dual_bound > 1e-7
+        return best.mip_dual_bound is None or bias - best.mip_dual_bound > (
+            MARGIN if below is not None else 1e-7
+        )
 
 
 def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
@@ -134,7 +137,7 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
                 determined = determined and program.reaches(W[i], b[i], int(below))
         layers.append((W[kept], b[kept]))
     A, c = net.layers[-1]
-    return DeepNetwork([*layers, (A[:, kept], c)]), determined
+    return DeepNetwork([*layers, (A[:, kept], c)]), bool(determined)
 
 
 def ask(net: DeepNetwork, seed: int, **options: Any) -> dict[str, Any]:
@@ -145,13 +148,13 @@ def ask(net: DeepNetwork, seed: int, **options: Any) -> dict[str, Any]:
     error = float("inf") if found.network is None else planted.parameter_error(found.network, net)
     is_claimed, is_determined = found.outcome.name == "RECOVERED", True
     if not (is_claimed and error <= EXACT):  # is there anything that no answer shows?
-        seen, is_determined = seen_within(net, REGION if "box" not in options else options["box"][1])
+        seen, is_determined = seen_within(net, (options.get("box") or (-REGION, REGION))[1])
         if found.network is not None:
             error = min(error, planted.parameter_error(found.network, seen))
     return {
         "widths": "-".join(map(str, net.widths)),
         "seed": seed,
-        "is_determined": is_determined,
+        "is_determined": is_determined or is_claimed,
         "outcome": found.outcome.name,
         "error": error if np.isfinite(error) else None,
         "is_exact": is_claimed and error <= EXACT,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -74,6 +75,11 @@ def check_rows(
 
     Returns the matrices, the names and what is worth knowing about them. Shapes: X (n, d), Y (n, m).
     """
+    if isinstance(X, str | PathLike):
+        raise BadInputTypeError(
+            f"{x_name} is the name of a file; planted.io.open_blocks(path, targets=...) opens it for recover, and "
+            "planted.io.read_table(path, targets=...) reads its X and Y."
+        )
     if Y is None:
         raise BadInputError(f"recovery requires y to be passed, but the target {y_name} is None.")
     X_clean, feature_names = as_matrix(X, x_name, vector_ok=False)

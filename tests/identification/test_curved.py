@@ -73,3 +73,10 @@ def test_what_questions_do_not_read_is_refused(options: dict[str, object], words
     planted.register_activation("rising", np.expm1, np.exp, inverse=np.log1p)
     with pytest.raises(BadInputError, match=words):
         planted.identify(lambda X: X[:, 0], 1, **options)
+
+
+def test_class_labels_are_not_read() -> None:
+    secret = planted.simulate.teacher(3, 2, 3, activation="tanh", random_state=0)
+    answer = planted.identify(lambda X: secret(X).argmax(axis=1), 3, activation="tanh", random_state=0)
+    assert answer.outcome is Outcome.ASSUMPTION_FAILED and answer.network is None
+    assert "3 different answers" in answer.detail and "log-odds" in answer.detail

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -118,7 +120,7 @@ def test_wrong_shapes(inputs, targets, message):
         (spoiled(X.astype(object), (3, 1, "7")), "row 3, column 1 holds '7' of type str"),
         (spoiled(X.astype(object), (0, 0, {"foo": "bar"})), "argument must be .* string.* number"),
         (spoiled(X.astype(object), (2, 2, 1j)), "row 2, column 2 holds 1j of type complex"),
-        ("data.csv", "X is of type str"),
+        ("data.csv", "X is the name of a file.*open_blocks"),
         ({"a": [1.0]}, "X is of type dict"),
     ],
 )
@@ -127,6 +129,11 @@ def test_wrong_kinds(inputs, message):
         check_rows(inputs, Y)
     with pytest.raises(BadInputTypeError):
         check_features(inputs, 3)
+
+
+def test_a_file_without_targets_says_how_to_open_it():
+    with pytest.raises(BadInputTypeError, match=r"X is the name of a file.*open_blocks.*read_table"):
+        check_rows(Path("data.csv"), None)
 
 
 def test_wrong_kinds_of_targets_are_called_by_their_name():

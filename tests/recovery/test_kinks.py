@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,18 @@ def test_slope_and_two_kinks_in_noise() -> None:
             assert kink.below + kink.above == 400
         slopes = [round(slope, 0) for _, _, (slope,), _ in table.slopes]
         assert slopes == pytest.approx([1.5, -0.5, 2.5], abs=0.5)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_a_level_that_begins_to_rise(seed: int) -> None:
+    """No linear part, but an offset: without it the best network is a line, from which no step leads to a kink."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 12, 180)
+    y = 3 + 1.2 * np.maximum(x - 5, 0) + 0.6 * rng.standard_normal(180)
+    found = planted.recover(x[:, None], y, random_state=seed)
+    (kink,) = planted.kinks(found)
+    assert found.network.B is None and abs(found.network.c[0] - 3) < 0.5
+    assert kink.low < kink.place < kink.high and abs(kink.place - 5) < 0.6 and abs(kink.change[0] - 1.2) < 0.2
 
 
 def test_every_form_says_the_same(answer: planted.Recovery) -> None:
@@ -106,6 +119,40 @@ def test_smooth_curves_are_never_claimed(curve) -> None:
     for level in (0.0, 0.05):
         y = curve(2 * x) + level * rng.standard_normal(x.shape)
         assert planted.recover(x, y, method="restarts", random_state=0).outcome is not Outcome.RECOVERED
+
+
+def test_bends_that_nothing_tested_are_called_so(answer: planted.Recovery) -> None:
+    X, Y = noisy(8, 12)
+    fitted = planted.recover(X, Y, method="small-network", effort="quick", n_hidden=2, random_state=0)
+    assert (
+        "no test shows" in str(planted.kinks(fitted))
+        and "no test shows" in planted.kinks(fitted)._repr_html_()
+    )
+    assert "no test shows" not in str(planted.kinks(answer))
+    exact = planted.recover(np.arange(20.0)[:, None], np.maximum(np.arange(20.0) - 9.5, 0), random_state=0)
+    assert exact.outcome is Outcome.RECOVERED and not planted.kinks(exact).notes
+    # A unit whose effect is the rounding of another's is no kink.
+    net = planted.TwoLayerNetwork([[1.0], [1.0]], [-3.0, -6.0], [[2.0, 1e-17]], [0.0])
+    (kink,) = planted.kinks(replace(exact, network=net, stats={}))
+    assert kink.place == 3
+
+
+def test_units_with_slopes_of_their_own_below_are_one_kink_each() -> None:
+    W, b, slopes = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, -1.0]), np.array([0.2, 0.6])
+
+    def box(X: np.ndarray) -> np.ndarray:
+        z = X @ W.T + b
+        return np.where(z > 0, z, slopes * z) @ np.array([[1.0, 0.5], [2.0, -1.0], [1.0, 1.0]]).T
+
+    found = planted.identify(box, n_features=2, random_state=0)
+    assert found.outcome is Outcome.RECOVERED
+    table = sorted(planted.kinks(found), key=lambda kink: kink.normal[0])
+    for kink, w, slope, outputs in zip(table, W, slopes, ([1, 2, 1], [0.5, -1, 1]), strict=True):
+        np.testing.assert_allclose(
+            kink.normal, np.sign(w[np.abs(w).argmax()]) * w / np.linalg.norm(w), atol=1e-9
+        )
+        expected = (1 - slope) * np.linalg.norm(w) * np.array(outputs)
+        np.testing.assert_allclose(kink.change, expected, rtol=1e-9)
 
 
 def test_the_regressor_shows_kinks_and_intervals() -> None:

@@ -21,13 +21,14 @@ import numpy as np
 from planted._threads import one_thread_inside
 from planted._typing import Array, Json
 from planted.networks import TwoLayerNetwork
-from planted.outcomes import BadInputError, BadInputTypeError
+from planted.outcomes import BadInputError, BadInputTypeError, Outcome
 from planted.results import Recovery, Uncertainty
 
 __all__ = ["Kink", "KinkTable", "kinks"]
 
 Z_95 = 1.959963984540054  # two-sided 95 % point of the normal law
 ROUNDING = 1e-9  # weight that is zero
+NO_EFFECT = 1e-14  # part of the largest change of slope that is none
 SHOWN = 0.05  # part of the largest weight below which an input is left out of the words
 
 
@@ -248,12 +249,13 @@ def kinks(
     inputs, outputs = _names(features, net.n_features, "x"), _names(targets, net.n_outputs, "y")
     bands = recovery.uncertainty if isinstance(recovery.uncertainty, Uncertainty) else None
     reader = _Reader(net, bands, recovery.stats.get("samples_on"), recovery.provenance.shape[0], inputs)
-    rows = [reader.kink(unit) for unit in range(net.n_hidden) if reader.bends(unit)]
+    rows = reader.kinks()
     notes: list[str] = []
     tested = recovery.stats.get("kinks")
     if net.n_features > 1:
         if tested and len(tested["rows"]) == len(rows):
             rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
+        notes += _doubt(recovery, rows)
         return KinkTable(tuple(rows), (), inputs, outputs, notes=tuple(notes))
     rows.sort(key=lambda row: row.place if row.place is not None else np.inf)
     if tested and len(tested["rows"]) == len(rows):
@@ -264,9 +266,17 @@ def kinks(
         tested, errors = None, [None] * (len(rows) + 1)
         if not rows and bands is not None and "B" in bands.standard_errors and net.n_outputs == 1:
             errors = [float(bands.standard_errors["B"][0, 0])]
+        notes += _doubt(recovery, rows)
     slopes = _slopes(net, rows, errors)
     verdict = tested["verdict"] if tested else ""
     return KinkTable(tuple(rows), slopes, inputs, outputs, verdict, tuple(notes))
+
+
+def _doubt(recovery: Recovery, rows: list[Kink]) -> list[str]:
+    """Return what to say of bends that no test and no certificate shows to be kinks."""
+    if not rows or recovery.outcome is Outcome.RECOVERED or any(row.p_value is not None for row in rows):
+        return []
+    return ["These are the bends of a fitted network: no test shows that the slope changes there."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +290,38 @@ class _Reader:
     inputs: tuple[str, ...]
 
     def bends(self, unit: int) -> bool:
-        """Whether a unit has a hyperplane and an effect."""
-        return bool(self.net.W[unit].any() and self.net.A[:, unit].any() and self.net.activation.kink)
+        """Whether a unit has a hyperplane and an effect, beyond the rounding of the others'."""
+        jumps = np.linalg.norm(self.net.W, axis=1) * np.linalg.norm(self.net.A, axis=0)
+        return bool(jumps[unit] > NO_EFFECT * jumps.max() and self.net.activation.kink)
+
+    def kinks(self) -> list[Kink]:
+        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink."""
+        found: dict[int, Kink] = {}
+        for unit in filter(self.bends, range(self.net.n_hidden)):
+            same = [i for i in found if self.bands is None and self._is_same(unit, i)]
+            if same:
+                change = tuple(map(sum, zip(found[same[0]].change, self.kink(unit).change, strict=True)))
+                found[same[0]] = replace(found[same[0]], change=change)
+            else:
+                found[unit] = self.kink(unit)
+        return list(found.values())
+
+    def _is_same(self, one: int, other: int) -> bool:
+        """Whether two units switch at the same hyperplane, to rounding."""
+        planes = [np.append(w, b) for w, b, _, _ in map(self._hyperplane, (one, other))]
+        return bool(np.abs(planes[0] - planes[1]).max() <= ROUNDING * np.abs(planes).max())
+
+    def _hyperplane(self, unit: int) -> tuple[Array, float, float, float]:
+        """Return weights of unit length, the largest positive, and the bias with them; the sign and the length."""
+        length = float(np.linalg.norm(self.net.W[unit]))
+        w, b = self.net.W[unit] / length, float(self.net.b[unit]) / length
+        sign = 1.0 if w[np.abs(w).argmax()] > 0 else -1.0
+        return sign * w, sign * b, sign, length
 
     def kink(self, unit: int) -> Kink:
         """Describe one unit."""
         net = self.net
-        length = float(np.linalg.norm(net.W[unit]))
-        w, b = net.W[unit] / length, float(net.b[unit]) / length
-        sign = 1.0 if w[np.abs(w).argmax()] > 0 else -1.0
-        w, b = sign * w, sign * b
+        w, b, sign, length = self._hyperplane(unit)
         change = 2 * net.activation.kink * net.A[:, unit] * length
         column = self._only_column(unit, w)
         place = None if column is None else -b / float(w[column])

@@ -229,7 +229,7 @@ def _simpler(
     def error(answer: Recovery) -> float:
         assert answer.network is not None
         free = 1 - answer.network.n_parameters / n
-        return float(((rows[1] - answer.network(rows[0])) ** 2).mean()) / free
+        return float(((rows[1] - answer.network(rows[0])) ** 2).mean() / free)
 
     assert steady.network is not None and steady.held_out_mse is not None
     fewer = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planted.fitting.segments._kinks import _neighbours, find_segments, further_kinks
-from planted.fitting.segments._kinks import test_of_columns as additions_test
+from planted.fitting.segments._kinks import column_p_values as additions_test
 from planted.fitting.segments._least_squares import CandidateSets, KinkData, SetGains, segment_fits
 
 CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}

@@ -177,6 +177,8 @@ def test_gaps_are_written_only_where_the_answers_settle_them_and_agree():
     assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
     assert whole[1] == pytest.approx(0.7, rel=1e-12) and whole[2] == 0.0
     assert _solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
+    A = np.vstack([A, np.zeros(2)])  # a place where no gap has an effect says nothing
+    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
 
 
 def test_corners_show_units_that_are_hardly_ever_on():

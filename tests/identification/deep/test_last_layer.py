@@ -65,9 +65,10 @@ def some_lines(d, count):
     return [Line(rng.normal(size=d), rng.normal(size=d) / np.sqrt(d)) for _ in range(count)]
 
 
-def test_breaks_on_lines_are_put_together_by_units():
+@pytest.mark.parametrize("n_lower", [2, 1])  # without breaks of the second layer, and with them
+def test_breaks_on_lines_are_put_together_by_units(n_lower):
     net = draw(3, (8, 7, 6, 4, 1))
-    parts = [(breaks_on(net, line, 2), plain(8)) for line in some_lines(8, 8)]
+    parts = [(breaks_on(net, line, n_lower), plain(8)) for line in some_lines(8, 8)]
     rows, is_last = gather_units(parts, list(net.layers[:2]))
     assert is_last
     W, b = net.layers[2]

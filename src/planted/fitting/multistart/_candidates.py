@@ -157,11 +157,18 @@ def refine_on_all_rows(
         return refine(problem.blocks, start, offset=offset is not False, weights=weights), offset is not False
     without = refine(problem.blocks, replace(start, c=np.zeros_like(start.c)), offset=False, weights=weights)
     freedom = problem.n_samples * problem.n_outputs - start.n_parameters
-    rest = without.cost - _fall_with_offset(without)
-    if freedom > 0 and rest > 0:
-        ratio = (without.cost - rest) / problem.n_outputs / (rest / freedom)
-        if stats.f.sf(ratio, problem.n_outputs, freedom) >= OFFSET_SIGNIFICANCE:
-            return without, False
+
+    def is_needless(rest: float) -> bool:
+        if freedom <= 0 or rest <= 0:
+            return False
+        ratio = max(without.cost - rest, 0.0) / problem.n_outputs / (rest / freedom)
+        return bool(stats.f.sf(ratio, problem.n_outputs, freedom) >= OFFSET_SIGNIFICANCE)
+
+    # Without c the fit may end far off, at units that are always on, where c adds nothing: so it is compared with the start.
+    if is_needless(without.cost - _fall_with_offset(without)) and is_needless(
+        refine(problem.blocks, start, max_iter=0, weights=weights).cost
+    ):
+        return without, False
     return refine(problem.blocks, start, weights=weights), True
 
 

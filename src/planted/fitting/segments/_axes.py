@@ -28,7 +28,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting.segments._kinks import Kink, place_grid, profile_place, test_of_columns
+from planted.fitting.segments._kinks import Kink, column_p_values, place_grid, profile_place
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, SetGains, orthonormal, polish
 
 __all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
@@ -171,14 +171,14 @@ def _further(samples: _Samples, fit: _Fit, rng: np.random.Generator) -> tuple[fl
     """Return the p-values of one further kink in any input, and of two in one."""
     inputs, places = samples.candidates
     Q = samples.basis(fit.inputs, fit.kinks)
-    return test_of_columns(samples.y, Q, samples.hinges(inputs, places), inputs, samples.rounding, rng)
+    return column_p_values(samples.y, Q, samples.hinges(inputs, places), inputs, samples.rounding, rng)
 
 
 def _oblique(samples: _Samples, fit: _Fit, rng: np.random.Generator) -> float:
     """Return the p-value of a further kink along one of many random directions."""
     H = _random_hinges(samples.X, rng)
     alone = np.arange(H.shape[1])
-    return test_of_columns(samples.y, samples.basis(fit.inputs, fit.kinks), H, alone, samples.rounding, rng)[
+    return column_p_values(samples.y, samples.basis(fit.inputs, fit.kinks), H, alone, samples.rounding, rng)[
         0
     ]
 
@@ -204,7 +204,7 @@ def hyperplane_p_values(X: Array, y: Array, V: Array, rng: np.random.Generator) 
         check_time()
         others = [rows * on[:, [j]] for j in range(len(V)) if j != i]  # a unit and all its moves
         Q = orthonormal(np.hstack([samples.plane, *others]))
-        found.append(test_of_columns(y, Q, H, alone, samples.rounding, rng, HYPERPLANE_SAMPLES)[0])
+        found.append(column_p_values(y, Q, H, alone, samples.rounding, rng, HYPERPLANE_SAMPLES)[0])
     return found
 
 

@@ -193,7 +193,7 @@ def _mean_log(costs: Array, half: float, rounding: float) -> Array:
     return as_array(highest + np.log(np.exp(logs - highest).mean(axis=0)))
 
 
-def test_of_columns(
+def column_p_values(
     y: Array,
     Q: Array,
     H: Array,

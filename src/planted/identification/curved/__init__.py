@@ -28,6 +28,7 @@ __all__ = ["CurvedFinding", "read_curved"]
 
 FIRST_UNITS = 4  # units for which the first sample is large enough
 PER_UNKNOWN = 12
+FEW_VALUES = 0.1  # different answers per question that are classes
 DOUBLINGS = 3
 FRESH = 1e-8  # of the largest answer: what rounding and the polish of the fit leave
 N_FRESH = 96
@@ -61,6 +62,15 @@ def read_curved(
         fresh = _inputs(count - len(X), domain, rng, farthest=1.0)
         answers = session.ask(fresh)
         X, Y = np.vstack([X, fresh]), np.vstack([Y.reshape(-1, answers.shape[1]), answers])
+        values = len(np.unique(Y, axis=0))
+        if 1 < values <= FEW_VALUES * len(Y):
+            asked = Evidence("questions asked", session.queries, key=Check.QUESTIONS)
+            text = (
+                f"The black box gave {values} different answers to {len(Y)} questions, as labels do and units that are "
+                "constant almost everywhere: no network is read from that. Ask for probabilities or log-odds, or "
+                "in a smaller box."
+            )
+            return CurvedFinding(Verdict.refusal(Outcome.ASSUMPTION_FAILED, text, asked), None)
         answer = recover(
             X, Y, method="restarts", activation=activation.name, random_state=random_state, progress=progress
         )

@@ -433,8 +433,8 @@ def _refined(H: Array, Y: Array, units: _Units, coefficients: Array, near: BoolA
 def _solve_gaps(A: Array, y: Array, whole: Array, known: BoolArray, gaps: IntArray) -> BoolArray:
     """Solve ``A w = y`` for the weights of gaps and write those that are determined into a row; which are known then."""
     known = known.copy()
-    used = (A > 0).any(axis=0)
-    A, gaps = A[:, used], gaps[used]
+    used, telling = (A > 0).any(axis=0), (A > 0).any(axis=1)
+    A, y, gaps = A[telling][:, used], y[telling], gaps[used]
     if not gaps.size or len(y) < gaps.size + 1:
         return known
     lengths = np.linalg.norm(A, axis=0)

@@ -69,8 +69,9 @@ def smoothed_maximum(rows: LabelRows, fit: LabelFit, rng: np.random.Generator) -
         return fit
     # A root of their covariance that changes little from one fit to the next, so that the draws do.
     errors = moves @ linalg.solve_triangular(linalg.cholesky(inner), np.eye(len(inner)))
-    rough = replace(fit, curvature=_curvature(rows, fit.network, errors))
-    bends, along = linalg.eigh(moves.T @ rough.curvature @ moves, check_finite=False)
+    curvature = _curvature(rows, fit.network, errors)
+    rough = replace(fit, curvature=curvature)
+    bends, along = linalg.eigh(moves.T @ curvature @ moves, check_finite=False)
     if bends[0] <= 0:
         return rough
     half = rng.standard_normal((N_DRAWS // 2, len(values)))

@@ -551,8 +551,9 @@ def _clean_second(space: Space, survey: Survey, rng: np.random.Generator) -> Non
 
     Where what is left does not explain them, too many were dropped: those before are kept for `_consistent_planes`.
     """
-    for step in (lambda: None, partial(drop_absent, space, survey)):
-        step()
+    for are_dropped in (False, True):
+        if are_dropped:
+            drop_absent(space, survey)
         chosen = None if _is_sound(survey) else _consistent_planes(survey)
         if chosen is not None:
             survey.planes.keep(chosen)

@@ -78,7 +78,7 @@ class _Units:
     def select(self, kept: BoolArray) -> _Units:
         """Return some of the units."""
         return _Units(
-            *(part[kept] for part in (self.rows, self.biases, self.known, self.alphas, self.mostly))
+            self.rows[kept], self.biases[kept], self.known[kept], self.alphas[kept], self.mostly[kept]
         )
 
     def add(self, other: _Units) -> _Units:
@@ -190,7 +190,7 @@ class MissingUnits:
         for unit in np.flatnonzero(met.any(axis=1) & np.isnan(alphas).any(axis=1)):
             alphas[unit] = found[unit][met[unit]][0]
         units = replace(units, alphas=alphas)
-        return units.select(np.isfinite(alphas).all(axis=1))
+        return units.select(np.asarray(np.isfinite(alphas).all(axis=1)))
 
     def _unexplained(self, layers: list[Layer], units: _Units, coefficients: Array) -> Array:
         """Some of all inputs that were asked at which (1) does not vanish, typical ones and those that are far off first."""

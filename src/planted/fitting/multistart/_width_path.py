@@ -7,8 +7,9 @@ Idea        *Up.* Widths are 8, 16, 32, and so on; each keeps the units of the o
             the least missed unit is taken away, the rest is polished and scored, and so on until the error has clearly
             left the plateau. Of more than `MANY` units in fits that are not exact, an eighth is taken away at once, and
             where that leaves the plateau, one by one from the width before. The answer is the smallest k whose error on
-            unseen rows is within `PLATEAU`, or two standard errors of the paired difference, of the best; for exact
-            fits it must be at rounding. Spectral gaps of moment matrices do not show k here.
+            unseen rows is within `PLATEAU`, or two standard errors of the paired difference, of the best, and
+            not above it `MUCH` times; for exact fits it must be at rounding. Spectral gaps of moment matrices do not show
+            k here.
 Guarantee   None; the path is part of the record.
 Cost        About as much as two attempts at the largest width.
 """
@@ -39,6 +40,7 @@ __all__ = ["WidthPath", "follow_widths"]
 FIRST_WIDTH = 8
 PLATEAU = 0.01
 STANDARD_ERRORS = 2.0
+MUCH = 10.0  # times the best held-out mean square: a rise that is never chance
 LEFT_PLATEAU = 1.5  # times the best held-out mean square: no smaller width can come back below
 MANY = 16  # units beyond which an eighth of them may go at once
 STEP_ITER, STEP_TOL = 25, 1e-4
@@ -81,7 +83,10 @@ def _is_on_plateau(squares: Array, best: Array) -> bool:
     """Whether a width is as good as the best, up to `PLATEAU` or twice the standard error of the difference."""
     difference = squares - best
     error = float(difference.std() / np.sqrt(difference.size))
-    allowed = max(PLATEAU * float(best.mean()), STANDARD_ERRORS * error, EXACT_RMS**2)
+    # Few rows, of which few miss a unit, have a large standard error.
+    allowed = max(
+        PLATEAU * float(best.mean()), min(STANDARD_ERRORS * error, MUCH * float(best.mean())), EXACT_RMS**2
+    )
     # Exact fits leave no error to speak of: a missing unit then stands out whatever its standard error.
     if best.mean() <= EXACT_RMS**2:
         allowed = EXACT_RMS**2

@@ -77,8 +77,8 @@ def check_rows(
     """
     if isinstance(X, str | PathLike):
         raise BadInputTypeError(
-            f"{x_name} is the name of a file; planted.io.open_blocks(path, targets=...) opens it for recover, and "
-            "planted.io.read_table(path, targets=...) reads its X and Y."
+            f"{x_name} is of type {type(X).__name__}. A file is opened for recover by "
+            "planted.io.open_blocks(path, targets=...), and planted.io.read_table(path, targets=...) reads its X and Y."
         )
     if Y is None:
         raise BadInputError(f"recovery requires y to be passed, but the target {y_name} is None.")

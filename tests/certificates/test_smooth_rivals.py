@@ -67,7 +67,7 @@ def test_the_certificate_names_bends_that_noise_hides() -> None:
     verdict = certify_noisy(problem, fit, offset=False)
     assert verdict.outcome is Outcome.FITTED
     failed = [item.key for item in verdict.evidence if not item.passed]
-    assert failed == [Check.HIDDEN_UNITS, Check.SMOOTH_BENDS]
+    assert failed == [Check.HIDDEN_UNITS, Check.UNCERTAIN_SIDES, Check.SMOOTH_BENDS]
     assert "in place of kinks" in verdict.detail
 
 

@@ -120,7 +120,7 @@ def test_wrong_shapes(inputs, targets, message):
         (spoiled(X.astype(object), (3, 1, "7")), "row 3, column 1 holds '7' of type str"),
         (spoiled(X.astype(object), (0, 0, {"foo": "bar"})), "argument must be .* string.* number"),
         (spoiled(X.astype(object), (2, 2, 1j)), "row 2, column 2 holds 1j of type complex"),
-        ("data.csv", "X is the name of a file.*open_blocks"),
+        ("data.csv", "X is of type str.*open_blocks"),
         ({"a": [1.0]}, "X is of type dict"),
     ],
 )
@@ -132,7 +132,7 @@ def test_wrong_kinds(inputs, message):
 
 
 def test_a_file_without_targets_says_how_to_open_it():
-    with pytest.raises(BadInputTypeError, match=r"X is the name of a file.*open_blocks.*read_table"):
+    with pytest.raises(BadInputTypeError, match=r"X is of type .*open_blocks.*read_table"):
         check_rows(Path("data.csv"), None)
 
 

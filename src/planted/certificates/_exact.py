@@ -237,7 +237,7 @@ def certify_noiseless(
     chosen = _determining_rows(problem, net, distinct, n_fit)
     need = max(rounding_level(net, problem.scaling), KANTOROVICH * float(np.sqrt(rows.noise)))
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
-    # Whoever has no biases may say so; the samples must show it where there are enough of them.
+    # A method for networks without biases does not know that there are none: enough samples must tell them from weights.
     may_have_biases = biases or n_fit * net.n_outputs > degrees_of_freedom(net, offset=offset)
     local = jacobian_conditioning(problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need)
     exact = _exactness(rows, grid)

@@ -46,6 +46,8 @@ __all__ = ["certify_noisy"]
 SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is doubted
 SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
+# Tests whose failure may have a cause that a dearer one names.
+DEARER_ANYWAY = (Check.HIDDEN_UNITS, Check.LOST_ROWS, Check.UNCERTAIN_SIDES)
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
 # Largest standard errors of a unit's direction (radians) and of its size, relative to it, at which first-order errors are
@@ -120,10 +122,10 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
-    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):
+    if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
         near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
         checks = (*checks, *input_trace_evidence(problem.X, problem.Y - net(problem.X)), *near)
-    if all(item.passed or item.key is Check.HIDDEN_UNITS for item in checks):  # the dearest test comes last
+    if all(item.passed or item.key in DEARER_ANYWAY for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
         )

@@ -57,7 +57,11 @@ def test_any_inputs_are_right_or_refused(kind, variant):
         if recovery.outcome is Outcome.RECOVERED:
             assert recovery.guarantee is Guarantee.EXACT
             assert planted.parameter_error(recovery.network, visible(truth, X)) < EXACT
-    if kind != "clustered":
+    if kind == "rademacher":  # where one input switches a unit, a bias may as well be part of its weight
+        assert (
+            set(outcomes) <= {Outcome.RECOVERED, Outcome.NOT_IDENTIFIABLE} and Outcome.RECOVERED in outcomes
+        )
+    elif kind != "clustered":
         assert outcomes == [Outcome.RECOVERED] * 4
 
 

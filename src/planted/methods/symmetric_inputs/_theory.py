@@ -125,6 +125,8 @@ def theorem_evidence(problem: Problem, network: TwoLayerNetwork, *, gap: float) 
 def _detector_value(rows: RowBlocks, V: Array, network: TwoLayerNetwork) -> float | None:
     """Return the k(k-1)/2-th singular value of T at a network (Lemma 14); None where there is none."""
     P = linalg.orth(network.A).T
+    if not len(P):  # outputs without units
+        return None
     sums = accumulate_pairs(rows, PairMaps(V, P, P @ network.A @ network.W / 2), spread=False)
     values = linalg.svdvals(sums.covariance * triangle_weights(len(P)), check_finite=False)
     rank = network.n_hidden * (network.n_hidden - 1) // 2

@@ -206,3 +206,28 @@ def test_ordinary_standard_errors_do_not_rest_on_them() -> None:
         doubt = standard_errors_under(law, problem, fit, offset=True)
         line = near_model_evidence(problem, fit, law, doubt, offset=True)[1]
         assert line.passed and 1 < line.measured < 2.5
+
+
+def test_a_direction_that_only_such_samples_show_has_no_small_error() -> None:
+    """The second input is zero wherever the unit is on beyond doubt: without the others its weight is free."""
+    for seed in range(4):
+        rng = np.random.default_rng([seed, 91])
+        X = rng.uniform(-2.0, 2.0, (600, 2))
+        X[:, 1] *= 0.2 * ((X[:, 0] > 0) & (X[:, 0] < 0.1))
+        net = TwoLayerNetwork([[1.0, 0.3]], [0.0], [[1.0], [0.8]])
+        problem, fit = fitted(X, noisy(rng, net(X), 0.25), net)
+        law = noise_law(problem, fit.network)
+        doubt = standard_errors_under(law, problem, fit, offset=True)
+        line = near_model_evidence(problem, fit, law, doubt, offset=True)[1]
+        assert line.key is Check.UNCERTAIN_SIDES and not line.passed and line.measured > 10
+
+
+def test_a_unit_that_no_sample_shows_beyond_doubt_has_no_small_error() -> None:
+    rng = np.random.default_rng(92)
+    net = TwoLayerNetwork([[1.0, 0.0]], [0.0], [[1.0], [0.8]])
+    X = rng.uniform(-1.0, 1.0, (3000, 2))
+    problem, fit = fitted(X, noisy(rng, net(X), 2.0), net)
+    law = noise_law(problem, fit.network)
+    doubt = standard_errors_under(law, problem, fit, offset=True)
+    line = near_model_evidence(problem, fit, law, doubt, offset=True)[1]
+    assert line.key is Check.UNCERTAIN_SIDES and line.measured > 10

@@ -62,6 +62,7 @@ MOVES = 3.0  # standard errors of a parameter
 BEND_WIDTH = 0.25  # of a softplus, in standard deviations of a unit's pre-activation
 CERTAIN_SIDE = 3.0  # standard deviations of the noise, all outputs together
 LARGEST_RISE = 3.0  # ordinary problems have at most 2; inputs on a curve gave 60, with parameters 180 standard errors off
+SOME_OF_ALL = 1e-4
 LEVEL = 0.005  # of the tests of single units and outputs, all together
 _SLICE_ROWS = 1024  # masked inputs of one slice stay in the cache
 DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
@@ -117,10 +118,12 @@ def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evi
     turned = beside.rows @ np.hstack([net.W, net.b[:, None]]).T
     is_certain = (A**2).sum(axis=0) * net.activation(turned) ** 2 > CERTAIN_SIDE**2
     products, mixed = _hidden_products(beside.slopes * is_certain, beside.rows, beside.Q)
+    # A little of all samples, so that a direction which the others leave free has an error, and a large one.
+    certain = products - mixed @ mixed.T + SOME_OF_ALL * beside.hidden_products
     T = tangent_basis(net, biases=biases)
     variances = [
         np.diag(T @ linalg.pinvh(T.T @ weigh_blocks(N, A) @ T, check_finite=False) @ T.T)
-        for N in (beside.hidden_products, products - mixed @ mixed.T)
+        for N in (beside.hidden_products, certain)
     ]
     is_free = variances[0] > DEPENDENT**2 * variances[0].max()
     rise = float(np.sqrt(np.max(variances[1][is_free] / variances[0][is_free], initial=1.0)))

@@ -180,9 +180,8 @@ def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
     if tested <= 0 or freedom <= 0:
         return float("nan"), 0
     rest = max(outputs - full, np.finfo(float).tiny)  # each whitened output has a sum of squares of one
-    share = rest / (
-        rest + max(full - plain, 0.0)
-    )  # the F distribution, without dividing by what may be nothing
+    # The F distribution, without dividing by what may be nothing.
+    share = rest / (rest + max(full - plain, 0.0))
     return float(special.betainc(freedom / 2, tested / 2, share)), tested
 
 

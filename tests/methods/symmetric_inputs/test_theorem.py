@@ -12,6 +12,8 @@ from gaussian_moments import GaussianMoments
 from planted import Outcome, TwoLayerNetwork, diagnostics, simulate
 from planted.checks import Check
 from planted.fitting._jacobian import information
+from planted.fitting._run import prepare_problem
+from planted.methods.symmetric_inputs._theory import theorem_evidence
 from planted.methods.symmetric_inputs._variants import VARIANTS, recover_from_moments
 from planted.moments import SampleMoments, accumulate_normal
 from planted.networks import match_units
@@ -354,3 +356,10 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     first, second = _recover(data), _recover(data)
     assert first.network is not None and second.network is not None
     assert first.network.W.tobytes() == second.network.W.tobytes()
+
+
+def test_a_network_without_output_weights_has_no_detector() -> None:
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    problem = prepare_problem(RowBlocks.from_arrays(X, X[:, :2]), random_state=0)
+    lines = theorem_evidence(problem, TwoLayerNetwork(np.eye(3)[:2], None, np.zeros((2, 2))), gap=1.0)
+    assert lines and all(line.key is not Check.DETECTOR_BOUND for line in lines)

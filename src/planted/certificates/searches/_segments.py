@@ -4,6 +4,10 @@ The search along widths chooses a number of kinks that predicts well, which with
 number of kinks. Here the number comes from tests, and what the table of kinks needs is kept with the answer: intervals
 of the places, p-values, slopes. A claim needs, beside the certificate for noisy data, that kinks explain the samples
 better than a smooth curve does and that neighbouring samples are not correlated.
+
+The number that is most likely has a kink too many in one of twenty curves, which a claim cannot have: a unit must be
+needed beyond doubt. Where one is not, the curve with one kink less is judged as well, and claimed if its own certificate
+holds, which asks that no further unit be seen.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from planted.certificates.searches._kink_verdict import finish_noisily
 from planted.checks import Check
 from planted.fitting._run import Scaling
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
-from planted.fitting.segments._kinks import KINKS_SHARP, NEIGHBOUR_LEVEL, Segments, find_segments
+from planted.fitting.segments._kinks import KINKS_SHARP, Segments, find_segments
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Uncertainty, Verdict
@@ -27,6 +31,7 @@ __all__ = ["answer_from_segments", "has_one_curve"]
 
 FEWEST_SAMPLES = 20
 WIDEST_GAP = 12.0  # spacings, as for samples without noise
+NEIGHBOUR_LEVEL = 0.01  # of claims; the table of kinks warns at a higher one
 
 
 def has_one_curve(search: KinkSearch) -> bool:
@@ -44,10 +49,28 @@ def has_one_curve(search: KinkSearch) -> bool:
 
 def answer_from_segments(search: KinkSearch) -> Recovery | None:
     """Return the answer of the tests for kinks, a straight line if there is none; None where they cannot be made."""
-    problem = search.problem
     told = search.n_hidden if isinstance(search.n_hidden, int) else None
-    problem.progress("tests for kinks", float("nan"))
-    segments = find_segments(problem.X[:, 0], problem.Y[:, 0], problem.rng, n_kinks=told)
+    search.problem.progress("tests for kinks", float("nan"))
+    answer = _answer_with(search, told)
+    if told is None and answer is not None and answer.network is not None and _has_needless_unit(answer):
+        thinner = _answer_with(search, answer.network.n_hidden - 1)
+        if thinner is not None and thinner.outcome is Outcome.RECOVERED:
+            return thinner
+    return answer
+
+
+def _has_needless_unit(answer: Recovery) -> bool:
+    """Whether a unit of several is not needed beyond doubt."""
+    assert answer.network is not None
+    return answer.network.n_hidden > 1 and any(
+        line.key is Check.NEEDLESS_UNIT and not line.passed for line in answer.evidence
+    )
+
+
+def _answer_with(search: KinkSearch, n_kinks: int | None) -> Recovery | None:
+    """Return the answer with so many kinks, or as many as the tests find."""
+    problem = search.problem
+    segments = find_segments(problem.X[:, 0], problem.Y[:, 0], problem.rng, n_kinks=n_kinks)
     if segments is None:
         return None
     if not segments.kinks:
@@ -100,14 +123,14 @@ def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
 def _with_kinks(answer: Recovery, segments: Segments, scaling: Scaling) -> Recovery:
     """Add what the tests say, and lower a claim that they do not support."""
     lines = (*_number_lines(segments), *_shape_lines(segments), _gap_line(segments))
+    is_claimed = answer.outcome is Outcome.RECOVERED and all(line.passed for line in lines)
+    table = _in_user_units(segments, scaling)
     answer = replace(
         answer,
         evidence=(*answer.evidence, *lines),
-        stats={**answer.stats, "kinks": _in_user_units(segments, scaling)},
+        stats={**answer.stats, "kinks": table | ({"is_correlated": False} if is_claimed else {})},
     )
-    if answer.outcome not in (Outcome.RECOVERED, Outcome.FITTED):
-        return answer
-    if answer.outcome is Outcome.RECOVERED and all(line.passed for line in lines):
+    if is_claimed or answer.outcome not in (Outcome.RECOVERED, Outcome.FITTED):
         return answer
     return replace(
         answer,

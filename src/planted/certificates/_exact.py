@@ -198,6 +198,7 @@ RESIDUAL_TOL = (
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 WEAK_STEPS = 100.0  # the same in residual standard deviations
 FIT_PART = 0.9
+DRAWS = 4  # of sets of that part of the rows, until one determines the network
 # Part of a unit's largest pre-activation below which a sample lies on neither side of its kink.
 ON_KINK = 1e-9
 # An error u of the outputs moves parameters by u / σ, and the Jacobian by as much: for σ² below a multiple of u the
@@ -234,12 +235,17 @@ def certify_noiseless(
         )
     seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
     n_fit = int(np.ceil(FIT_PART * len(distinct)))
-    chosen = _determining_rows(problem, net, distinct, n_fit)
     need = max(rounding_level(net, problem.scaling), KANTOROVICH * float(np.sqrt(rows.noise)))
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     # A method for networks without biases does not know that there are none: enough samples must tell them from weights.
     may_have_biases = biases or n_fit * net.n_outputs > degrees_of_freedom(net, offset=offset)
-    local = jacobian_conditioning(problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need)
+    for _ in range(DRAWS):
+        chosen = _determining_rows(problem, net, distinct, n_fit)
+        local = jacobian_conditioning(
+            problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need
+        )
+        if local.conditioning >= need or len(chosen) == len(distinct):
+            break
     exact = _exactness(rows, grid)
     count, rank = _local_evidence(local, need, (n_fit, len(chosen)), unknowns, net.n_outputs)
     sides, search = both_sides(net, seen), _search_evidence(rivals)
@@ -312,7 +318,9 @@ def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntA
     """Draw about `n_fit` of the rows so that every unit is on in at least d + 1 of them, if it is on in so many.
 
     The network must be determined by these rows alone; that it reproduces the others is then a test. Rows of a rare
-    unit are added until it has enough: a unit that is on in d + 2 rows has one to spare.
+    unit are added until it has enough: a unit that is on in d + 2 rows has one to spare. Of few rows, those drawn may by
+    chance leave a unit free that all of them determine, so that another set is drawn. That some set determines the network
+    is a fact about inputs and network alone: every row outside it is an equation to spare, whichever set it was.
     """
     shuffled = problem.rng.permutation(distinct)
     is_chosen = np.arange(len(shuffled)) < n_fit

@@ -87,6 +87,7 @@ class Check(Enum):
     LOSS = "loss"
     LOSS_VARIANCE = "loss-variance"
     LACK_OF_FIT = "lack-of-fit"
+    LINK = "link"
     NEAR_MODELS = "near-models"
     UNCERTAIN_SIDES = "uncertain-sides"
     INPUT_TRACE = "input-trace"

@@ -78,6 +78,7 @@ class Check(Enum):
     CUT_LABELS = "cut-labels"
     LOST_LABELS = "lost-labels"
     LOST_ROWS = "lost-rows"
+    ONE_SIDED = "one-sided"
     COPIED_ROWS = "copied-rows"
     TAILS = "tails"
     HELD_OUT_ERROR = "held-out-error"

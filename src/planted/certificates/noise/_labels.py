@@ -23,6 +23,9 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             predictions have room: with them in place of their own, labels of large predictions would exceed the largest
             label, by about one in all if nothing is missing. More than `MISSING_BEYOND` are held against a claim.
             Noise that is larger where predictions are small looks the same, and is refused too.
+            *One-sided.* Gross errors of one sign move the mean of the noise away from zero, and the offset, or the units where
+            there is none, take the difference. What the residuals beyond the middle `MIDDLE` of an output add to its mean
+            is tested against zero. Skewed noise of mean zero looks the same, and is refused too.
             *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
             Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
@@ -39,7 +42,7 @@ from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.results import Evidence
 
-__all__ = ["copied_rows", "label_fault_evidence"]
+__all__ = ["copied_rows", "label_fault_evidence", "one_sided_evidence"]
 
 FAR = 3.0  # scales of the residual
 AGAINST = 4.0  # standard errors
@@ -49,6 +52,8 @@ CUT = 0.02  # part of the rows; where noise is proportional to the network, a un
 FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
 MISSING_BEYOND = 25.0  # labels; the largest of them is exceeded by one on average, by so many hardly ever
 FEWEST_SMALL = 30  # rows of small predictions
+MIDDLE = 0.8  # part of the residuals
+ONE_SIDED_LEVEL = 1e-3  # of all outputs together
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
 
@@ -112,6 +117,29 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
             key=Check.LOST_ROWS,
         ),
     )
+
+
+def one_sided_evidence(residual: Array) -> Evidence:
+    """Return the line on what the residuals beyond the middle of an output add to its mean. Shapes: residual (n, m).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.standard_t(4, (800, 2))
+    >>> one_sided_evidence(noise).passed, one_sided_evidence(noise + 6 * (rng.random((800, 2)) < 0.05)).passed
+    (True, False)
+    """
+    n = len(residual)
+    ordered, outside = np.sort(residual, axis=0), int((1 - MIDDLE) / 2 * n)
+    middle = ordered[outside : n - outside].mean(axis=0)
+    # The influence of every row on the mean, less that on the mean of the middle.
+    clipped = np.clip(residual, ordered[outside], ordered[n - 1 - outside])
+    influence = residual - (clipped - clipped.mean(axis=0)) / MIDDLE
+    sizes = np.linalg.norm(influence - influence.mean(axis=0), axis=0)
+    scores = n * np.abs(residual.mean(axis=0) - middle) / np.maximum(sizes, np.finfo(float).tiny)
+    limit = float(special.ndtri(1 - ONE_SIDED_LEVEL / 2 / residual.shape[1]))
+    name = "what the residuals beyond the middle of an output add to its mean, in standard errors"
+    return Evidence(name, float(scores.max()), limit, "<=", "one-sided errors", key=Check.ONE_SIDED)
 
 
 def copied_rows(X: Array, Y: Array) -> Evidence:

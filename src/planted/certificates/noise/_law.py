@@ -242,34 +242,54 @@ class _Gradients:
     """
 
     L: Array  # (k + 1, n)
-    C: Array  # (d, m, k + 1)
+    W: Array  # (k, d): weights of the units
+    A: Array  # (m, k): of the outputs
+    B: Array  # (m, d): of the linear part
 
     @classmethod
     def of(cls, X: Array, network: TwoLayerNetwork) -> _Gradients:
         """Take the slopes at these rows."""
         slopes = network.activation.derivative(network.preactivations(X))
         linear = np.zeros((network.n_outputs, network.n_features)) if network.B is None else network.B
-        C = np.dstack([network.W.T[:, None, :] * network.A[None], linear.T])
-        return cls(np.vstack([slopes.T, np.ones((1, len(X)))]), C)
+        return cls(np.vstack([slopes.T, np.ones((1, len(X)))]), network.W, network.A, linear)
+
+    @property
+    def C(self) -> Array:
+        """The gradients' weights of slopes and one, (d, m, k + 1)."""
+        return np.dstack([self.W.T[:, None, :] * self.A[None], self.B.T])
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Give them for some rows at a time, (d, m, rows)."""
-        d, m, units = self.C.shape
+        """Give them for some rows at a time, (d, m, rows): in memory that the next ones take."""
+        C = self.C
+        d, m, units = C.shape
         rows = max(GRADIENTS // (d * m), 1)
+        memory = np.empty(
+            (d * m, min(rows, self.L.shape[1]))
+        )  # one for all blocks: fresh memory takes longer
         for start in range(0, self.L.shape[1], rows):
             here = slice(start, start + rows)
-            yield here, (self.C.reshape(-1, units) @ self.L[:, here]).reshape(d, m, -1)
+            L = np.ascontiguousarray(self.L[:, here])
+            v = memory.ravel()[: d * m * L.shape[1]].reshape(d * m, -1)
+            yield here, np.matmul(C.reshape(-1, units), L, out=v).reshape(d, m, -1)
+
+    def along(self, U: Array) -> Array:
+        """Return the slope along each input of a combination of the outputs at each row.
+
+        Shapes: U (n, m), result (d, n).
+        """
+        return as_array(self.W.T @ (self.L[:-1] * (self.A.T @ U.T)) + self.B.T @ U.T)
 
     def moments(self) -> Array:
         """Return the mean products of the gradients of two outputs, for each input; (d, m, m)."""
-        return as_array(self.C @ (self.L @ self.L.T / self.L.shape[1]) @ self.C.transpose(0, 2, 1))
+        C = self.C
+        return as_array(C @ (self.L @ self.L.T / self.L.shape[1]) @ C.transpose(0, 2, 1))
 
 
 def _squared_gradients(X: Array, network: TwoLayerNetwork) -> Array:
     """Return the squared norm of the gradient of each output at each row, (m, n)."""
     squares = np.empty((network.n_outputs, len(X)))
     for here, gradients in _Gradients.of(X, network).blocks():
-        squares[:, here] = (gradients**2).sum(axis=0)
+        np.einsum("dmn,dmn->mn", gradients, gradients, out=squares[:, here])
     return squares
 
 
@@ -287,7 +307,8 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
     some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
     u, predictions = (values[some][:, noisy] / scales[noisy] for values in (residual, F))
     gradients = _Gradients.of(X[some], network)
-    gradients = replace(gradients, C=gradients.C[:, noisy] / scales[noisy, None])
+    over = scales[noisy, None]
+    gradients = replace(gradients, A=gradients.A[noisy] / over, B=gradients.B[noisy] / over)
     terms, with_predictions = _gradient_pairs(gradients, u, predictions)
     explained = max(float(_pairs(predictions, predictions).sum()), np.finfo(float).tiny)
     terms -= _pairs(predictions, u) * (with_predictions / explained)[:, None]
@@ -311,16 +332,20 @@ def _gradient_pairs(gradients: _Gradients, U: Array, P: Array) -> tuple[Array, A
     n, q = U.shape
     of_u, of_p = U.T @ U / n, P.T @ P / n
     across = gradients.moments() * (1 - np.eye(q))  # products of two outputs
-    terms = np.repeat((across * of_u).sum(axis=(1, 2))[:, None], n, axis=1)
     with_p = -n * (across * of_p).sum(axis=(1, 2))
+    pairs = np.triu_indices(q, 1)
+    # What depends on the residuals alone: u_o u_p of two outputs, twice.
+    terms = -2 * across[:, pairs[0], pairs[1]] @ (U.T[pairs[0]] * U.T[pairs[1]])
+    terms += gradients.along(U) ** 2 + (across * of_u).sum(axis=(1, 2))[:, None]
+    with_p += (gradients.along(P) ** 2).sum(axis=1)
+    squares = U**2 - np.diag(of_u)
     for here, v in gradients.blocks():
-        u, p = np.ascontiguousarray(U[here].T), np.ascontiguousarray(P[here].T)
         bent = of_u @ v
-        bent += v * (u**2 - np.diag(of_u)[:, None])
         bent *= v
-        bent += (across @ u) * u
-        terms[:, here] += (v * u).sum(axis=1) ** 2 - bent.sum(axis=1)
-        with_p += ((v * p).sum(axis=1) ** 2).sum(axis=1) - (v**2).reshape(len(v), -1) @ (p**2).ravel()
+        terms[:, here] -= bent.sum(axis=1)
+        np.square(v, out=v)
+        terms[:, here] -= np.einsum("dmn,nm->dn", v, squares[here])
+        with_p -= v.reshape(len(v), -1) @ (P[here].T ** 2).ravel()
     return terms / 2, with_p / 2
 
 

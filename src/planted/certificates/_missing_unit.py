@@ -169,9 +169,9 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
     rng, d = problem.rng, problem.n_features
     screen = _Screen.of(problem, score)
     W = unit_rows(rng.standard_normal((HALF_SPACES, d)))[0]
-    t = problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)] @ W.T
-    places = (rng.uniform(0.05, 0.95, (1, HALF_SPACES)) * len(t)).astype(np.intp)
-    b = -np.take_along_axis(np.sort(t, axis=0), places, axis=0)[0] * biases
+    t = W @ problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)].T
+    places = (rng.uniform(0.05, 0.95, (HALF_SPACES, 1)) * t.shape[1]).astype(np.intp)
+    b = -np.take_along_axis(np.sort(t, axis=1), places, axis=1)[:, 0] * biases
     falls, S = screen.of_units(W, b)
     for reach in REACHES:
         best = np.argsort(falls)[::-1][:VARIED]

@@ -169,14 +169,17 @@ def _beyond_an_end(labels: Array, residual: Array, ordered: Array) -> float:
     middle = np.median(predictions)
     most = 0.0
     for sign, end in ((1, ordered[-1]), (-1, ordered[0])):
-        is_small = sign * predictions < sign * middle
-        if is_small.sum() < FEWEST_SMALL:
+        is_small, signed = sign * predictions < sign * middle, sign * residual
+        n_small = int(is_small.sum())
+        if n_small < FEWEST_SMALL:
             continue
-        small = np.sort(sign * residual[is_small])
-        room = float(sign * end) + step - sign * predictions[~is_small]
-        room = room[room < small[-1]]  # no residual goes beyond a larger one
-        below = np.searchsorted(small, room, side="right")
-        most = max(most, float((1 - below / len(small)).sum()))
+        room = float(sign * end) + step - sign * predictions
+        largest = float(np.where(is_small, signed, -np.inf).max())
+        room = room[np.flatnonzero(~is_small & (room < largest))]  # no residual goes beyond a larger one
+        if len(room):
+            beyond = np.sort(signed[np.flatnonzero(is_small & (signed > room.min()))])
+            above = len(beyond) - np.searchsorted(beyond, room, side="right")
+            most = max(most, float(above.sum() / n_small))
     return most
 
 

@@ -84,13 +84,12 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
     sizes = np.abs(residuals)
     is_far = sizes > FAR * 1.4826 * np.median(sizes, axis=1)[:, None]
     outputs = list(zip(labels, residuals, is_far, strict=True))
-    counts = [_at_an_end(y, r) for y, r, _ in outputs] + [
-        _equal_and_far(y[far], r[far]) for y, r, far in outputs
-    ]
+    ends = list(zip(labels, residuals, np.sort(labels, axis=1), strict=True))
+    counts = [_at_an_end(*end) for end in ends] + [_equal_and_far(y[far], r[far]) for y, r, far in outputs]
     count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
     scores = _normal_scores([_against(y[far] - r[far], r[far]) for y, r, far in outputs])
     lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
-    beyond = max(_beyond_the_end(sign * y, sign * r) for y, r, _ in outputs for sign in (1, -1))
+    beyond = max(_beyond_an_end(*end) for end in ends)
     return (
         Evidence(
             "equal labels off their predictions, at an end of the range or far off",
@@ -163,17 +162,19 @@ def copied_rows(X: Array, Y: Array) -> Evidence:
     return Evidence(name, copies / max(len(Y), 1), COPIED, "<=", "independent rows", key=Check.COPIED_ROWS)
 
 
-def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
-    """Count labels at an end of their range beyond the prediction, and the most equal labels inside it."""
-    ordered = np.sort(labels)
+def _at_an_end(labels: Array, residual: Array, ordered: Array) -> tuple[int, int]:
+    """Count labels at an end of their range beyond the prediction, and the most equal labels inside it.
+
+    `ordered`: the labels in order.
+    """
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
     if len(starts) < 4:  # fewer than three values
         return 0, FEW_EQUAL
     beyond, most_inside = HALF_NOISE * float(residual.std()), int(np.diff(starts)[1:-1].max())
+    predictions = labels - residual
     ends = []
     for value, sign in ((ordered[-1], 1), (ordered[0], -1)):
         there = np.flatnonzero(labels == value)
-        predictions = labels - residual
         # Rows on which all units are off have one prediction.
         is_flat = int((predictions == predictions[there[0]]).sum()) == len(there)
         is_flat = is_flat and bool((predictions[there] == predictions[there[0]]).all())
@@ -184,17 +185,30 @@ def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
     return max(ends), max(most_inside, FEW_EQUAL)
 
 
-def _beyond_the_end(labels: Array, residual: Array) -> float:
-    """Return how many labels of large predictions would exceed all labels with the residuals of small predictions."""
+def _beyond_an_end(labels: Array, residual: Array, ordered: Array) -> float:
+    """Return how many labels of large predictions would exceed all labels with the residuals of small predictions.
+
+    The same downwards: the larger number counts. `ordered`: the labels in order.
+    """
     predictions = labels - residual
-    is_small = predictions < np.median(predictions)
-    if is_small.sum() < FEWEST_SMALL:
-        return 0.0
-    values = np.unique(labels)
-    step = float(np.diff(values).min()) if 1 < len(values) < len(labels) / 2 else 0.0  # of rounded labels
-    room = float(values[-1]) + step - predictions[~is_small]
-    below = np.searchsorted(np.sort(residual[is_small]), room, side="right")
-    return float((1 - below / is_small.sum()).sum())
+    steps = np.diff(ordered)
+    steps = steps[steps > 0]
+    step = float(steps.min()) if 0 < len(steps) < len(labels) / 2 - 1 else 0.0  # of rounded labels
+    middle = np.median(predictions)
+    most = 0.0
+    for sign, end in ((1, ordered[-1]), (-1, ordered[0])):
+        is_small, signed = sign * predictions < sign * middle, sign * residual
+        n_small = int(is_small.sum())
+        if n_small < FEWEST_SMALL:
+            continue
+        room = float(sign * end) + step - sign * predictions
+        largest = float(np.where(is_small, signed, -np.inf).max())
+        room = room[np.flatnonzero(~is_small & (room < largest))]  # no residual goes beyond a larger one
+        if len(room):
+            beyond = np.sort(signed[np.flatnonzero(is_small & (signed > room.min()))])
+            above = len(beyond) - np.searchsorted(beyond, room, side="right")
+            most = max(most, float(above.sum() / n_small))
+    return most
 
 
 def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:

@@ -139,6 +139,7 @@ class Check(Enum):
     KNOWN_LINEAR_PART = "known-linear-part"
     LEAK = "leak"
     FURTHER_KINKS = "further-kinks"
+    MEDIAN_PLACES = "median-places"
     SHARP_KINKS = "sharp-kinks"
     SMOOTH_CURVE = "smooth-curve"
     NEIGHBOURS = "neighbours"

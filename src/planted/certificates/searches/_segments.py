@@ -16,7 +16,7 @@ import numpy as np
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.certificates.searches._kink_verdict import finish_noisily
 from planted.checks import Check
-from planted.fitting._run import Scaling
+from planted.fitting._run import Problem, Scaling
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
 from planted.fitting.segments._kinks import KINKS_SHARP, NEIGHBOUR_LEVEL, Segments, find_segments
 from planted.networks import TwoLayerNetwork
@@ -53,7 +53,7 @@ def answer_from_segments(search: KinkSearch) -> Recovery | None:
     if not segments.kinks:
         return _straight_line(search, segments)
     everything = np.arange(len(problem.X))
-    V = np.column_stack([np.ones(len(segments.kinks)), [-kink.place for kink in segments.kinks]])
+    V = np.column_stack([np.ones(len(segments.kinks)), -segments.least.kinks])
     fit = search.rows.fit(everything, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
     variance = fit.cost / problem.n_samples
     record = {
@@ -67,7 +67,29 @@ def answer_from_segments(search: KinkSearch) -> Recovery | None:
     answer = finish_noisily(search, attempt)
     if answer.network is None or answer.network.n_hidden != len(segments.kinks):
         return answer
-    return _with_kinks(answer, segments, problem.scaling)
+    return _with_kinks(_at_places(answer, segments, problem), segments, problem.scaling)
+
+
+def _at_places(answer: Recovery, segments: Segments, problem: Problem) -> Recovery:
+    """Put the network with its kinks at their median places in the place of that of least squares.
+
+    A network that needs no linear part beside its units has fewer parameters than the tests fit, and stays.
+    """
+    if answer.network is None or answer.network.B is None or segments.fit is segments.least:
+        return answer
+    level, slope, *changes = segments.fit.weights
+    k = len(changes)
+    units = TwoLayerNetwork(np.ones((k, 1)), -segments.fit.kinks, [changes], [level], B=[[slope]])
+    scaling = problem.scaling
+    rise = (segments.fit.cost / segments.least.cost - 1) * (problem.n_samples - segments.least.n_parameters)
+    line = Evidence(
+        "rise of the sum of squares from the places of least squares to the median ones, in noise variances",
+        rise,
+        comparison="info",
+        key=Check.MEDIAN_PLACES,
+    )
+    network = scaling.restore(scaling.in_order(units))
+    return replace(answer, network=network, evidence=(*answer.evidence, line))
 
 
 def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:

@@ -80,6 +80,7 @@ class Check(Enum):
     LOST_ROWS = "lost-rows"
     COPIED_ROWS = "copied-rows"
     TAILS = "tails"
+    FAR_SAMPLES = "far-samples"
     HELD_OUT_ERROR = "held-out-error"
     HELD_OUT_SAMPLES = "held-out-samples"
     ERROR_BOUND = "error-bound"

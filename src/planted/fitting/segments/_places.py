@@ -58,27 +58,25 @@ def at_median_places(data: KinkData, fit: SegmentFit) -> SegmentFit:
 
 
 def _medians(data: KinkData, fit: SegmentFit) -> Array | None:
-    """Return the median place of each kink; None where no two kinks can be told apart."""
+    """Return the median place of each kink; None where there are too few places."""
     k = len(fit.kinks)
     coarse = CandidateSets.of(data, k)
-    if coarse is None:
+    if coarse is None or len(coarse.places) < 2:
         return None
     grids = np.tile(coarse.places, (k, 1))
     sets, costs = coarse.gains.sets, coarse.costs(data.y[:, None])[:, 0]
+    shares = _marginals(data, grids, sets, costs)
+    finer = np.array(list(product(range(POINTS[k]), repeat=k)), dtype=np.intp)
     for _ in range(GRIDS):
-        shares = _marginals(data, grids, sets, costs)
         if shares is None:
             return None
         first, last = _ends(shares)
-        if grids.shape[1] == POINTS[k] and (last - first >= FINE).all():
+        if sets is not coarse.gains.sets and (last - first >= FINE).all():
             break
         grids = _closer(grids, first, last, fit.kinks)
-        sets = np.array(list(product(range(POINTS[k]), repeat=k)), dtype=np.intp)
-        sets = sets[_are_apart(data, _places(grids, sets))]
-        if not len(sets):
-            return None
-        costs = _costs(data, coarse.Q, grids, sets)
-    return np.array([_median(grid, share) for grid, share in zip(grids, shares, strict=True)])
+        sets = finer[_are_apart(data, _places(grids, finer))]
+        shares = _marginals(data, grids, sets, _costs(data, coarse.Q, grids, sets))
+    return None if shares is None else np.array([_median(*each) for each in zip(grids, shares, strict=True)])
 
 
 def _marginals(data: KinkData, grids: Array, sets: IntArray, costs: Array) -> Array | None:
@@ -88,7 +86,7 @@ def _marginals(data: KinkData, grids: Array, sets: IntArray, costs: Array) -> Ar
     logs = -(len(data.x) - 2 - k) / 2 * np.log(np.maximum(costs, data.rounding))
     logs += np.log(_places(widths, sets)).sum(axis=1)
     logs = np.where(_are_apart(data, _places(grids, sets)), logs, -np.inf)
-    if not np.isfinite(logs.max()):
+    if not np.isfinite(logs.max(initial=-np.inf)):
         return None
     weights = np.exp(logs - logs.max())
     shares = [np.bincount(column, weights, minlength=j) for column in sets.T]

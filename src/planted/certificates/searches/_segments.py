@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from planted._typing import Array, as_array
+from planted.certificates.searches._far_samples import far_samples, far_sentence
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.certificates.searches._kink_verdict import finish_noisily
 from planted.checks import Check
-from planted.fitting._run import Scaling
+from planted.fitting._run import Problem, Scaling
 from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attempt
 from planted.fitting.segments._kinks import KINKS_SHARP, Segments, find_segments
 from planted.networks import TwoLayerNetwork
@@ -76,7 +78,7 @@ def _answer_with(search: KinkSearch, n_kinks: int | None) -> Recovery | None:
     if not segments.kinks:
         return _straight_line(search, segments)
     everything = np.arange(len(problem.X))
-    V = np.column_stack([np.ones(len(segments.kinks)), [-kink.place for kink in segments.kinks]])
+    V = np.column_stack([np.ones(len(segments.kinks)), -segments.least.kinks])
     fit = search.rows.fit(everything, V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
     variance = fit.cost / problem.n_samples
     record = {
@@ -88,9 +90,51 @@ def _answer_with(search: KinkSearch, n_kinks: int | None) -> Recovery | None:
     attempt = Attempt(fit, variance, False, 0, True, variance, record)
     search.note(attempt)
     answer = finish_noisily(search, attempt)
-    if answer.network is None or answer.network.n_hidden != len(segments.kinks):
+    seen = _places_seen(answer, problem)
+    if len(seen) < len(segments.kinks) and answer.network is not None and answer.network.B is None:
+        # A unit that no sample sees off stands for the slope: the kinks are those of the others.
+        segments = find_segments(problem.X[:, 0], problem.Y[:, 0], problem.rng, n_kinks=len(seen))
+    if segments is not None and _are_those(seen, segments):
+        answer = _with_kinks(_at_places(answer, segments, problem), segments, problem.scaling)
+    return _with_far_samples(answer, problem)
+
+
+def _places_seen(answer: Recovery, problem: Problem) -> Array:
+    """Return the kinks of an answer between samples, from left to right, in standardised units."""
+    if answer.network is None:
+        return np.zeros(0)
+    inner = problem.scaling.standardise(answer.network)
+    places = np.sort(-inner.b / inner.W[:, 0])
+    return as_array(places[(places > problem.X.min()) & (places < problem.X.max())])
+
+
+def _are_those(places: Array, segments: Segments) -> bool:
+    """Whether kinks of a network are those that were tested: as many, each within its interval."""
+    return len(places) == len(segments.kinks) > 0 and all(
+        kink.low <= place <= kink.high for place, kink in zip(places, segments.kinks, strict=True)
+    )
+
+
+def _at_places(answer: Recovery, segments: Segments, problem: Problem) -> Recovery:
+    """Put the network with its kinks at their median places in the place of that of least squares.
+
+    A network that needs no linear part beside its units has fewer parameters than the tests fit, and stays.
+    """
+    if answer.network is None or answer.network.B is None or segments.fit is segments.least:
         return answer
-    return _with_kinks(answer, segments, problem.scaling)
+    level, slope, *changes = segments.fit.weights
+    k = len(changes)
+    units = TwoLayerNetwork(np.ones((k, 1)), -segments.fit.kinks, [changes], [level], B=[[slope]])
+    scaling = problem.scaling
+    rise = (segments.fit.cost / segments.least.cost - 1) * (problem.n_samples - segments.least.n_parameters)
+    line = Evidence(
+        "rise of the sum of squares from the places of least squares to the median ones, in noise variances",
+        rise,
+        comparison="info",
+        key=Check.MEDIAN_PLACES,
+    )
+    network = scaling.restore(scaling.in_order(units))
+    return replace(answer, network=network, evidence=(*answer.evidence, line))
 
 
 def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
@@ -115,7 +159,9 @@ def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
     if segments.is_correlated:
         text += f" {_correlation_sentence(segments)}"
     neighbours = replace(_neighbour_line(segments), required=float("nan"), comparison="info")
-    lines = (*_number_lines(segments), neighbours)
+    far = far_samples(problem.Y - line(problem.X))
+    text = f"{text} {far_sentence(far)}".rstrip()
+    lines = (*_number_lines(segments), neighbours, far)
     doubt = Uncertainty(errors, noise)
     return search.record(line, Verdict(Outcome.FITTED, Guarantee.HEURISTIC, lines, text, doubt))
 
@@ -138,6 +184,15 @@ def _with_kinks(answer: Recovery, segments: Segments, scaling: Scaling) -> Recov
         guarantee=Guarantee.HEURISTIC,
         detail=f"{_sentence(segments)} {answer.detail}",
     )
+
+
+def _with_far_samples(answer: Recovery, problem: Problem) -> Recovery:
+    """Say where samples far from all others may decide about kinks."""
+    if answer.network is None:
+        return answer
+    far = far_samples(problem.Y - problem.scaling.standardise(answer.network)(problem.X))
+    detail = f"{far_sentence(far)} {answer.detail}".lstrip()
+    return replace(answer, evidence=(*answer.evidence, far), detail=detail)
 
 
 def _sentence(segments: Segments) -> str:

@@ -18,7 +18,7 @@ Idea        *Separation.* If the outputs put every label's own class strictly fi
             outputs alone for Φ has the few dimensions in which it shows (Pregibon). *Dispersion.* Counts that vary by
             more or less than a Poisson law leave the fit right and its standard errors wrong.
             *Standard errors* come from the inverse information, with the scale of units held where it is a gauge; for
-            kinked units from (2) of `fitting.likelihoods._smoothed`, which knows how rough kinks leave the likelihood.
+            kinked units from (3) of `fitting.likelihoods._smoothed`, which knows how rough kinks leave the likelihood.
 Guarantee   Asymptotic. The claim is about networks of this width and activation.
 References  Rao (1948), Proc. Cambridge Phil. Soc. 44; Albert and Anderson (1984), Biometrika 71 (separation); Pregibon
             (1980), Applied Statistics 29 (link); Dean and Lawless (1989), J. Am. Statist. Assoc. 84 (dispersion).
@@ -145,12 +145,16 @@ def label_errors(fit: LabelFit, scaling: Scaling) -> tuple[Uncertainty | Unavail
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Unavailable("The information matrix of the labels is singular."), None, conditioning
     root = vectors / np.sqrt(values)
-    if fit.curvature is not None:
-        curvature = moves.T @ fit.curvature @ moves / np.outer(lengths, lengths)
-        if linalg.eigvalsh(curvature, check_finite=False)[0] <= 0:
+    if fit.soft is not None:
+        H, variance = (
+            moves.T @ each @ moves / np.outer(lengths, lengths)
+            for each in (fit.soft.curvature, fit.soft.variance)
+        )
+        if linalg.eigvalsh(H + H.T, check_finite=False)[0] <= 0:
             text = "Averaged over its errors, the likelihood of the kinked units has no maximum here."
             return Unavailable(text), None, conditioning
-        root = linalg.solve(curvature, vectors * np.sqrt(values), assume_a="pos")
+        values, vectors = linalg.eigh(variance, check_finite=False)
+        root = linalg.solve(H, vectors * np.sqrt(np.maximum(values, 0.0)))
     root = (moves / lengths) @ root
     hidden = hidden_changes(root[: k * p].reshape(k, p, -1), net, scaling)
     outer = root[k * p :].reshape(net.n_outputs, -1, root.shape[1])

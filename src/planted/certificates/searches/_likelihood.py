@@ -156,7 +156,7 @@ def _fit_all_rows(search: LabelSearch) -> LabelFit:
     fit = fit_from(search.rows, _in_order(search, free.network))
     if not search.activation.is_piecewise_linear or is_separated(fit):
         return fit
-    return smoothed_maximum(search.rows, fit, search.run.problem.rng)
+    return smoothed_maximum(search.rows, fit)
 
 
 def _in_order(search: LabelSearch, network: TwoLayerNetwork) -> TwoLayerNetwork:

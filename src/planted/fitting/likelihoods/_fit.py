@@ -19,7 +19,9 @@ Cost        O(n m q²) per step for q parameters, one pass over the rows per tri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,12 +38,15 @@ __all__ = [
     "LabelFit",
     "LabelRows",
     "Linearised",
+    "SoftScore",
     "fit_labels",
     "parameters_of",
+    "rows_in_slices",
     "sum_labels",
     "with_parameters",
 ]
 
+Summed = TypeVar("Summed", bound=Sums)
 LIGHT_DAMPING = Damping(1e-2, down=0.1, up=6.0, after_rejection=0.3)
 SLICE_VALUES = 1_000_000  # of a Jacobian that is written out
 
@@ -67,6 +72,15 @@ class FisherSums(Sums):
 
 
 @dataclass(frozen=True, slots=True)
+class SoftScore(Sums):
+    """Score of units whose kinks are averaged over their errors (`_smoothed`), summed over rows."""
+
+    score: Array  # (q,)
+    variance: Array  # (q, q): its covariance
+    curvature: Array  # (q, q): minus its derivative
+
+
+@dataclass(frozen=True, slots=True)
 class LabelFit:
     """A network with the sums at it."""
 
@@ -74,7 +88,7 @@ class LabelFit:
     sums: FisherSums
     cost: float  # the loss with the ridge
     n_steps: int
-    curvature: Array | None = None  # of the averaged likelihood of kinked units (`_smoothed`); (q, q)
+    soft: SoftScore | None = None  # of kinked units
 
 
 def fit_labels(
@@ -155,19 +169,22 @@ class Linearised:
         hidden = (self.slopes * (self.network.A.T @ rest.T)) @ self.rows.T
         return np.concatenate([hidden.ravel(), (rest.T @ self.columns.T).ravel()])
 
-    def information(self, roots: Array) -> Array:
-        """Return the sum of J'R'R J over rows.
+    def information(self, roots: Array, other: Linearised | None = None) -> Array:
+        """Return the sum of J'R'R J over rows; with another network's Jacobian on the right if there is one.
 
         Shapes: roots (n, m, m), result (q, q).
         """
-        m, n = self.network.n_outputs, self.rows.shape[1]
-        total = 0.0
+        total: Array | float = 0.0
         for root in np.ascontiguousarray(roots.transpose(1, 2, 0)):  # (m, n): one row of R
-            bent = self.slopes * (self.network.A.T @ root)
-            hidden = (bent[:, None, :] * self.rows).reshape(-1, n)
-            J = np.vstack([hidden, *(root[place] * self.columns for place in range(m))])
-            total = total + J @ J.T
+            J = self._weighted(root)
+            total = total + J @ (J if other is None else other._weighted(root)).T
         return as_array(total)
+
+    def _weighted(self, root: Array) -> Array:
+        """The derivatives of a weighted sum of the outputs; (q, n)."""
+        bent = self.slopes * (self.network.A.T @ root)
+        hidden = (bent[:, None, :] * self.rows).reshape(-1, self.rows.shape[1])
+        return np.vstack([hidden, *(weight * self.columns for weight in root)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +196,7 @@ class _FisherSummand:
     weights: RowWeights | None
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> FisherSums:
-        rows = max(SLICE_VALUES // (_n_parameters(self.network) * Y.shape[1]), 64)
-        total: FisherSums | None = None
-        for start in range(0, len(X), rows):
-            inputs, labels = X[start : start + rows], Y[start : start + rows]
-            w = None if self.weights is None else self.weights(first_row + start, inputs, labels)
-            part = self._of_slice(inputs, labels, w)
-            total = part if total is None else total.merge(part)
-        assert total is not None, "a block has at least one row"
-        return total
+        return rows_in_slices(self._of_slice, self.network, self.weights, first_row, X, Y)
 
     def _of_slice(self, X: Array, Y: Array, w: Array | None) -> FisherSums:
         law, here = self.likelihood, Linearised.at(self.network, X)
@@ -196,6 +205,26 @@ class _FisherSummand:
             losses, rest, roots = w * losses, w[:, None] * rest, np.sqrt(w)[:, None, None] * roots
         misplaced = int(rows_misplaced(law, Y, here.eta).sum())
         return FisherSums(float(losses.sum()), here.score(rest), here.information(roots), misplaced)
+
+
+def rows_in_slices(
+    of_slice: Callable[[Array, Array, Array | None], Summed],
+    network: TwoLayerNetwork,
+    weights: RowWeights | None,
+    first_row: int,
+    X: Array,
+    Y: Array,
+) -> Summed:
+    """Sum over the rows of a block, so many at a time that a Jacobian of them fits in memory."""
+    rows = max(SLICE_VALUES // (_n_parameters(network) * Y.shape[1]), 64)
+    total: Summed | None = None
+    for start in range(0, len(X), rows):
+        inputs, labels = X[start : start + rows], Y[start : start + rows]
+        w = None if weights is None else weights(first_row + start, inputs, labels)
+        part = of_slice(inputs, labels, w)
+        total = part if total is None else total.merge(part)
+    assert total is not None, "a block has at least one row"
+    return total
 
 
 def rows_misplaced(law: Likelihood, Y: Array, eta: Array) -> Array:

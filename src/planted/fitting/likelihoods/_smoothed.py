@@ -3,22 +3,30 @@ r"""The maximum of a likelihood that kinked units leave rough.
 Problem     Every label at which a kinked unit switches bends the likelihood a little. It has many small maxima within a
             standard error of each other, and the highest of them is where chance is, not where the network is; its second
             derivative sees no kink at all.
-Idea        The likelihood is averaged over the ellipsoid of its own errors. With the information I at a fit and draws
-            δ ~ N(0, I⁻¹), in pairs of opposite sign,
+Idea        The score of a row is J'(y - μ), where the Jacobian J of the outputs jumps as a unit switches. Another matrix in
+            its place, any function of x and θ, leaves the mean of the score zero at the truth. We take the Jacobian of
+            units that are averaged over normal errors of their pre-activation t,
 
-            .. math:: \bar s(\theta) = \frac1N \sum_r s(\theta + \delta_r) = 0                            \quad (1)
+            .. math:: \bar f(t) = \mathrm{E} f(t + s z), \quad \bar f'(t) = \mathrm{E} f'(t + s z), \quad
+                      s(x)^2 = h^2\, \tilde x^\top C_i\, \tilde x, \quad (1)
 
-            has one solution where the score s has many. Averaging moves a quadratic likelihood down and not aside. Moves
-            are tangent to unit rows of W, since the scale of a unit is a gauge.
+            with the covariance C_i of the unit's weights by the information at a fit. The residual y - μ stays that of the
+            kinked network. The solution of
 
-            The curvature of the average is known without draws: in the observed information J'VJ - Σ (y - μ)'∂²f the
-            second derivative of a unit is its change of slope times the normal density of its pre-activation t, whose
-            variance is that of t under δ. Where this curvature H differs from I, so do the errors:
+            .. math:: \psi(\theta) = \sum \bar J^\top (y - \mu) = 0 \quad (2)
 
-            .. math:: \mathrm{Cov}(\hat\theta) = H^{-1} I H^{-1}.                                            \quad (2)
-Guarantee   None; asymptotically the solution is that of greatest likelihood, and (2) is the inverse information.
-Cost        `N_DRAWS` scores per step and row, a few steps of Broyden's method from H.
-References  Chernozhukov and Hong (2003), J. Econometrics 115 (means over a rough likelihood).
+            is found by Newton's method, with the derivative H of -ψ in closed form, first for wide errors, h = 4, of which
+            small maxima do not reach the solution, and from there for h = 2 and h = 1, which lose little. With the
+            covariance V of labels its errors are
+
+            .. math:: \mathrm{Cov}(\hat\theta) = H^{-1} \Big(\sum \bar J^\top V \bar J\Big) H^{-\top}. \quad (3)
+
+            Moves are tangent to unit rows of W, since the scale of a unit is a gauge.
+Guarantee   None; asymptotically the solution is that of greatest likelihood, and (3) is the inverse information. On twenty
+            teachers with 5 inputs and 3 units, 20,000 labels, mean squared errors over the Cramér–Rao bound were 1.08, 1.10,
+            1.20 and 1.51 with h = 1, 2, 4 and 8, and 1.12 at a maximum of the rough likelihood.
+Cost        O(n m q²) per step for q parameters, a few steps for each h.
+References  Huber (1967), Proc. Fifth Berkeley Symposium (estimates as solutions of equations, and their covariance).
 """
 
 from __future__ import annotations
@@ -26,7 +34,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
+from scipy.special import ndtr
 
 from planted._clock import check_time
 from planted._typing import Array, as_array
@@ -36,19 +45,21 @@ from planted.fitting.likelihoods._fit import (
     LabelFit,
     LabelRows,
     Linearised,
+    SoftScore,
     parameters_of,
+    rows_in_slices,
     sum_labels,
     with_parameters,
 )
-from planted.moments import augment, output_weights
+from planted.moments import output_weights
 from planted.networks import TwoLayerNetwork
-from planted.rows import RowWeights, Sums, accumulate
+from planted.rows import RowWeights, accumulate
 
 __all__ = ["free_moves", "smoothed_maximum"]
 
-N_DRAWS = 24
-MAX_STEPS = 15
-SOLVED = 1e-3  # nats that one more step would gain
+SCALES = (4.0, 2.0, 1.0)  # h in (1)
+MAX_STEPS, MAX_HALVINGS = 20, 6
+SOLVED = 1e-4  # nats that one more step would gain
 
 
 def free_moves(network: TwoLayerNetwork) -> Array:
@@ -56,55 +67,70 @@ def free_moves(network: TwoLayerNetwork) -> Array:
     return as_array(linalg.block_diag(tangent_basis(network), np.eye(output_weights(network).size)))
 
 
-def smoothed_maximum(rows: LabelRows, fit: LabelFit, rng: np.random.Generator) -> LabelFit:
-    """Return the solution of (1) near a fit with unit rows of W, with the average's score and curvature.
+def smoothed_maximum(rows: LabelRows, fit: LabelFit) -> LabelFit:
+    """Return the solution of (2) near a fit with unit rows of W, for the smallest h that has one.
 
-    Where the average has no maximum near the fit, the fit itself with that curvature; where the rows do not determine it,
-    without.
+    If no h has one, the fit itself with its own soft score; if the rows do not determine it, without.
     """
+    best = fit
+    for scale in SCALES:
+        errors = _covariance(best)
+        if errors is None:
+            return best
+        found = _solve(rows, best, scale**2 * errors)
+        if found is None:
+            break
+        best = found
+    if best.soft is None:
+        errors = _covariance(fit)
+        assert errors is not None
+        best = replace(fit, soft=_soft_score(rows, fit.network, errors))
+    return best
+
+
+def _covariance(fit: LabelFit) -> Array | None:
+    """The inverse information in free directions, (q, q); nothing where it is singular."""
     moves = free_moves(fit.network)
     inner = moves.T @ fit.sums.information @ moves
     values = linalg.eigvalsh(inner, check_finite=False)
-    if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
-        return fit
-    # A root of their covariance that changes little from one fit to the next, so that the draws do.
-    errors = moves @ linalg.solve_triangular(linalg.cholesky(inner), np.eye(len(inner)))
-    curvature = _curvature(rows, fit.network, errors)
-    rough = replace(fit, curvature=curvature)
-    bends, along = linalg.eigh(moves.T @ curvature @ moves, check_finite=False)
-    if bends[0] <= 0:
-        return rough
-    half = rng.standard_normal((N_DRAWS // 2, len(values)))
-    draws = np.vstack([half, -half]) @ errors.T
-    steps, theta = moves @ (along / np.sqrt(bends)), parameters_of(fit.network)
+    if not values[0] > len(values) * np.finfo(float).eps * values[-1]:
+        return None
+    return as_array(moves @ linalg.solve(inner, moves.T, assume_a="pos"))
 
-    def mean_score(place: Array) -> Array:
-        """The score in coordinates in which it falls by about the step."""
+
+def _solve(rows: LabelRows, fit: LabelFit, errors: Array) -> LabelFit | None:
+    """Solve (2) by Newton's method with halved steps; nothing if it does not end, or not at a maximum."""
+    network = fit.network
+    soft = _soft_score(rows, network, errors)
+    for _ in range(MAX_STEPS):
         check_time()
-        network = with_parameters(fit.network, theta + steps @ place)
-        summand = _MeanScore(network, rows.likelihood, rows.weights, draws)
-        return as_array(steps.T @ accumulate(rows.blocks, summand).score)
+        moves = free_moves(network)
+        inner = moves.T @ fit.sums.information @ moves
+        score, H = moves.T @ soft.score, moves.T @ soft.curvature @ moves
+        gain = _gain(inner, score)
+        if gain <= SOLVED:
+            break
+        step = moves @ linalg.solve(H, score, check_finite=False)
+        for _ in range(MAX_HALVINGS):
+            trial = _scaled(with_parameters(network, parameters_of(network) + step))
+            there, tangent = _soft_score(rows, trial, errors), free_moves(trial)
+            if _gain(tangent.T @ fit.sums.information @ tangent, tangent.T @ there.score) < gain:
+                break
+            step = step / 2
+        else:
+            return None
+        network, soft = trial, there
+    else:
+        return None
+    if linalg.eigvalsh(H + H.T, check_finite=False)[0] <= 0:
+        return None
+    sums = replace(sum_labels(rows, network), score=soft.score)
+    return LabelFit(network, sums, sums.loss, fit.n_steps, soft)
 
-    try:
-        place = optimize.broyden1(
-            mean_score,
-            np.zeros(len(values)),
-            alpha=1.0,
-            maxiter=MAX_STEPS,
-            f_tol=1.0,
-            tol_norm=_in_tolerances,
-        )
-    except optimize.NoConvergence:
-        return rough
-    network = _scaled(with_parameters(fit.network, theta + steps @ place))
-    sums = sum_labels(rows, network)
-    mean = accumulate(rows.blocks, _MeanScore(network, rows.likelihood, rows.weights, draws))
-    sums = replace(sums, score=mean.score)
-    return LabelFit(network, sums, sums.loss, fit.n_steps, _curvature(rows, network, errors))
 
-
-def _in_tolerances(score: Array) -> float:
-    return float(np.sqrt(0.5 * score @ score / SOLVED))
+def _gain(information: Array, score: Array) -> float:
+    """What a step would gain, in nats."""
+    return float(0.5 * score @ linalg.solve(information, score, assume_a="pos", check_finite=False))
 
 
 def _scaled(network: TwoLayerNetwork) -> TwoLayerNetwork:
@@ -112,72 +138,58 @@ def _scaled(network: TwoLayerNetwork) -> TwoLayerNetwork:
     return replace(network, W=W, b=network.b / norms, A=network.A * norms)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoreSum(Sums):
-    score: Array
-
-
-@dataclass(frozen=True, slots=True)
-class _MeanScore:
-    """The score (1) of a piecewise-linear network, averaged over draws."""
-
-    network: TwoLayerNetwork
-    likelihood: Likelihood
-    weights: RowWeights | None
-    draws: Array  # (N_DRAWS, q)
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _ScoreSum:
-        w = None if self.weights is None else self.weights(first_row, X, Y)
-        theta, total = parameters_of(self.network), np.zeros(self.draws.shape[1])
-        for draw in self.draws:
-            here = Linearised.at(with_parameters(self.network, theta + draw), X)
-            rest = Y - self.likelihood.means(here.eta)
-            total += here.score(rest if w is None else w[:, None] * rest)
-        return _ScoreSum(total / len(self.draws))
-
-
-def _curvature(rows: LabelRows, network: TwoLayerNetwork, root: Array) -> Array:
-    """Return the observed information of the average over errors with this root of their covariance; (q, q)."""
+def _soft_score(rows: LabelRows, network: TwoLayerNetwork, errors: Array) -> SoftScore:
+    """Return ψ of (2) for errors of this covariance, with its derivative and covariance."""
     k, p = network.n_hidden, network.n_features + 1
-    spread = root[: k * p].reshape(k, p, -1)
-    summand = _Curvature(network, rows.likelihood, rows.weights, spread @ spread.transpose(0, 2, 1))
-    return accumulate(rows.blocks, summand).curvature
+    own = [errors[i * p : (i + 1) * p, i * p : (i + 1) * p] for i in range(k)]
+    return accumulate(rows.blocks, _SoftSummand(network, rows.likelihood, rows.weights, own))
 
 
 @dataclass(frozen=True, slots=True)
-class _CurvatureSum(Sums):
-    curvature: Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Curvature:
-    """Minus the second derivative of the averaged likelihood."""
+class _SoftSummand:
+    """The score (2), its derivative and its covariance."""
 
     network: TwoLayerNetwork
     likelihood: Likelihood
     weights: RowWeights | None
-    covariances: Array  # (k, p, p): of the weights of each unit
+    covariances: list[Array]  # of the weights of each unit; (p, p)
 
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _CurvatureSum:
-        net, law, here = self.network, self.likelihood, Linearised.at(self.network, X)
-        k, p, m = net.n_hidden, net.n_features + 1, net.n_outputs
-        roots, rest = law.roots(here.eta), Y - law.means(here.eta)
-        if self.weights is not None:
-            w = self.weights(first_row, X, Y)
+    def __call__(self, first_row: int, X: Array, Y: Array) -> SoftScore:
+        return rows_in_slices(self._of_slice, self.network, self.weights, first_row, X, Y)
+
+    def _of_slice(self, X: Array, Y: Array, w: Array | None) -> SoftScore:
+        net, sharp = self.network, Linearised.at(self.network, X)
+        roots, rest = self.likelihood.roots(sharp.eta), Y - self.likelihood.means(sharp.eta)
+        if w is not None:
             roots, rest = np.sqrt(w)[:, None, None] * roots, w[:, None] * rest
-        inputs, pulls = augment(X), rest @ net.A  # (n, p), (n, k)
-        t = net.preactivations(X)
-        H = here.information(roots)
-        n_columns = output_weights(net).shape[1]
+        soft, bends = self._softened(sharp)
+        H = soft.information(roots, sharp)
+        k, p, n_columns = net.n_hidden, net.n_features + 1, output_weights(net).shape[1]
+        pulls = net.A.T @ rest.T  # (k, n)
         for i in range(k):
             own = slice(i * p, (i + 1) * p)
-            spread = np.sqrt(np.maximum(((inputs @ self.covariances[i]) * inputs).sum(axis=1), 1e-300))
-            density = np.exp(-0.5 * (t[:, i] / spread) ** 2) / (np.sqrt(2 * np.pi) * spread)
-            bend = 2 * net.activation.kink * density
-            H[own, own] -= inputs.T @ (inputs * (pulls[:, i] * bend)[:, None])
-            mixed = inputs.T @ (rest * here.slopes[i][:, None])  # (p, m): hidden weights with output weights
-            for output in range(m):
+            H[own, own] -= (sharp.rows * (pulls[i] * bends[i])) @ sharp.rows.T
+            mixed = (sharp.rows * soft.slopes[i]) @ rest  # (p, m): hidden weights with output weights
+            for output in range(net.n_outputs):
                 column = k * p + output * n_columns + i
                 H[own, column] -= mixed[:, output]
                 H[column, own] -= mixed[:, output]
-        return _CurvatureSum(H)
+        return SoftScore(soft.score(rest), soft.information(roots), H)
+
+    def _softened(self, sharp: Linearised) -> tuple[Linearised, Array]:
+        """The units averaged over errors by (1), and their second derivatives, (k, n).
+
+        A change of slope by c at t = 0 becomes c Φ(t/s), with the normal distribution Φ and its density φ: values grow
+        by c (s φ - |t| Φ(-|t|/s)).
+        """
+        net, rows = self.network, sharp.rows
+        t = np.hstack([net.W, net.b[:, None]]) @ rows
+        variances = np.stack([((C @ rows) * rows).sum(axis=0) for C in self.covariances])
+        spread = np.sqrt(np.maximum(variances, 1e-300))
+        change = 2 * net.activation.kink
+        tails = ndtr(-np.abs(t) / spread)
+        density = np.exp(-0.5 * (t / spread) ** 2) / np.sqrt(2 * np.pi)
+        columns = sharp.columns.copy()
+        columns[: net.n_hidden] += change * (spread * density - np.abs(t) * tails)
+        slopes = sharp.slopes - change * np.where(t > 0, 1.0, -1.0) * tails
+        return replace(sharp, slopes=slopes, columns=columns), change * density / spread

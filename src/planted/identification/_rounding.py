@@ -92,7 +92,9 @@ def calibrate_rounding(
         distance = np.linalg.norm(far, axis=1, keepdims=True)
         apart, far_sizes = _residuals(ask, far, directions[count:] * STEP * distance)
         if (apart.max(axis=0) > CURVED_RATIO * np.maximum(apart.min(axis=0), floor)).any():
-            other, more = _residuals(ask, np.roll(far, 1, axis=1), directions[count:] * STEP * distance / AGAIN)
+            other, more = _residuals(
+                ask, np.roll(far, 1, axis=1), directions[count:] * STEP * distance / AGAIN
+            )
             apart, far_sizes = np.minimum(apart, other), np.maximum(far_sizes, more)
         growth = 1.0 + distance / radius
         typical = np.maximum(typical, (far_sizes / growth).max(axis=0))

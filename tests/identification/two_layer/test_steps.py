@@ -72,7 +72,9 @@ def test_a_breakpoint_in_a_far_segment_is_no_rounding() -> None:
         rng = np.random.default_rng(seed)
         centres, far = rng.standard_normal((3, 5)), 1e6 * rng.standard_normal((2, 5))
         w = rng.standard_normal(5)
-        b = -(far[1] @ w) * (1 + 1e-6 * rng.uniform(0.5, 1.0))  # a breakpoint cuts the second far segment alone
+        b = -(far[1] @ w) * (
+            1 + 1e-6 * rng.uniform(0.5, 1.0)
+        )  # a breakpoint cuts the second far segment alone
 
         def bent(X: np.ndarray, w: np.ndarray = w, b: float = b) -> np.ndarray:
             return np.abs(X @ w + b)[:, None] + X[:, :1]

@@ -5,19 +5,16 @@ answers gives the output layer and the orientation (`_top`). Where one such unit
 
 .. math:: f - c - \sum_{j \text{ known}} a_j σ(w_j h + b_j) = \sum_{j \text{ gap}} a_j σ(t_j + w_{ji} h_i)         \quad (1)
 
-with t_j what is known of unit j. The units of a set S that are on make (1) a linear equation for their weights. Answers in
-which the same units are on have a common solution, which a few of them show and the others confirm; smaller sets are tried
-first. Where the right-hand side vanishes the unit is off, and the answer says nothing. Few answers need be asked for this,
-and the digits of the weights are as good as those of the answers.
+with t_j what is known of unit j. Where unit i is barely on, t_j says which of the units j are on, and (1) is a linear
+equation for their weights. Least squares on the answers where the smallest |t_j| is largest beside h_i comes first, and with
+its weights more answers follow. Nearly all must agree in the end. Few answers need be asked for this.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._regions import PartialRows
@@ -27,12 +24,13 @@ from planted.networks._deep import Layer
 
 __all__ = ["ask_beside_gaps", "filled_from_answers"]
 
-OFF = 1e-8  # of the spread of the answers: what vanishes
-CONFIRMED = 3  # answers more than there are unknowns
-MOST_ROWS = 300  # answers for one column
-TRIALS = 60  # small samples of answers for each set of units
-MOST_GAPS = 4  # in one column
-WANTED = 6  # answers for each gap
+OFF, WORSE = 1e-6, 1e3  # of the spread of the answers, and of what the known units leave over: what agrees
+SURE = 0.9  # of the answers must agree
+MOST_ROWS = 600  # answers for one column
+BARELY = 1e-3  # of the median of a unit below: where its weights are lost in rounding
+FIRST = 6  # answers for each gap that come first
+TURNS = 4  # of least squares with the same answers
+WANTED = 6  # answers for each gap that are asked
 POOL, CORNERS = 20_000, 300  # places looked through for answers to ask, drawn and at corners
 
 
@@ -51,17 +49,18 @@ def filled_from_answers(
         return rows
     (W, b), (A, c) = top.layer, top.output
     growth = 1.0 + np.linalg.norm(Z, axis=1) / np.sqrt(Z.shape[1])
-    slack = OFF * float(np.median(np.abs(Y - np.median(Y, axis=0)), axis=0).max()) * growth
+    slack = max(OFF, WORSE * top.residual) * float((Y / growth[:, None]).std(axis=0).max()) * growth
     while is_open.any():
         column = min(np.flatnonzero(is_open), key=lambda i: int((~known[:, i]).sum()))
         is_open[column] = False
         gaps = np.flatnonzero(~known[:, column])
         used = np.flatnonzero((H[:, column] > 0) & ~(H[:, is_open] > 0).any(axis=1))
+        used = used[H[used, column] > BARELY * np.median(H[used, column])] if used.size else used
         used = rng.permutation(used)[:MOST_ROWS]
         T = H[used] @ W.T + b
         others = np.setdiff1d(np.arange(len(b)), gaps)
         left = Y[used] - c - np.maximum(T[:, others], 0.0) @ A[:, others].T
-        found = _solve_column(left, T[:, gaps], H[used, column], A[:, gaps], slack[used], rng)
+        found = _solve_column(left, T[:, gaps], H[used, column], A[:, gaps], slack[used])
         W[gaps, column] = np.where(np.isfinite(found), found, 0.0)
         known[gaps, column] = np.isfinite(found)
         if not np.isfinite(found).all():
@@ -69,73 +68,35 @@ def filled_from_answers(
     return PartialRows(list(W), list(b), list(known), list(np.zeros(len(b))), list(np.zeros(len(b))))
 
 
-def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array, rng: np.random.Generator) -> Array:
+def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Array:
     """Solve (1) for the weights of one column; NaN where they are not settled.
 
     Shapes: left (n, m), T (n, g), h (n,), A (m, g), slack (n,), result (g,).
     """
-    g = T.shape[1]
-    found = np.full(g, np.nan)
-    left = left.copy()
-    while g <= MOST_GAPS:
-        open_ones = np.flatnonzero(np.isnan(found))
-        active = np.flatnonzero(np.abs(left).max(axis=1) > slack)
-        sets = (
-            np.array(units)
-            for size in range(1, open_ones.size + 1)
-            for units in combinations(open_ones, size)
-        )
-        common = (_common_weights(left, T, h, A, slack, active, units, rng) for units in sets)
-        units, weights = next((each for each in common if each is not None), (None, None))
-        if units is None or weights is None:
-            return found
-        found[units] = weights
-        left -= np.maximum(T[:, units] + h[:, None] * weights, 0.0) @ A[:, units].T
-    return found
-
-
-def _common_weights(
-    left: Array,
-    T: Array,
-    h: Array,
-    A: Array,
-    slack: Array,
-    active: Array,
-    units: Array,
-    rng: np.random.Generator,
-) -> tuple[Array, Array] | None:
-    """The weights of a set of units that explain several of the answers which are not yet explained; None if none do."""
-    size, m = units.size, len(A)
-    need = -(-size // m)
-    if active.size < need + CONFIRMED:
-        return None
-    # Equations of answer n: sum over the units of a_j h w_j = what is left - a_j t_j.
-    system = h[active, None, None] * A[None, :, units]  # (n, m, s)
-    ends = left[active] - T[active][:, units] @ A[:, units].T
-    for _ in range(TRIALS):
-        few = rng.choice(active.size, need, replace=False)
-        weights = np.linalg.lstsq(system[few].reshape(-1, size), ends[few].ravel(), rcond=1e-9)[0]
-        agree = _agree(system, ends, weights, slack[active]) & (
-            T[active][:, units] + h[active, None] * weights > 0
-        ).all(axis=1)
-        if agree.sum() < need + CONFIRMED or _are_alike(T[active][agree][:, units], h[active][agree]):
-            continue
-        weights, _, rank, _ = np.linalg.lstsq(
-            system[agree].reshape(-1, size), ends[agree].ravel(), rcond=1e-9
-        )
-        if rank == size:
-            return units, weights
-    return None
-
-
-def _agree(system: Array, ends: Array, weights: Array, slack: Array) -> BoolArray:
-    return np.asarray(np.abs(system @ weights - ends).max(axis=1) <= slack)
-
-
-def _are_alike(T: Array, h: Array) -> bool:
-    """Whether answers are so close to each other that weights of other units would explain them as well."""
-    shares = T / h[:, None]
-    return bool((np.ptp(shares, axis=0) <= 1e-3 * np.abs(shares).max(axis=0)).any())
+    n, g = T.shape
+    order = np.argsort(-np.abs(T).min(axis=1) / h)
+    weights, count = np.zeros(g), FIRST * (g + 1)
+    settled = np.zeros(g, dtype=np.bool_)
+    while n:
+        rows = order[:count]
+        for _ in range(TURNS):
+            on = T[rows] + h[rows, None] * weights > 0
+            system = ((on * h[rows, None])[:, None, :] * A).reshape(-1, g)
+            ends = (left[rows] - (on * T[rows]) @ A.T).ravel()
+            lengths = np.linalg.norm(system, axis=0)
+            lengths[lengths == 0] = 1.0
+            weights, _, rank, _ = np.linalg.lstsq(system / lengths, ends, rcond=1e-8)
+            weights = weights / lengths
+            if (on == (T[rows] + h[rows, None] * weights > 0)).all():
+                break
+        settled = on.any(axis=0) & (rank == on.any(axis=0).sum())
+        off = np.abs(left[rows] - np.maximum(T[rows] + h[rows, None] * weights, 0.0) @ A.T).max(axis=1)
+        if (off <= slack[rows]).mean() < SURE:
+            return np.full(g, np.nan)
+        if count >= n:
+            break
+        count *= 4
+    return np.asarray(np.where(settled, weights, np.nan))
 
 
 def ask_beside_gaps(
@@ -147,7 +108,7 @@ def ask_beside_gaps(
     if not box.has_box:
         X *= 2.0 ** rng.uniform(-1, 3, (POOL, 1))
     X = box.snap(np.concatenate([X, corner_places(layers, box, CORNERS, rng)]))
-    known = np.array(rows.known)
+    (W, b), known = rows.arrays(), np.array(rows.known)
     H, asked = pass_layers(layers, X), pass_layers(layers, records.all()[0])
     is_open = ~known.all(axis=0)
     wanted: list[Array] = []
@@ -156,7 +117,9 @@ def ask_beside_gaps(
         need = WANTED * int((~known[:, column]).sum())
         have = ((asked[:, column] > 0) & ~(asked[:, is_open] > 0).any(axis=1)).sum()
         beside = np.flatnonzero((H[:, column] > 0) & ~(H[:, is_open] > 0).any(axis=1))
-        wanted.append(X[rng.permutation(beside)[: max(0, need - have // 4)]])
+        T = np.abs(H[beside] @ W.T + b)[:, ~known[:, column]]
+        order = np.argsort(-T.min(axis=1) / H[beside, column])
+        wanted.append(X[beside[order[: max(0, need - have // 4)]]])
     chosen = np.concatenate(wanted) if wanted else X[:0]
     if len(chosen):
         records.ask(chosen)

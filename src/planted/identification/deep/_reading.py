@@ -63,7 +63,7 @@ CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end earl
 FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
-NEARLY = 1e-3  # residual, relative: what is explained so far is refined
+NEARLY, FINELY = 1e-3, 1e-9  # residuals, relative, between which the units are refined
 ROUNDS = 4  # of further chords for the last layer
 HIGHER = 2  # breaks that bend, to say that there are higher layers
 FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
@@ -394,14 +394,14 @@ def _read_last(
         if not is_last:
             return None
         found = _as_last(records, layers, rows)
-        if found is None and not rows.is_complete:
-            found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
-        if found is None and not rows.is_complete:
-            fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
-            rows.join_equal(is_scaled=True)
-            found = _as_last(records, layers, rows)
-        if found is None and not rows.is_complete:
-            ask_beside_gaps(records, layers, rows, rng)
+        for step in (None, ask_beside_gaps, fill_gaps):
+            if found is not None or rows.is_complete:
+                break
+            if step is ask_beside_gaps:
+                ask_beside_gaps(records, layers, rows, rng)
+            elif step is fill_gaps:
+                fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
+                rows.join_equal(is_scaled=True)
             found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
         if found is None:
             found = _as_last(records, layers, rows, may_hide=True)
@@ -421,14 +421,18 @@ def _as_last(
 ) -> _LayerFound | None:
     """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect.
 
-    Weights from short lines have few digits: units that nearly explain the answers are refined on them first.
+    Weights that fill gaps have few digits: where the units nearly explain the answers, all layers are refined on them.
     """
     (X, Y), planes, known = records.all(), rows.arrays(), np.array(rows.known)
     top = fit_top((X, Y), layers, planes, known, explained=NEARLY)
-    if top is not None and top.residual > EXPLAINED and not (top.passing or top.unseen):
-        net = DeepNetwork([*layers, top.layer, top.output])
-        planes, known = polish(net, X, Y, 1 / (1 + np.linalg.norm(X, axis=1))).layers[-2], known | True
-        top = fit_top((X, Y), layers, planes)
+    if top is not None and top.residual > FINELY and not (top.passing or top.unseen):
+        net, weights = DeepNetwork([*layers, top.layer, top.output]), 1 / (1 + np.linalg.norm(X, axis=1))
+        *refined, planes, _ = polish(net, X, Y, weights).layers
+        better = fit_top((X, Y), refined, planes)
+        if better is not None:
+            layers[:], top, known = refined, better, np.ones(planes[0].shape, dtype=np.bool_)
+        else:
+            planes = rows.arrays()
     if top is None or top.residual > EXPLAINED or (top.unseen and not may_hide):
         return None
     count = len(known)

@@ -27,6 +27,7 @@ from planted.networks._deep import Layer
 __all__ = ["Top", "fit_top"]
 
 EXPLAINED = 1e-6  # residual of (1) relative to the spread of the answers
+NEEDLESS = 1e-7  # of the spread of the answers: the largest part of a unit that has none
 NO_REST = 1e-5  # relative size of a linear part that is put down to errors
 SIDED = 1e-3  # relative difference of the coefficients of |t| and of t beyond a gap
 CHANCE = -6.0  # log10 of the probability that other orientations fit by accident
@@ -80,6 +81,11 @@ def fit_top(
     relative = float((residual / np.where(spread > 0, spread, 1.0)).max())
     if relative > explained:
         return None
+    parts = np.abs(features[:, :k] * weights[:, None]).max(axis=0)
+    needed = (np.abs(coefficients[:k]) * parts[:, None] > NEEDLESS * spread).any(axis=1)
+    if not needed.all() and needed.any():  # what was taken for units has no part in any answer
+        kept = (rows[needed], biases[needed]), (None if known is None else known[needed])
+        return fit_top(answers, layers, *kept, explained=explained)
     p = H.shape[1]
     alphas, linear, constant = coefficients[:k].T, coefficients[k : k + p].T, coefficients[k + p]
     sides = np.zeros(k)

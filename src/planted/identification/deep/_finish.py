@@ -41,6 +41,7 @@ PER_PARAMETER = ((600, 0.5, np.inf), (2_000, 1.0, 2.0), (np.inf, 2.5, 0.0))
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
+HARDLY = 1e-7  # of the largest column: a parameter with less effect is not determined
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
@@ -122,19 +123,42 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
             ]
         )
     fresh = rows, records.ask(rows)
-    if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
-        reading, records, rng
+    if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
+        _refine(reading, records, asked) or _add_missing(reading, records, rng)
     ):
         net = DeepNetwork([*reading.layers, reading.top.output])
     X, Y = records.all()
     if np.isfinite(again):
         some = rng.permutation(len(asked[0]))[: int(again * net.n_parameters / net.n_outputs)]
         X, Y = (np.concatenate([old[some], new]) for old, new in zip((X, Y), fresh, strict=True))
-    net = polish(net, X, Y, _weights(X))
+    net = _without_needless(polish(net, X, Y, _weights(X)), X, Y, reading)
     checks = check_network(box, net, rounding, rng)
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z), rounding)
+
+
+def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> bool:
+    """Refine all layers on earlier answers, before what later ones leave over is put down to missing units; if it helps."""
+    assert reading.top is not None
+    if reading.passing:
+        return False
+    X, Y = asked
+    net = polish(DeepNetwork([*reading.layers, reading.top.output]), X, Y, _weights(X))
+    top = fit_top(records.all(), net.layers[:-2], net.layers[-2])
+    if top is None or top.passing:
+        return False
+    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+    return True
+
+
+def _without_needless(net: DeepNetwork, X: Array, Y: Array, reading: Reading) -> DeepNetwork:
+    """Drop units of the last hidden layer that the refined network does not need, and refine it again."""
+    top = None if reading.passing else fit_top((X, Y), net.layers[:-2], net.layers[-2])
+    if top is None or top.passing or len(top.layer[1]) == net.widths[-2]:
+        return net
+    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+    return polish(DeepNetwork([*reading.layers, top.output]), X, Y, _weights(X))
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
@@ -152,24 +176,35 @@ def _places_of_rare_units(
 
     Their parameters show nowhere else. The walk asks nothing. Shapes: rows (n, d), asked (q, d), result (r, d).
     """
-    near = asked[np.linalg.norm(asked, axis=1) <= NEAR * np.linalg.norm(rows, axis=1).max()]
+    farthest = NEAR * float(np.linalg.norm(rows, axis=1).max())
+    near = asked[np.linalg.norm(asked, axis=1) <= farthest]
     found = [np.zeros((0, rows.shape[1]))]
     for layer, (on, seen) in enumerate(zip(net.patterns(rows), net.patterns(near), strict=True)):
         enough = RARE * (net.widths[layer] + 1)
         for unit in range(on.shape[1]):
             for side in (True, False):
                 starts = near[seen[:, unit] == side]
-                if (on[:, unit] == side).sum() >= enough or not len(starts):
+                if (on[:, unit] == side).sum() >= enough:
+                    continue
+                if not len(starts):  # the unit switches farther out only
+                    starts = _nearest(asked[net.patterns(asked)[layer][:, unit] == side], enough)
+                if not len(starts):
                     continue
                 walk = starts[rng.integers(len(starts), size=enough)]
+                farther = np.maximum(1.0, np.linalg.norm(walk, axis=1, keepdims=True) / farthest)
                 for _ in range(WALK):
-                    sizes = 2.0 ** rng.uniform(-4, 1, (enough, 1))
+                    sizes = farther * 2.0 ** rng.uniform(-4, 1, (enough, 1))
                     trial = walk + sizes * rng.standard_normal(walk.shape)
                     trial = np.clip(trial, -box.room, box.room)
                     stays = net.patterns(trial)[layer][:, unit] == side
                     walk = np.where(stays[:, None], trial, walk)
                 found.append(walk)
     return np.concatenate(found)
+
+
+def _nearest(X: Array, count: int) -> Array:
+    """The rows that are closest to the origin."""
+    return np.asarray(X[np.argsort(np.linalg.norm(X, axis=1), kind="stable")[:count]])
 
 
 def _weights(X: Array) -> Array:
@@ -205,7 +240,8 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
     rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
     J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
-    J = J[:, lengths > 0] / lengths[lengths > 0]
+    shown = lengths > HARDLY * lengths.max()
+    J = J[:, shown] / lengths[shown]
     values = np.linalg.svd(J, compute_uv=False)
     return int(net.n_parameters - (values > DEFICIENT * values[0]).sum())
 

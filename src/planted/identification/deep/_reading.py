@@ -27,6 +27,7 @@ import numpy as np
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
+from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
 from planted.identification.deep._kinds import name_other_kind
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
@@ -40,13 +41,15 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
+from planted.identification.deep._polish import polish
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
-from planted.identification.deep._top import Top, fit_top
+from planted.identification.deep._top import EXPLAINED, Top, fit_top
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
 from planted.identification.two_layer._search import BlackBox
+from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
 
@@ -60,6 +63,7 @@ CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end earl
 FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
+NEARLY, FINELY = 1e-3, 1e-9  # residuals, relative, between which the units are refined
 ROUNDS = 4  # of further chords for the last layer
 HIGHER = 2  # breaks that bend, to say that there are higher layers
 FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
@@ -389,33 +393,47 @@ def _read_last(
         rows, is_last = gather_units(parts, layers)
         if not is_last:
             return None
-        for is_filled in (False, True):
-            if is_filled:
+        found = _as_last(records, layers, rows)
+        for step in (None, ask_beside_gaps, fill_gaps):
+            if found is not None or rows.is_complete:
+                break
+            if step is ask_beside_gaps:
+                ask_beside_gaps(records, layers, rows, rng)
+            elif step is fill_gaps:
                 fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
                 rows.join_equal(is_scaled=True)
-            found = _as_last(records, layers, rows.arrays(), np.array(rows.known), may_hide=is_filled)
-            if found is not None:
-                return found
+            found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
+        if found is None:
+            found = _as_last(records, layers, rows, may_hide=True)
+        if found is not None:
+            return found
         whole = np.array([known.all() for known in rows.known])
         W, b = rows.arrays()
         completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
-        found = None if completed is None else _as_last(records, layers, *completed)
-        if found is not None:
-            return found
+        if completed is not None and fit_top(records.all(), layers, *completed) is not None:
+            units, seen = completed
+            return _LayerFound(units, np.ones(len(seen)), np.zeros(len(seen)), False, seen)
     return None
 
 
 def _as_last(
-    records: Records,
-    layers: list[Layer],
-    planes: tuple[Array, Array],
-    known: BoolArray,
-    *,
-    may_hide: bool = True,
+    records: Records, layers: list[Layer], rows: PartialRows, *, may_hide: bool = False
 ) -> _LayerFound | None:
-    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect."""
-    top = fit_top(records.all(), layers, planes, known)
-    if top is None or (top.unseen and not may_hide):
+    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect.
+
+    Weights that fill gaps have few digits: where the units nearly explain the answers, all layers are refined on them.
+    """
+    (X, Y), planes, known = records.all(), rows.arrays(), np.array(rows.known)
+    top = fit_top((X, Y), layers, planes, known, explained=NEARLY)
+    if top is not None and top.residual > FINELY and not (top.passing or top.unseen):
+        net, weights = DeepNetwork([*layers, top.layer, top.output]), 1 / (1 + np.linalg.norm(X, axis=1))
+        *refined, planes, _ = polish(net, X, Y, weights).layers
+        better = fit_top((X, Y), refined, planes)
+        if better is not None:
+            layers[:], top, known = refined, better, np.ones(planes[0].shape, dtype=np.bool_)
+        else:
+            planes = rows.arrays()
+    if top is None or top.residual > EXPLAINED or (top.unseen and not may_hide):
         return None
     count = len(known)
     return _LayerFound(planes, np.ones(count), np.zeros(count), False, known)

@@ -27,6 +27,7 @@ from planted.networks._deep import Layer
 __all__ = ["Top", "fit_top"]
 
 EXPLAINED = 1e-6  # residual of (1) relative to the spread of the answers
+NEEDLESS = 1e-7  # of the spread of the answers: the largest part of a unit that has none
 NO_REST = 1e-5  # relative size of a linear part that is put down to errors
 SIDED = 1e-3  # relative difference of the coefficients of |t| and of t beyond a gap
 CHANCE = -6.0  # log10 of the probability that other orientations fit by accident
@@ -50,10 +51,13 @@ def fit_top(
     layers: list[Layer],
     planes: tuple[Array, Array],
     known: BoolArray | None = None,
+    *,
+    explained: float = EXPLAINED,
 ) -> Top | None:
     """Return the last layers if the hyperplanes explain all answers; None if they do not.
 
-    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero.
+    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero. `explained`: the
+    largest residual, relative to the spread of the answers.
     """
     Z, Y = answers
     H = pass_layers(layers, Z)
@@ -75,8 +79,13 @@ def fit_top(
     residual = np.abs((features @ coefficients - Y) * weights[:, None]).max(axis=0)
     spread = (Y * weights[:, None]).std(axis=0)
     relative = float((residual / np.where(spread > 0, spread, 1.0)).max())
-    if relative > EXPLAINED:
+    if relative > explained:
         return None
+    parts = np.abs(features[:, :k] * weights[:, None]).max(axis=0)
+    needed = (np.abs(coefficients[:k]) * parts[:, None] > NEEDLESS * spread).any(axis=1)
+    if not needed.all() and needed.any():  # what was taken for units has no part in any answer
+        kept = (rows[needed], biases[needed]), (None if known is None else known[needed])
+        return fit_top(answers, layers, *kept, explained=explained)
     p = H.shape[1]
     alphas, linear, constant = coefficients[:k].T, coefficients[k : k + p].T, coefficients[k + p]
     sides = np.zeros(k)
@@ -86,10 +95,11 @@ def fit_top(
         if np.linalg.norm(part - np.sign(sides[unit]) * strength) > SIDED * np.linalg.norm(strength):
             return None
     sides = np.sign(sides)
-    whole = ~gaps.any(axis=0)  # units below whose weights are all known
+    seen = (H > 0).any(axis=0)  # other units below have no linear part
+    whole = ~gaps.any(axis=0) & seen  # units below whose weights are all known
     columns = np.einsum("mk,kp->mpk", alphas, rows)
     ups, is_unique, left = _orientations(columns[:, whole].reshape(-1, k), linear[:, whole].ravel())
-    rest = linear - columns @ ups
+    rest = (linear - columns @ ups) * seen
     rows = rows.copy()
     if left <= NO_REST:
         rows, rest, gaps = _filled(rows, gaps, rest, alphas, np.where(sides == ups, sides, 0.0))

@@ -386,3 +386,27 @@ def test_constant_outputs_are_refused_by_name(method):
         answer = planted.recover(X, Y, method=method, random_state=0)
         assert answer.outcome is Outcome.ASSUMPTION_FAILED
         assert "constant" in answer.detail or "vary" in answer.detail
+
+
+# --- rows that determine the network -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_unlucky_draw_of_few_rows_does_not_decide(seed):
+    """One row of twelve keeps the unit from turning about a line: the nine tenths that are drawn may lack it."""
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal(2)
+    net = TwoLayerNetwork([w / np.linalg.norm(w)], [0.2], [[1.0]])
+    along, across = net.W[0], np.array([-net.W[0, 1], net.W[0, 0]])
+    line = np.outer([1.0, 1.5, 2.2], along + 0.3 * across) + 0.4 * across
+    off = -np.outer(rng.uniform(0.5, 2.0, 8), along) + np.outer(rng.standard_normal(8), across)
+    X = np.vstack([line, [along - across], off])
+    fit = None
+    for draw in range(25):
+        problem = prepare_problem(RowBlocks.from_arrays(X, net(X)), random_state=draw)
+        fit = fit or refine(problem.blocks, problem.scaling.standardise(net), offset=False)
+        verdict = certify_noiseless(problem, fit, offset=False, rivals=0)
+        assert measured(verdict, Check.JACOBIAN).passed, draw
+    # Without that row, no draw helps.
+    X = np.delete(X, 3, axis=0)
+    assert not measured(judged(X, net(X), net), Check.JACOBIAN).passed

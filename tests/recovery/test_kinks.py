@@ -156,6 +156,18 @@ def test_a_straight_line_has_no_kink() -> None:
     assert "No kink" in summarise(found, data=(x[:, None], y)).html()
 
 
+def test_a_kink_too_many_is_not_the_end() -> None:
+    """A second kink is the likelier number here by chance, but not beyond doubt: the single one is claimed."""
+    rng = np.random.default_rng([7011, *b"one input, one unit, noise of 3 to 10 %"])
+    net = planted.TwoLayerNetwork([[rng.choice([-1.0, 1.0])]], [rng.uniform(-0.7, 0.7)], [[rng.normal()]])
+    X = rng.standard_normal((int(rng.choice([300, 1000])), 1))
+    F = net(X)
+    Y = F + float(rng.uniform(0.03, 0.1)) * F.std() * rng.standard_normal(F.shape)
+    found = planted.recover(X, Y, random_state=17011)
+    assert found.outcome is Outcome.RECOVERED and found.network.n_hidden == 1
+    assert not found.stats["kinks"]["is_correlated"] and len(planted.kinks(found)) == 1
+
+
 @pytest.mark.parametrize("curve", [np.exp, np.sin, lambda t: t**2])
 def test_smooth_curves_are_never_claimed(curve) -> None:
     rng = np.random.default_rng(4)

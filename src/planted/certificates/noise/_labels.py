@@ -23,9 +23,9 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             predictions have room: with them in place of their own, labels of large predictions would exceed the largest
             label, by about one in all if nothing is missing. More than `MISSING_BEYOND` are held against a claim.
             Noise that is larger where predictions are small looks the same, and is refused too.
-            *One-sided.* Gross errors of one sign move the mean of the noise away from zero, and the offset, or the units where
-            there is none, take the difference. What the residuals beyond the middle `MIDDLE` of an output add to its mean
-            is tested against zero. Skewed noise of mean zero looks the same, and is refused too.
+            *One-sided.* Gross errors of one sign move the mean of the noise away from zero, and the offset, or the units
+            where there is none, take the difference. What the residuals beyond the middle `MIDDLE` of an output add to its
+            mean is tested against zero. Skewed noise of mean zero looks the same, and is refused too.
             *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
             Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they

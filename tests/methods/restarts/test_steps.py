@@ -9,6 +9,7 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
+from planted.checks import Check
 from planted.fitting.multistart import _width_path
 from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks, prune_units, random_hyperplanes
 from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
@@ -270,3 +271,14 @@ def test_exact_fits_lose_one_unit_at_a_time():
     wide = search.fit(None, random_hyperplanes(21, 2, np.random.default_rng(0)))
     _width_path._narrow(problem, search, wide, np.arange(4), [])
     assert search.visited == [21, 21, 20, 19, 18, 17]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 9])
+def test_rows_held_out_are_fitted_where_the_others_leave_a_unit_free(seed: int) -> None:
+    """Two samples lie between two kinks: with one of them held out a unit may turn, and misses it."""
+    data = planted.simulate.dataset(
+        60, n_features=2, n_hidden=3, n_outputs=1, activity=(0.3, 0.7), random_state=901
+    )
+    found = planted.recover(data.X, data.Y, 3, method="restarts", random_state=seed)
+    assert found.network is not None and np.abs(found.network(data.X) - data.Y).max() < 1e-12
+    assert all(line.passed for line in found.find(Check.RESIDUAL))

@@ -284,3 +284,18 @@ def test_partial_pictures_leave_the_noise_and_the_bend() -> None:
         on_line = np.interp(figure.data["x"], figure.data["line_x"], figure.data["line_y"])
         np.testing.assert_allclose(figure.data["y"], on_line, atol=1e-8)
     assert report.html().count("<svg") >= 2
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_noisy_collections_give_what_arrays_give(affine: bool) -> None:
+    dask = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(8)
+    X = rng.uniform(0, 10, (240, 2))
+    y = 5 + X @ [0.2, -0.4] + 0.9 * np.maximum(X[:, 0] - 4, 0) + 0.3 * rng.standard_normal(240)
+    settings = {"method": "restarts", "n_hidden": 1 if affine else 3, "affine": affine, "random_state": 0}
+    here = planted.recover(X, y[:, None], **settings)
+    there = planted.recover(
+        dask.from_array(X, chunks=(100, 2)), dask.from_array(y[:, None], chunks=(100, 1)), **settings
+    )
+    assert here.outcome is there.outcome and (here.network.B is not None) is affine
+    np.testing.assert_allclose(there.network(X), here.network(X), atol=1e-6)

@@ -140,10 +140,12 @@ def _at_places(answer: Recovery, segments: Segments, problem: Problem) -> Recove
 def _straight_line(search: KinkSearch, segments: Segments) -> Recovery:
     """Return the line without any unit: all that samples without a kink show."""
     problem, scaling = search.problem, search.problem.scaling
-    text = (
-        f"No kink: up to three explain no more than noise (p = {segments.p_values[0]:.2g}). A straight line is all that "
-        "these samples show."
-    )
+    text = "A straight line, as asked for."
+    if segments.p_values:
+        text = (
+            f"No kink: up to three explain no more than noise (p = {segments.p_values[0]:.2g}). A straight line is all that "
+            "these samples show."
+        )
     level, slope = segments.fit.weights
     line = TwoLayerNetwork(np.zeros((0, 1)), None, np.zeros((1, 0)), [level], B=[[slope]])
     n = problem.n_samples

@@ -425,7 +425,7 @@ CELLS: dict[str, Measure] = {
         f"labels {name} ({d},{k}){rest}": partial(labels, name, d, k, count, law)
         for name, d, k, count, rest, law in (
             ("relu", 5, 3, 60, "", ON_AND_OFF),
-            ("relu", 10, 5, 20, "", ON_AND_OFF),
+            ("relu", 10, 5, 10, "", ON_AND_OFF),
             ("tanh", 5, 3, 20, "", ON_AND_OFF),
             ("tanh", 10, 5, 6, "", ON_AND_OFF),
             ("relu", 5, 3, 60, " biases", {"bias": (-1, 1)}),

@@ -179,3 +179,25 @@ def test_search_form_of_each_activation_finds_orientations():
     assert answer.outcome is Outcome.RECOVERED, answer
     assert planted.parameter_error(answer.network, bent) < 1e-8
     assert parse_activation("softplus").mirror.slope == -1
+
+
+def test_superfluous_units_are_not_fitted_to_rounding():
+    """Eight units do not find these five at once; wide fits crept towards rounding, for a hundred times the steps."""
+    truth = planted.simulate.teacher(10, 5, 1, bias=(-1, 1), activation="softplus", random_state=0)
+    X = np.random.default_rng([0, 10, 5]).standard_normal((792, 10))
+    answer = planted.recover(X, truth(X), method="restarts", activation="softplus", random_state=10_000)
+    assert answer.outcome is planted.Outcome.RECOVERED and answer.network.n_hidden == 5
+    assert planted.parameter_error(answer.network, truth) < 1e-8
+    assert max(record["k"] for record in answer.trace) > 8  # the case that was slow
+    assert answer.stats["iterations"] < 400
+
+
+def test_a_unit_smaller_than_a_near_fit_is_found():
+    """Two of three units reproduce the rows to 4e-7, which ends the fits of superfluous units but is far from rounding."""
+    truth = planted.TwoLayerNetwork(
+        [[1.5, 0.5], [-0.6, 1.2], [1.0, -1.4]], [0.3, -0.5, 0.2], [[1.0, -0.8, 5e-7]], activation="tanh"
+    )
+    X = np.random.default_rng(4).standard_normal((250, 2))
+    answer = recover(X, truth(X), "tanh")
+    assert answer.network.n_hidden == 3
+    assert np.abs(answer.network(X) - truth(X)).max() < 1e-12

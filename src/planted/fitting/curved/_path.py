@@ -8,8 +8,11 @@ Idea        *Up.* With k given the fit begins with twice as many units. Otherwis
 
                 n m log(cost) + log(n m) unknowns                                                         (1)
 
-            (Schwarz 1978) on the rows used. A path ends where the fit has clearly left the best one. Paths that are
-            compared by (1) go down on the same rows: on others it differs by more than a unit is worth.
+            (Schwarz 1978) on the rows used. Superfluous units make fits near rounding slow: those of a path end at
+            `NEAR`, and only the smallest width that gets there is fitted to rounding. If it does not reach it, the rows
+            have noise of that size, and the path goes on with fits to the end. A path ends where the fit has clearly left
+            the best one. Paths that are compared by (1) go down on the same rows: on others it differs by more than a unit
+            is worth.
 Guarantee   None. A path may lose a unit it needs; several paths from other starts are compared by who calls this.
 Cost        Some tens of steps at the largest width on about six equations per unknown, and ten at each smaller one.
 """
@@ -17,6 +20,7 @@ Cost        Some tens of steps at the largest width on about six equations per u
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +41,7 @@ FULLEST = 0.7  # largest number of unknowns per equation
 WIDE_ITER, WIDE_TOL = 60, 1e-3
 STEP_ITER, STEP_TOL = 40, 1e-4
 POLISH_ITER, POLISH_TOL = 200, 1e-7
+NEAR = 1e-6  # residual in output standard deviations at which superfluous units need no better fit
 LEFT = 3.0  # penalties of one unit by which (1) must exceed its least value before the path ends
 
 
@@ -89,21 +94,25 @@ def follow_units(
     records: list[dict[str, Any]] = []
     widest = 2 * FIRST_WIDTH if is_brief else WIDEST
     form = activation, linear
-    wide = _widen(problem, search, form, (n_hidden, extra, known), widest, records)
-    n_rows = max(NARROW_ROWS, _rows_wanted(search, wide.n_units)) if n_rows is None else n_rows
-    data = unit_rows_of(search, search.first(n_rows), *form)
-    fits = _narrow(problem, data, wide, n_hidden, records)
-    criteria = {fit.n_units: _criterion(data, fit) for fit in fits}
-    exact = [fit for fit in fits if _is_exact(data, fit)]
-    if n_hidden is not None:
-        chosen = next(fit for fit in fits if fit.n_units == n_hidden)
-    elif exact:
-        chosen = min(exact, key=lambda fit: fit.n_units)
-    else:
-        chosen = min(fits, key=lambda fit: criteria[fit.n_units])
-    chosen = fit_units(data, chosen.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
-    score = _score(search, chosen, activation)
-    return UnitPath(chosen, data, criteria, _is_exact(data, chosen), score, records)
+    for enough in (NEAR, EXACT_RMS):
+        wide = _widen(problem, search, form, (n_hidden, extra, known), widest, enough, records)
+        count = max(NARROW_ROWS, _rows_wanted(search, wide.n_units)) if n_rows is None else n_rows
+        data = unit_rows_of(search, search.first(count), *form)
+        fits = _narrow(problem, data, wide, n_hidden, enough, records)
+        criteria = {fit.n_units: _criterion(data, fit, enough) for fit in fits}
+        reached = [fit for fit in fits if _is_within(data, fit, enough)]
+        if n_hidden is not None:
+            chosen = next(fit for fit in fits if fit.n_units == n_hidden)
+        elif reached:
+            chosen = min(reached, key=lambda fit: fit.n_units)
+        else:
+            chosen = min(fits, key=lambda fit: criteria[fit.n_units])
+        chosen = fit_units(data, chosen.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+        is_exact = _is_within(data, chosen, EXACT_RMS)
+        if is_exact or not reached:
+            break
+        known = wide.V
+    return UnitPath(chosen, data, criteria, is_exact, _score(search, chosen, activation), records)
 
 
 def _widen(
@@ -112,6 +121,7 @@ def _widen(
     form: tuple[Activation, bool],
     asked: tuple[int | None, int | None, Array | None],
     widest: int,
+    enough: float,
     records: list[dict[str, Any]],
 ) -> UnitFit:
     """Fit twice the units asked for, or double the width until (1) stops falling."""
@@ -127,15 +137,15 @@ def _widen(
         width = max(min(width, affordable), n_hidden or 1)
         fresh = random_units(max(width - len(units), 0), p - 1, problem.rng) * search.varies
         V = np.vstack([units[:width], fresh])
-        fit = fit_units(data, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL)
-        criterion = _criterion(data, fit) / data.Y.size  # rows differ between widths
+        fit = fit_units(data, V, max_iter=WIDE_ITER, decrease_tol=WIDE_TOL, enough=_enough(data, enough))
+        criterion = _criterion(data, fit, enough) / data.Y.size  # rows differ between widths
         records.append(_record("expand", fit, data))
         problem.progress(f"{width} units, residual {np.sqrt(fit.cost / data.Y.size):.1e}", float("nan"))
         is_worse = best is not None and criterion >= best[0]
         if best is None or not is_worse:
             best = criterion, fit
         is_last = n_hidden is not None or width >= min(affordable, widest)
-        if is_last or is_worse or _is_exact(data, fit):
+        if is_last or is_worse or _is_within(data, fit, enough):
             return best[1]
         width, units = 2 * width, fit.V
 
@@ -152,31 +162,43 @@ def _affordable(data: UnitRows) -> int:
 
 
 def _narrow(
-    problem: Problem, data: UnitRows, wide: UnitFit, n_hidden: int | None, records: list[dict[str, Any]]
+    problem: Problem,
+    data: UnitRows,
+    wide: UnitFit,
+    n_hidden: int | None,
+    enough: float,
+    records: list[dict[str, Any]],
 ) -> list[UnitFit]:
     """Take units away one by one and fit the others again, until the fit has left the best one or k are left."""
-    fit = fit_units(data, wide.V, max_iter=STEP_ITER, decrease_tol=STEP_TOL)
+    fitted = partial(fit_units, data, max_iter=STEP_ITER, decrease_tol=STEP_TOL, enough=_enough(data, enough))
+    fit = fitted(wide.V)
     fits = [fit]
     penalty = np.log(data.Y.size) * (data.rows.shape[1] + data.Y.shape[1])
     while fit.n_units > (n_hidden or 1):
-        fit = fit_units(data, without_unit(data, fit), max_iter=STEP_ITER, decrease_tol=STEP_TOL)
+        fit = fitted(without_unit(data, fit))
         fits.append(fit)
         records.append(_record("narrow", fit, data))
         size = np.sqrt(fit.cost / data.Y.size)
         problem.progress(f"{fit.n_units} units, residual {size:.1e}", float("nan"))
-        criteria = [_criterion(data, each) for each in fits]
+        criteria = [_criterion(data, each, enough) for each in fits]
         if n_hidden is None and criteria[-1] > min(criteria) + LEFT * penalty:
             break
     return fits
 
 
-def _is_exact(data: UnitRows, fit: UnitFit) -> bool:
-    return fit.cost <= EXACT_RMS**2 * data.Y.size
+def _is_within(data: UnitRows, fit: UnitFit, size: float) -> bool:
+    """Whether the residual has at most this size, in output standard deviations."""
+    return fit.cost <= size**2 * data.Y.size
 
 
-def _criterion(data: UnitRows, fit: UnitFit) -> float:
-    """The criterion (1); minus infinity at rounding."""
-    if _is_exact(data, fit):
+def _enough(data: UnitRows, size: float) -> float:
+    """The cost at which a fit may end: at rounding if residuals above it tell widths apart."""
+    return size**2 * data.Y.size if size > EXACT_RMS else 0.0
+
+
+def _criterion(data: UnitRows, fit: UnitFit, enough: float) -> float:
+    """The criterion (1); minus infinity where no better fit is needed."""
+    if _is_within(data, fit, enough):
         return -np.inf
     p, m = data.rows.shape[1], data.Y.shape[1]
     unknowns = fit.n_units * (p + m) + m * data.n_beside

@@ -102,13 +102,19 @@ def random_units(count: int, n_features: int, rng: np.random.Generator) -> Array
 
 
 def fit_units(
-    data: UnitRows, V: Array, *, max_iter: int, decrease_tol: float, damping: Damping = INITIAL_DAMPING
+    data: UnitRows,
+    V: Array,
+    *,
+    max_iter: int,
+    decrease_tol: float,
+    enough: float = 0.0,
+    damping: Damping = INITIAL_DAMPING,
 ) -> UnitFit:
-    """Fit (1) from given units; stops when a step lowers the cost by less than `decrease_tol` of it.
+    """Fit (1) from given units; stops when a step lowers the cost by less than `decrease_tol` of it, or at cost `enough`.
 
     Shapes: V (k, p).
     """
-    floor = FLOOR**2 * float((data.outputs**2).sum())
+    floor = max(FLOOR**2 * float((data.outputs**2).sum()), enough)
     state = _evaluate(data, V)
     costs = [state.cost]
 

@@ -12,11 +12,10 @@ a network that was trained elsewhere, is read from --acas FOLDER.
 
 from __future__ import annotations
 
+import argparse
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -24,7 +23,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import Line, Rows, Section, run_sections
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 import planted
@@ -69,6 +68,7 @@ ACAS_OPTION = {
 }
 
 Result = tuple[Line, dict[str, Any]]
+Families = dict[tuple[int, ...], tuple[int, float, float]]
 
 
 def draw(widths: tuple[int, ...], seed: int) -> DeepNetwork:
@@ -393,32 +393,60 @@ def refusal_lines(options: Any) -> list[Result]:
     return found
 
 
+def measures(options: argparse.Namespace) -> Iterator[tuple[Line, list[Any]]]:
+    """What is measured beside the families of random teachers and the refusals."""
+    for kind in ("never off", "dead", "on for 0.4 % of inputs"):
+        yield hidden_line(kind, options)
+    yield trained_line("diabetes", (16, 8))
+    if not options.quick:
+        yield trained_line("digits", (32, 16))
+    yield policy_line()
+    for decimals in (6, 8, 10):
+        yield decimals_line(decimals, options)
+    yield single_line((20, 10, 10, 1))
+
+
+def _refusals(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    lines, rows = zip(*refusal_lines(options), strict=True)
+    return list(lines), list(rows)
+
+
+def _families(
+    families: Families, options: argparse.Namespace, box: tuple[float, float] | None = None
+) -> tuple[list[Line], Rows]:
+    return _joined(family_line(*each, options, box) for each in families.items())
+
+
+def _others(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined(measures(options))
+
+
+def _attempts(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined(attempted_line(*each, options) for each in ATTEMPTED.items())
+
+
+def _acas(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined([] if options.acas is None else [acas_line(options.acas)])
+
+
+def _joined(parts: Iterable[tuple[Line, Rows]]) -> tuple[list[Line], Rows]:
+    found = list(parts)
+    return [line for line, _ in found], [row for _, rows in found for row in rows]
+
+
 def main() -> None:
-    options = parse_options(__doc__ or "", acas=ACAS_OPTION)
-    measures: list[Callable[[], tuple[Line, list[Any]]]] = [
-        *(partial(family_line, *each, options) for each in (THREE | CONTRACTIVE).items()),
-        *(partial(family_line, *each, options, BOX) for each in BOXED.items()),
-        *(partial(family_line, *each, options) for each in WIDENING.items()),
-        *(partial(hidden_line, kind, options) for kind in ("never off", "dead", "on for 0.4 % of inputs")),
-        partial(trained_line, "diabetes", (16, 8)),
-        *([] if options.quick else [partial(trained_line, "digits", (32, 16))]),
-        policy_line,
-        *(partial(decimals_line, decimals, options) for decimals in (6, 8, 10)),
-        partial(single_line, (20, 10, 10, 1)),
-        *(partial(attempted_line, *each, options) for each in ATTEMPTED.items()),
-        *([] if options.acas is None else [partial(acas_line, options.acas)]),
-    ]
-    lines, rows = [], []
-    for line, row in refusal_lines(options):
-        lines.append(line)
-        rows.append(row)
-    for measure in measures:
-        line, more = measure()
-        lines.append(line)
-        rows += more
-        with redirect_stdout(StringIO()):  # what was measured is kept if a later family is interrupted
-            report("deep", lines, rows, options)
-    report("deep", lines, rows, options)
+    """Run the sections."""
+    each = {f"three {_name(w)}": {w: terms} for w, terms in THREE.items()}
+    each |= {f"contractive {_name(w)}": {w: terms} for w, terms in CONTRACTIVE.items()}
+    each |= {f"widening {_name(w)}": {w: terms} for w, terms in WIDENING.items()}
+    sections: dict[str, Section] = {"refusals": _refusals, "box": partial(_families, BOXED, box=BOX)}
+    sections |= {name: partial(_families, family) for name, family in each.items()}
+    sections |= {"others": _others, "attempted": _attempts, "acas": _acas}
+    run_sections("deep", __doc__ or "", sections, acas=ACAS_OPTION)
+
+
+def _name(widths: tuple[int, ...]) -> str:
+    return "-".join(map(str, widths))
 
 
 if __name__ == "__main__":

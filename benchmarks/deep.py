@@ -2,19 +2,20 @@
 
 Depth and widths are never given. Teachers have He-scaled normal weights and biases of standard deviation 0.5; typical inputs
 are standard normal. A teacher with a unit that is never off within ±4, or a weight that has no effect there, has several
-networks with the same answers: mixed-integer programs decide that, it must not be claimed, and it is not counted. Units that
-are off everywhere within ±4 leave no trace and are left out of the comparison. Times are of the processor. The published
-extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu, a network that was trained elsewhere, is
-read from --acas FOLDER.
+networks with the same answers: mixed-integer programs decide that, it must not be claimed, and it is not counted. The solver
+takes binaries within 1e-6 of an integer for integers, so a program cannot tell a unit that is on by less than 2e-6 of the
+largest bound in it from one that is off: on, or off, by no more than that counts as never. What a program does not decide in
+20 seconds counts against us. Units that are off everywhere within ±4 leave no trace and are left out of the comparison.
+Times are of the processor. The published extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu,
+a network that was trained elsewhere, is read from --acas FOLDER.
 """
 
 from __future__ import annotations
 
+import argparse
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -22,7 +23,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from _table import Line, parse_options, report
+from _table import Line, Rows, Section, run_sections
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 import planted
@@ -40,23 +41,23 @@ CONTRACTIVE = {
     (20, 10, 10, 1): (20, 1.0, 15),
     (20, 10, 5, 3): (20, 1.0, 15),
     (40, 20, 10, 1): (20, 1.0, 7),
-    (64, 32, 16, 10): (8, 1.0, 7),
-    (80, 40, 20, 1): (6, 1.0, 7),
+    (64, 32, 16, 10): (20, 1.0, 7),
+    (80, 40, 20, 1): (20, 1.0, 7),
 }
 THREE = {
     (20, 10, 8, 6, 1): (20, 0.9, 30),
-    (40, 20, 10, 10, 1): (6, 0.9, 30),
+    (40, 20, 10, 10, 1): (10, 0.9, 30),
     (10, 10, 10, 10, 1): (10, 0.9, 30),
 }
 WIDENING = {
     (8, 14, 10, 1): (10, 0.9, 40),
-    (10, 20, 20, 1): (4, 0.9, 40),
-    (4, 16, 16, 2): (4, 0.9, 40),
+    (10, 20, 20, 1): (10, 0.9, 40),
+    (4, 16, 16, 2): (10, 0.9, 40),
 }
 # widths: questions that may be asked
 ATTEMPTED = {(20, 8, 16, 1): 20_000, (30, 16, 12, 8, 6, 1): 40_000, (4, 64, 64, 2): 60_000}
 REGION = 4.0  # typical inputs are within ±4
-MARGIN = 1e-3  # by which two units must be on together: more than what the solver takes for zero
+INTEGRAL = 2e-6  # of the largest bound: what the solver takes for zero, twice its tolerance for integers
 BOX = (-3.0, 3.0)
 BOXED = {(20, 10, 10, 1): (10, 0.9, 40)}
 ACAS_BUDGET = 40_000
@@ -67,6 +68,7 @@ ACAS_OPTION = {
 }
 
 Result = tuple[Line, dict[str, Any]]
+Families = dict[tuple[int, ...], tuple[int, float, float]]
 
 
 def draw(widths: tuple[int, ...], seed: int) -> DeepNetwork:
@@ -86,6 +88,7 @@ class Program:
         self.d, self.width, total = layers[0][0].shape[1], len(layers[-1][1]), self.matrix.shape[1]
         self.start = total - self.n_binary - self.width
         self.room, self.total = room, total
+        self.margin = INTEGRAL * float(np.abs(self.matrix.data).max())
 
     def reaches(self, row: Any, bias: float, below: int | None = None) -> bool:
         """Whether row·h + bias can be positive, with unit `below` on if one is given; True where it is not refuted."""
@@ -93,7 +96,7 @@ class Program:
         at_most = np.concatenate([np.full(self.d, self.room), np.full(self.total - self.d, np.inf)])
         at_most[-self.n_binary :] = 1.0
         if below is not None:
-            at_least[self.start + below] = MARGIN
+            at_least[self.start + below] = self.margin
         goal = np.zeros(self.total)
         goal[self.start : self.start + self.width] = -row
         kinds = np.concatenate([np.zeros(self.total - self.n_binary), np.ones(self.n_binary)])
@@ -106,9 +109,7 @@ class Program:
         )
         if best.status == 2:  # infeasible
             return False
-        return best.mip_dual_bound is None or bias - best.mip_dual_bound > (
-            MARGIN if below is not None else 1e-7
-        )
+        return best.mip_dual_bound is None or bias - best.mip_dual_bound > self.margin
 
 
 def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
@@ -392,32 +393,60 @@ def refusal_lines(options: Any) -> list[Result]:
     return found
 
 
+def measures(options: argparse.Namespace) -> Iterator[tuple[Line, list[Any]]]:
+    """What is measured beside the families of random teachers and the refusals."""
+    for kind in ("never off", "dead", "on for 0.4 % of inputs"):
+        yield hidden_line(kind, options)
+    yield trained_line("diabetes", (16, 8))
+    if not options.quick:
+        yield trained_line("digits", (32, 16))
+    yield policy_line()
+    for decimals in (6, 8, 10):
+        yield decimals_line(decimals, options)
+    yield single_line((20, 10, 10, 1))
+
+
+def _refusals(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    lines, rows = zip(*refusal_lines(options), strict=True)
+    return list(lines), list(rows)
+
+
+def _families(
+    families: Families, options: argparse.Namespace, box: tuple[float, float] | None = None
+) -> tuple[list[Line], Rows]:
+    return _joined(family_line(*each, options, box) for each in families.items())
+
+
+def _others(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined(measures(options))
+
+
+def _attempts(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined(attempted_line(*each, options) for each in ATTEMPTED.items())
+
+
+def _acas(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    return _joined([] if options.acas is None else [acas_line(options.acas)])
+
+
+def _joined(parts: Iterable[tuple[Line, Rows]]) -> tuple[list[Line], Rows]:
+    found = list(parts)
+    return [line for line, _ in found], [row for _, rows in found for row in rows]
+
+
 def main() -> None:
-    options = parse_options(__doc__ or "", acas=ACAS_OPTION)
-    measures: list[Callable[[], tuple[Line, list[Any]]]] = [
-        *(partial(family_line, *each, options) for each in (THREE | CONTRACTIVE).items()),
-        *(partial(family_line, *each, options, BOX) for each in BOXED.items()),
-        *(partial(family_line, *each, options) for each in WIDENING.items()),
-        *(partial(hidden_line, kind, options) for kind in ("never off", "dead", "on for 0.4 % of inputs")),
-        partial(trained_line, "diabetes", (16, 8)),
-        *([] if options.quick else [partial(trained_line, "digits", (32, 16))]),
-        policy_line,
-        *(partial(decimals_line, decimals, options) for decimals in (6, 8, 10)),
-        partial(single_line, (20, 10, 10, 1)),
-        *(partial(attempted_line, *each, options) for each in ATTEMPTED.items()),
-        *([] if options.acas is None else [partial(acas_line, options.acas)]),
-    ]
-    lines, rows = [], []
-    for line, row in refusal_lines(options):
-        lines.append(line)
-        rows.append(row)
-    for measure in measures:
-        line, more = measure()
-        lines.append(line)
-        rows += more
-        with redirect_stdout(StringIO()):  # what was measured is kept if a later family is interrupted
-            report("deep", lines, rows, options)
-    report("deep", lines, rows, options)
+    """Run the sections."""
+    each = {f"three {_name(w)}": {w: terms} for w, terms in THREE.items()}
+    each |= {f"contractive {_name(w)}": {w: terms} for w, terms in CONTRACTIVE.items()}
+    each |= {f"widening {_name(w)}": {w: terms} for w, terms in WIDENING.items()}
+    sections: dict[str, Section] = {"refusals": _refusals, "box": partial(_families, BOXED, box=BOX)}
+    sections |= {name: partial(_families, family) for name, family in each.items()}
+    sections |= {"others": _others, "attempted": _attempts, "acas": _acas}
+    run_sections("deep", __doc__ or "", sections, acas=ACAS_OPTION)
+
+
+def _name(widths: tuple[int, ...]) -> str:
+    return "-".join(map(str, widths))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ PER_PARAMETER = ((600, 0.5, np.inf), (2_000, 1.0, 2.0), (np.inf, 2.5, 0.0))
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
-HARDLY = 1e-7  # of the largest column: a parameter with less effect is not determined
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
@@ -145,7 +144,7 @@ def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> b
         return False
     X, Y = asked
     net = polish(DeepNetwork([*reading.layers, reading.top.output]), X, Y, _weights(X))
-    top = fit_top(records.all(), net.layers[:-2], net.layers[-2])
+    top = fit_top(records.all(), list(net.layers[:-2]), net.layers[-2])
     if top is None or top.passing:
         return False
     reading.layers, reading.top = [*net.layers[:-2], top.layer], top
@@ -154,7 +153,7 @@ def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> b
 
 def _without_needless(net: DeepNetwork, X: Array, Y: Array, reading: Reading) -> DeepNetwork:
     """Drop units of the last hidden layer that the refined network does not need, and refine it again."""
-    top = None if reading.passing else fit_top((X, Y), net.layers[:-2], net.layers[-2])
+    top = None if reading.passing else fit_top((X, Y), list(net.layers[:-2]), net.layers[-2])
     if top is None or top.passing or len(top.layer[1]) == net.widths[-2]:
         return net
     reading.layers, reading.top = [*net.layers[:-2], top.layer], top
@@ -240,8 +239,7 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
     rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
     J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
-    shown = lengths > HARDLY * lengths.max()
-    J = J[:, shown] / lengths[shown]
+    J = J[:, lengths > 0] / lengths[lengths > 0]
     values = np.linalg.svd(J, compute_uv=False)
     return int(net.n_parameters - (values > DEFICIENT * values[0]).sum())
 

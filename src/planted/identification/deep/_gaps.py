@@ -42,7 +42,7 @@ def filled_from_answers(
     H = pass_layers(layers, Z)
     W, b = rows.arrays()
     known = np.array(rows.known)
-    is_open = ~known.all(axis=0)
+    is_open = np.asarray(~known.all(axis=0))
     unaffected = ~(H[:, is_open] > 0).any(axis=1)
     top = fit_top((Z[unaffected], Y[unaffected]), layers, (W, b), known) if unaffected.any() else None
     if top is None or top.passing or not top.is_unique:
@@ -110,7 +110,7 @@ def ask_beside_gaps(
     X = box.snap(np.concatenate([X, corner_places(layers, box, CORNERS, rng)]))
     (W, b), known = rows.arrays(), np.array(rows.known)
     H, asked = pass_layers(layers, X), pass_layers(layers, records.all()[0])
-    is_open = ~known.all(axis=0)
+    is_open = np.asarray(~known.all(axis=0))
     wanted: list[Array] = []
     for column in sorted(np.flatnonzero(is_open), key=lambda i: int((~known[:, i]).sum())):
         is_open[column] = False

@@ -195,7 +195,11 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     """Read the first two layers where the first is wider than the inputs; the second must be the last."""
     survey = reading.surveys[0]
     count, d = survey.planes.normals.shape
-    found = read_expansive(space, survey, rng)
+
+    def explains(first: Layer, second: Layer) -> bool:
+        return fit_top(records.all(), [first], second) is not None
+
+    found = read_expansive(space, survey, rng, explains=explains)
     if found is None:
         reading.reason = (
             f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "

@@ -9,7 +9,6 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.checks import Check
 from planted.fitting.multistart import _width_path
 from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks, prune_units, random_hyperplanes
 from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
@@ -273,12 +272,15 @@ def test_exact_fits_lose_one_unit_at_a_time():
     assert search.visited == [21, 21, 20, 19, 18, 17]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 9])
-def test_rows_held_out_are_fitted_where_the_others_leave_a_unit_free(seed: int) -> None:
-    """Two samples lie between two kinks: with one of them held out a unit may turn, and misses it."""
+@pytest.mark.parametrize("seed", [1, 5])
+def test_few_samples_between_two_kinks_are_enough_without_a_linear_part(seed: int) -> None:
+    """Two samples lie between two kinks: kinks and linear part are free together, units without one are not.
+
+    With one of the two held out, the fit of the search misses it.
+    """
     data = planted.simulate.dataset(
         60, n_features=2, n_hidden=3, n_outputs=1, activity=(0.3, 0.7), random_state=901
     )
     found = planted.recover(data.X, data.Y, 3, method="restarts", random_state=seed)
-    assert found.network is not None and np.abs(found.network(data.X) - data.Y).max() < 1e-12
-    assert all(line.passed for line in found.find(Check.RESIDUAL))
+    assert found.outcome is Outcome.RECOVERED and found.network is not None
+    assert planted.parameter_error(found.network, data.network) < 1e-10

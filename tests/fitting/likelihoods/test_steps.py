@@ -328,3 +328,42 @@ def test_errors_of_a_soft_score() -> None:
     np.testing.assert_allclose(turned.standard_errors["c"] ** 2, covariance[-1, -1], rtol=1e-6)
     np.testing.assert_allclose(turned.standard_errors["b"] ** 2, np.diag(covariance)[[3, 7]], rtol=1e-6)
     assert "no maximum" in bent.reason
+
+
+def test_score_and_covariance_are_those_of_soft_units() -> None:
+    """The Jacobian of units averaged over errors at the quantiles of their normal law, each with its own."""
+    rows, net = _kinked(9, 60)
+    X, Y = next(iter(rows.blocks))
+    errors, p = _errors(net, 0.3), net.n_features + 1
+    errors[:p, :p] *= 4  # the first unit has larger errors
+    steps = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    inputs = np.hstack([X, np.ones((60, 1))])
+    hidden, outer = [], []
+    for i, t in enumerate(net.preactivations(X).T):
+        own = errors[i * p : (i + 1) * p, i * p : (i + 1) * p]
+        moved = t[:, None] + np.sqrt(np.einsum("na,ab,nb->n", inputs, own, inputs))[:, None] * steps
+        hidden.append(net.A[0, i] * (moved > 0).mean(axis=1)[:, None] * inputs)
+        outer.append(np.maximum(moved, 0.0).mean(axis=1))
+    J = np.column_stack([*hidden, *outer, np.ones(60)])
+    chance, soft = expit(net(X)), _soft_score(rows, net, errors)
+    np.testing.assert_allclose(soft.score, J.T @ (Y - chance)[:, 0], atol=1e-3 * np.abs(J).sum())
+    variance = (J * chance * (1 - chance)).T @ J
+    np.testing.assert_allclose(soft.variance, variance, atol=1e-3 * variance.max())
+
+
+def test_steps_that_are_too_long_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, net = _kinked(4, n=2000)
+    fit = _in_unit_rows(rows, fit_from(rows, net))
+    errors = 16 * _smoothed._covariance(fit)
+    expected = _smoothed._solve(rows, fit, errors)
+    honest = _soft_score
+
+    def flat(*given: object) -> SoftScore:
+        soft = honest(*given)
+        return replace(soft, curvature=soft.curvature / 2.5)
+
+    monkeypatch.setattr(_smoothed, "_soft_score", flat)
+    found = _smoothed._solve(rows, fit, errors)
+    assert expected is not None and found is not None
+    gap = parameters_of(found.network) - parameters_of(expected.network)
+    assert gap @ fit.sums.information @ gap < 0.01  # squared standard errors

@@ -121,11 +121,15 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
                 corner_places(reading.layers[:-1], box, min(CORNERS, 4 * net.n_parameters), rng),
             ]
         )
-    fresh = rows, records.ask(rows)
+    fresh: tuple[Array, ...] = (rows, records.ask(rows))
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
         _refine(reading, records, asked) or _add_missing(reading, records, rng)
     ):
         net = DeepNetwork([*reading.layers, reading.top.output])
+        more = box.snap(_places_of_rare_units(net, rows, records.all()[0], box, rng))
+        if len(more):
+            records.ask(more)
+        fresh = tuple(part[len(asked[0]) :] for part in records.all())
     X, Y = records.all()
     if np.isfinite(again):
         some = rng.permutation(len(asked[0]))[: int(again * net.n_parameters / net.n_outputs)]
@@ -133,7 +137,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     net = _without_needless(polish(net, X, Y, _weights(X)), X, Y, reading)
     checks = check_network(box, net, rounding, rng)
     off, on = _check_line(net, records, rounding, rng)
-    Z = np.concatenate([asked[0], fresh[0]])
+    Z = records.all()[0]
     return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z), rounding)
 
 
@@ -245,13 +249,19 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
 
 
 def _rows_of_all_units(net: DeepNetwork, X: Array, stride: int) -> IntArray:
-    """Every so many rows, and for each hidden unit enough of those where it is on: rare units show nowhere else."""
+    """Every so many rows, and for each weight some where it has an effect: rare pairs of units show nowhere else."""
     chosen = np.zeros(len(X), dtype=np.bool_)
     chosen[::stride] = True
+    below: Array | None = None
     for layer, on in enumerate(net.patterns(X)):
         enough = RARE * (net.widths[layer] + 1)
         for unit in np.flatnonzero(on[chosen].sum(axis=0) < enough):
             chosen[np.flatnonzero(on[:, unit])[:enough]] = True
+        if below is not None:
+            together = on[chosen].astype(np.float64).T @ below[chosen]
+            for unit, other in np.argwhere(together < enough):
+                chosen[np.flatnonzero(on[:, unit] & (below[:, other] > 0))[:enough]] = True
+        below = on.astype(np.float64)
     return np.flatnonzero(chosen)
 
 

@@ -29,6 +29,7 @@ SURE = 0.9  # of the answers must agree
 MOST_ROWS = 600  # answers for one column
 BARELY = 1e-3  # of the median of a unit below: where its weights are lost in rounding
 FIRST = 6  # answers for each gap that come first
+CONFIRMED = 3  # answers in which a unit must be on: one at its switch would agree with any that is off
 TURNS = 4  # of least squares with the same answers
 WANTED = 6  # answers for each gap that are asked
 POOL, CORNERS = 20_000, 300  # places looked through for answers to ask, drawn and at corners
@@ -89,8 +90,10 @@ def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Ar
             weights = weights / lengths
             if (on == (T[rows] + h[rows, None] * weights > 0)).all():
                 break
-        settled = on.any(axis=0) & (rank == on.any(axis=0).sum())
-        off = np.abs(left[rows] - np.maximum(T[rows] + h[rows, None] * weights, 0.0) @ A.T).max(axis=1)
+        values = np.maximum(T[rows] + h[rows, None] * weights, 0.0)
+        shown = (values * np.abs(A).max(axis=0) > slack[rows, None]).sum(axis=0)
+        settled = (shown >= CONFIRMED) & (rank == on.any(axis=0).sum())
+        off = np.abs(left[rows] - values @ A.T).max(axis=1)
         if (off <= slack[rows]).mean() < SURE:
             return np.full(g, np.nan)
         if count >= n:

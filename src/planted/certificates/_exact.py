@@ -10,8 +10,9 @@ Idea        *Search.* With the found units known, pursuit looks for one more uni
             too, of the size of their spacing. The gap that holds a kink is the sum of two exponential variables, so
             that, divided by the mean of the s spacings beside it, it has twice the distribution F(4, 2s). In one
             wider than its quantile at the level `GAP_LEVEL` for all units together several kinks may hide, and it is
-            named. With several inputs, where kinks are parallel by chance alone, the level is smaller. With one input
-            the samples of every linear piece are counted as well: two determine a line, the third tests it.
+            named. With several inputs kinks are rarely parallel, and the level is smaller for a unit that is parallel to no
+            other. With one input the samples of every linear piece are counted as well: two determine a line, the
+            third tests it.
 Guarantee   The theorem is a proof. The search is evidence, since it may miss a unit.
 Cost        `RIVAL_STARTS` starts of pursuit on some hundred rows, and one singular value decomposition with q =
             k(k+1)/2 + k(d+1) columns.
@@ -25,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array, IntArray, as_array
+from planted._typing import Array, BoolArray, IntArray, as_array
 from planted.certificates._parts import (
     LabelGrid,
     RoundingChecks,
@@ -42,6 +43,7 @@ from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
 from planted.fitting.units._pursuit import pursue_units
+from planted.linalg.symmetric import unit_rows
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -60,8 +62,10 @@ __all__ = [
 ]
 
 RIVAL_STARTS = 128
-# How often a network with one kink in each gap is refused. All kinks of one input are parallel; of several, hardly any two.
-GAP_LEVEL, GAP_LEVEL_OF_SEVERAL = 1e-2, 1e-3
+# How often a network with one kink in each gap is refused. Of several inputs hardly any two kinks are parallel: where none
+# are, none are expected to hide in one gap.
+GAP_LEVEL, GAP_LEVEL_ALONE = 1e-2, 1e-3
+PARALLEL = 1e-9  # by which the cosine of the angle of two kinks that have one direction may differ from one
 NEIGHBOURS = 8  # spacings on each side of a gap that tell the usual one
 SAME_KINK = 1e-9  # distance of kinks of one input that are one
 PIECE_SAMPLES = 3  # on every linear piece of a function of one input
@@ -114,8 +118,8 @@ def hidden_kinks(
     if not network.n_hidden or not network.activation.is_piecewise_linear or len(distinct) < 2:
         return (), ""
     t = network.preactivations(problem.X[distinct])
-    level = GAP_LEVEL if network.n_features == 1 else GAP_LEVEL_OF_SEVERAL
-    gaps = [_gap_at_zero(column, level / network.n_hidden) for column in t.T]
+    levels = np.where(_have_parallels(network), GAP_LEVEL, GAP_LEVEL_ALONE) / network.n_hidden
+    gaps = [_gap_at_zero(column, level) for column, level in zip(t.T, levels, strict=True)]
     unit = int(np.argmax([gap.spacings / gap.usual for gap in gaps]))
     gap = gaps[unit]
     name = f"gap between the samples at the kink of unit {unit + 1}, in spacings beside it"
@@ -142,6 +146,13 @@ class _Gap(NamedTuple):
     high: float = 0.0
     spacings: float = 0.0  # its width, in spacings of the numbers beside it
     usual: float = 1.0  # the widest that a list without a gap has at the level asked for
+
+
+def _have_parallels(network: TwoLayerNetwork) -> BoolArray:
+    """Which units have kinks of the direction of another; of one input, all."""
+    W = unit_rows(network.W)[0]
+    cosines = np.abs(W @ W.T) - np.eye(len(W))
+    return np.asarray((cosines.max(axis=1) >= 1 - PARALLEL) | (network.n_features == 1))
 
 
 def _gap_at_zero(t: Array, level: float) -> _Gap:

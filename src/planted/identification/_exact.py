@@ -22,10 +22,12 @@ from planted.identification.deep import (
     Records,
     breaks_bend,
     finish_reading,
+    finish_single,
     judge_deep,
     judge_deep_stop,
     looks_deep,
     miss_on_lines,
+    read_coarse,
     read_layers,
     refine_nearby,
 )
@@ -50,6 +52,7 @@ from planted.results import Recovery
 __all__ = ["identify_exact"]
 
 FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at which several layers are read
+SINGLE = 2.0**-24  # relative rounding error of answers in single precision
 FARTHER = 2.0**17  # at least: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
 
@@ -71,7 +74,8 @@ def identify_exact(run: QueryRun) -> Recovery:
         box = _black_box(session, wide, grid)
         reader = _DeepReader(run, box, wide, deep_rng)
         has_decimals = grid.step > 0 and grid.relative <= DOUBLE and not box.has_box
-        is_open = run.depth != 1 and (has_decimals or not grid.words)
+        is_single = grid.step == 0 and grid.relative == SINGLE and not box.has_box
+        is_open = run.depth != 1 and (has_decimals or is_single or not grid.words)
         guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
         for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
             found = latest  # kept in case the search is stopped; the last is the answer
@@ -83,12 +87,15 @@ def identify_exact(run: QueryRun) -> Recovery:
                 and breaks_bend(box, guessing)
             ):
                 break
-        if isinstance(found, Deeper) and reader.too_coarse(found) and not has_decimals:
+        if isinstance(found, Deeper) and reader.too_coarse(found) and not (has_decimals or is_single):
             found = Refusal(
                 "parallel lines say that it has several hidden layers, and its answers are uncertain by "
                 f"{found.rounding.relative:.1e} of their size, too coarse to read those"
             )
-        if has_decimals and is_open and reader.is_wanted(found, is_coarse=True):
+        if is_single and is_open and reader.is_wanted(found, is_coarse=True):
+            reader = _single_reader(run, grid, deep_rng)
+            reader.read([])
+        elif has_decimals and is_open and reader.is_wanted(found, is_coarse=True):
             reader = _farther_reader(run, replace(near, grid=grid), answers, checking, deep_rng)
             reader.read([])
         elif is_open and reader.is_wanted(found):
@@ -233,6 +240,30 @@ class _DeepReader:
             return {"certain_layers": [], "first_hyperplanes": {"W": W.tolist(), "b": b.tolist()}}
         restored = self.domain.restore_layers(layers)
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
+
+
+class _SingleReader(_DeepReader):
+    """The reading of answers in single precision: rough layers first, then all parameters at once."""
+
+    def read(self, scans: list[tuple[Line, LineScan]]) -> None:
+        """Read the layers; lines scanned before go too far out to be of use."""
+        self.is_started = True
+        try:
+            for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
+                self.reading = latest
+            if self.reading.top is not None and len(self.reading.layers) > 1:
+                self.run.progress("refining all layers", 0.9)
+                self.finding = finish_single(self.reading, self.records, self.domain.scale, rng=self.rng)
+        except LinAlgError as error:
+            self.reading.reason = f"a decomposition broke down: {error}"
+            self.reading.top = None
+
+
+def _single_reader(run: QueryRun, grid: Grid, rng: np.random.Generator) -> _DeepReader:
+    """A reader that asks at inputs that single precision holds: in units that are powers of two."""
+    scale = np.exp2(np.round(np.log2(run.domain.scale)))
+    domain = replace(run.domain, scale=scale, is_single=True)
+    return _SingleReader(run, _black_box(run.session, domain, grid), domain, rng)
 
 
 def _farther_reader(

@@ -1,8 +1,10 @@
 """Deep ReLU networks from questions: layer by layer, then all layers at once, judged by fresh answers."""
 
+from planted.identification.deep._coarse import read_coarse
 from planted.identification.deep._finish import DeepFinding, finish_reading, refine_nearby
 from planted.identification.deep._kinds import looks_deep, miss_on_lines
 from planted.identification.deep._reading import Reading, breaks_bend, read_layers
+from planted.identification.deep._single import finish_single
 from planted.identification.deep._space import Records
 from planted.identification.deep._verdict import judge_deep, judge_deep_stop
 
@@ -12,10 +14,12 @@ __all__ = [
     "Records",
     "breaks_bend",
     "finish_reading",
+    "finish_single",
     "judge_deep",
     "judge_deep_stop",
     "looks_deep",
     "miss_on_lines",
+    "read_coarse",
     "read_layers",
     "refine_nearby",
 ]

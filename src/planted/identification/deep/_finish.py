@@ -33,7 +33,15 @@ from planted.identification.deep._top import fit_top
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 
-__all__ = ["DeepFinding", "finish_reading", "refine_nearby"]
+__all__ = [
+    "DeepFinding",
+    "finish_reading",
+    "line_places",
+    "one_sided_units",
+    "rare_places",
+    "refine_nearby",
+    "rescaled",
+]
 
 ATTEMPTS = 3
 # Equations for each parameter in the polish, fresh ones and from earlier questions, by the number of parameters.
@@ -109,7 +117,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     rows = box.snap(box.draw(count, rng))
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
-    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
+    rows = np.concatenate([rows, box.snap(rare_places(net, rows, asked[0], box, rng))])
     if _may_hide(net, box):
         far = box.draw(FAR_ROWS * net.n_parameters // net.n_outputs, rng)
         if not box.has_box:
@@ -134,7 +142,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     checks = check_network(box, net, rounding, rng)
     off, on = _check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
-    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z), rounding)
+    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), one_sided_units(net, Z), rounding)
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
@@ -145,7 +153,7 @@ def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
     return box.has_box or net.n_hidden_layers > 2 or net.widths[1] > net.widths[0]
 
 
-def _places_of_rare_units(
+def rare_places(
     net: DeepNetwork, rows: Array, asked: Array, box: BlackBox, rng: np.random.Generator
 ) -> Array:
     """Places where units are on that are hardly ever on, or off that are hardly ever off: a walk from asked ones.
@@ -181,7 +189,16 @@ def _check_line(
     net: DeepNetwork, records: Records, rounding: Rounding, rng: np.random.Generator
 ) -> tuple[int, int]:
     """Ask once on every linear piece of the network on a fresh line; how many answers do not match, and of how many."""
-    box = records.box
+    rows = line_places(net, records.box, rng)
+    truth = records.ask(rows)
+    growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
+    spread = truth.std(axis=0)
+    allowed = 16 * rounding.at(rows) + 1e-9 * np.where(spread > 0, spread, 1.0) * growth
+    return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum()), len(rows)
+
+
+def line_places(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> Array:
+    """One place on every linear piece of the network on a fresh line, shape (n, d)."""
     ends = box.draw(2, rng)
     reach = np.linspace(0.0, 1.0, 4001) if box.has_box else np.linspace(-3.0, 4.0, 20_001)
     points = ends[0] + reach[:, None] * (ends[1] - ends[0])
@@ -189,12 +206,7 @@ def _check_line(
     changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1))
     edges = np.concatenate([[0], changes + 1, [len(points)]])
     middles: IntArray = np.array([(low + high) // 2 for low, high in pairwise(edges)])
-    rows = box.snap(points[middles[:ON_LINE]])
-    truth = records.ask(rows)
-    growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
-    spread = truth.std(axis=0)
-    allowed = 16 * rounding.at(rows) + 1e-9 * np.where(spread > 0, spread, 1.0) * growth
-    return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum()), len(rows)
+    return box.snap(points[middles[:ON_LINE]])
 
 
 def _missing_rank(net: DeepNetwork, X: Array) -> int:
@@ -221,7 +233,7 @@ def _rows_of_all_units(net: DeepNetwork, X: Array, stride: int) -> IntArray:
     return np.flatnonzero(chosen)
 
 
-def _one_sided(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
+def one_sided_units(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
     """Hidden units that are always on or always off on everything that was asked."""
     found = []
     for layer, on in enumerate(net.patterns(X)):
@@ -236,7 +248,7 @@ def refine_nearby(
 
     The finding stays in the units in which it was read.
     """
-    net = _rescaled(finding.network, 1 / larger)
+    net = rescaled(finding.network, 1 / larger)
     count = int(np.ceil(NEAR_ANSWERS * net.n_parameters / net.n_outputs))
     rows = near.snap(near.draw(count, rng) * 2.0 ** rng.uniform(-2, 2, (count, 1)))
     far, answers = records.all()
@@ -248,7 +260,7 @@ def refine_nearby(
     off, on = _check_switches(near, net, rng)
     return replace(
         finding,
-        network=_rescaled(net, larger),
+        network=rescaled(net, larger),
         checks=checks,
         off_line=finding.off_line + off,
         on_line=finding.on_line + on,
@@ -257,7 +269,7 @@ def refine_nearby(
     )
 
 
-def _rescaled(net: DeepNetwork, factor: float) -> DeepNetwork:
+def rescaled(net: DeepNetwork, factor: float | Array) -> DeepNetwork:
     """The network of inputs that are measured in larger or smaller units."""
     (W, b), *others = net.layers
     return DeepNetwork([(W * factor, b), *others])

@@ -50,10 +50,13 @@ def fit_top(
     layers: list[Layer],
     planes: tuple[Array, Array],
     known: BoolArray | None = None,
+    *,
+    slack: float = 1.0,
 ) -> Top | None:
     """Return the last layers if the hyperplanes explain all answers; None if they do not.
 
-    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero.
+    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero. `slack`: by which the
+    limits are widened where the layers are known roughly.
     """
     Z, Y = answers
     H = pass_layers(layers, Z)
@@ -75,7 +78,7 @@ def fit_top(
     residual = np.abs((features @ coefficients - Y) * weights[:, None]).max(axis=0)
     spread = (Y * weights[:, None]).std(axis=0)
     relative = float((residual / np.where(spread > 0, spread, 1.0)).max())
-    if relative > EXPLAINED:
+    if relative > EXPLAINED * slack:
         return None
     p = H.shape[1]
     alphas, linear, constant = coefficients[:k].T, coefficients[k : k + p].T, coefficients[k + p]
@@ -88,28 +91,30 @@ def fit_top(
     sides = np.sign(sides)
     whole = ~gaps.any(axis=0)  # units below whose weights are all known
     columns = np.einsum("mk,kp->mpk", alphas, rows)
-    ups, is_unique, left = _orientations(columns[:, whole].reshape(-1, k), linear[:, whole].ravel())
+    ups, is_unique, left = _orientations(
+        columns[:, whole].reshape(-1, k), linear[:, whole].ravel(), NO_REST * slack
+    )
     rest = linear - columns @ ups
     rows = rows.copy()
-    if left <= NO_REST:
+    if left <= NO_REST * slack:
         rows, rest, gaps = _filled(rows, gaps, rest, alphas, np.where(sides == ups, sides, 0.0))
         size = float(np.linalg.norm(linear) + np.linalg.norm(columns, axis=(0, 1)).sum())
         left = float(np.linalg.norm(rest)) / size if size else 0.0
     W, b = rows * ups[:, None], biases * ups
     A, c = 2 * alphas, constant - alphas @ b
     unseen = int(gaps.sum())
-    if left <= NO_REST:
+    if left <= NO_REST * slack:
         return Top((W, b), (A, c), 0.0, 0, is_unique, relative, unseen)
     passing, signs = _passing_units(rest)
     W, b = np.concatenate([W, passing]), np.append(b, np.zeros(len(passing)))
     return Top((W, b), (np.hstack([A, signs]), c), left, len(passing), is_unique, relative, unseen)
 
 
-def _orientations(columns: Array, target: Array) -> tuple[Array, bool, float]:
+def _orientations(columns: Array, target: Array, share: float) -> tuple[Array, bool, float]:
     """The signs with which the columns add up to the target, whether there are no others, and what is left, relative."""
     k = columns.shape[1]
     size = float(np.linalg.norm(columns, axis=0).sum() + np.linalg.norm(target))
-    error = 1e-5 * size
+    error = share * size
     goal = target + columns.sum(axis=1)
     shares = round_shares(2 * columns, goal, error=error)
     is_unique = True

@@ -251,9 +251,13 @@ class _SingleReader(_DeepReader):
         try:
             for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
                 self.reading = latest
-            if self.reading.top is not None and len(self.reading.layers) > 1:
+                if latest.top is None or len(latest.layers) == 1:
+                    continue
                 self.run.progress("refining all layers", 0.9)
-                self.finding = finish_single(self.reading, self.records, self.domain.scale, rng=self.rng)
+                finding = finish_single(latest, self.records, self.domain.scale, rng=self.rng)
+                if not (finding.checks.misfits or finding.off_line):
+                    self.finding = finding
+                    break
         except LinAlgError as error:
             self.reading.reason = f"a decomposition broke down: {error}"
             self.reading.top = None

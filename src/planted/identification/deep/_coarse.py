@@ -47,13 +47,16 @@ NEAR, FARTHEST = 1e-4, 2e-3  # radii: how far from a hyperplane a break may be t
 APART = 0.5  # radii: between two places of one hyperplane; a surface that bends is flat where it is small
 SAME = 0.01  # error of a normal above which it is not compared with others
 ACROSS = 4.0  # errors of a gradient: a part across the known normals that shows a missing unit
-PLACES, HITS, MISSES = 10, 3, 2  # at which a hyperplane is looked for again, and how often it must be there
+HITS, MANY, MISSES = 3, 12, 2  # places at which a hyperplane is looked for again: found, found in doubt, missed
 AROUND = 0.05  # radii: how far around
 FLAT = 8.0  # rounding errors: a function that changes less is flat
-OFF = 0.1  # of the part on one side: on the other a unit that is off takes no larger part
+FEW_LEFT = 0.02  # of the gradients: so many may be wrong
+OFF = 0.1  # of the part on one side: on the other, units that are off take no larger part, in the median
 INDEPENDENT = 1e-3  # smallest singular value of unit rows
 MARGIN = 0.02  # typical pre-activations: how far questions stay away from the switch of a lower unit
-CHORDS = 6
+CHORDS = 4
+FURTHER = 4  # times as many chords, where the units found do not explain all answers
+FEW = 6  # breaks whose hyperplanes are tested to see that there are higher layers
 FAR = 64.0  # where rays end, in typical pre-activations
 ALONG = np.array([0.0, 0.004, 0.015, 0.05, 0.15, 0.45, 1.0])
 SLACK = 3e3  # by which the limits of `fit_top` are wider than in double precision
@@ -62,7 +65,7 @@ MAX_POINTS = 6_000  # on one line
 
 
 def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progress) -> Iterator[Reading]:
-    """Read both layers roughly, and yield what is known after each step; the last is the answer."""
+    """Read both layers roughly, and yield what is known after each step, until the caller is content with the network."""
     reading = Reading()
     space = _input_space(records, rng)
     reading.rounding = space.rounding
@@ -77,6 +80,7 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
         reading.reason = _name_sides(shares)
     if reading.reason:
         reading.outcome = Outcome.ASSUMPTION_FAILED
+        reading.bent = first.count_bent(rng)
         yield reading
         return
     layer = signs[:, None] * first.planes.normals, signs * first.planes.offsets
@@ -89,10 +93,13 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
     base = _hidden_base(layer, records, rng)
     second = _Layer(_hidden_space(records, base, rng), Planes.none(base.matrix.shape[1]))
     reading.surveys.append(Survey(second.planes))
-    for line, spread in _orthant_lines(base, rng):
-        if second.scan(line, spread):
-            second.add_all(len(second.scans) - 1)
-    top = _fit_second(records, reading, second, base)
+    for number in range(1 + FURTHER):
+        for line, spread in _chords(base, rng) if number else _orthant_lines(base, rng):
+            if second.scan(line, spread):
+                second.add_all(len(second.scans) - 1)
+        top = _fit_second(records, reading, second, base)
+        if top is not None:
+            break
     if top is None:
         count = second.planes.offsets.size
         reading.reason = (
@@ -172,16 +179,24 @@ class _Layer:
                 continue
             earlier = [other for other in self.pool if other.line != number]
             same = [other for other in earlier if found.is_same(other, APART * self.space.rounding.radius)]
-            if same and self._goes_on(found := found.mean(same[0]), rng):
+            if same and self.goes_on(found := found.mean(same[0]), rng):
                 self._add(found)
                 count += 1
             self.pool.append(replace(found, line=number))
         return count
 
-    def _goes_on(self, found: _Break, rng: np.random.Generator) -> bool:
+    def count_bent(self, rng: np.random.Generator) -> int:
+        """Of a few breaks on no known hyperplane: how many are missing at other places of theirs."""
+        radius = self.space.rounding.radius
+        places = np.array([found.place for found in self.pool]).reshape(-1, self.space.dim)
+        off = np.abs(places @ self.planes.normals.T + self.planes.offsets).min(axis=1, initial=np.inf)
+        chosen = np.flatnonzero(off > FARTHEST * radius)[:FEW]
+        return sum(not self.goes_on(self.pool[i], rng) for i in chosen)
+
+    def goes_on(self, found: _Break, rng: np.random.Generator, hits: int = HITS) -> bool:
         """Whether the hyperplane of a break is met at random other places of it; where the function is flat says nothing."""
-        space, hits, misses = self.space, 0, 0
-        for _ in range(PLACES):
+        space, seen, misses = self.space, 0, 0
+        for _ in range(3 * hits):
             place = place_on_plane(space, found.normal, found.place, rng)
             doubt = 4 * found.error * float(np.linalg.norm(place - found.place))
             reach = max(AROUND * space.rounding.radius, 4 * doubt)
@@ -197,12 +212,12 @@ class _Layer:
                 max_points=MAX_POINTS,
             )
             if (np.abs(scan.breakpoints) <= doubt + NEAR * space.rounding.radius).any():
-                hits += 1
+                seen += 1
             elif (np.abs(values - values.mean(axis=0)) > FLAT * noise.at(place[None])).any():
                 misses += 1
-            if hits == HITS or misses == MISSES:
+            if seen == hits or misses == MISSES:
                 break
-        return hits > 1 and misses < MISSES
+        return seen > 1 and misses < MISSES
 
     def unexplained(self) -> list[tuple[Array, Array]]:
         """Places, and the parts of gradients there that the known normals do not explain."""
@@ -342,7 +357,12 @@ def _find_first(layer: _Layer, rng: np.random.Generator) -> str:
         left = layer.unexplained()
         if quiet and number >= LINES and not left:
             break
-    if left:
+    if not _is_independent(layer.planes.normals):  # some may be flat parts of higher units
+        kept = [layer.goes_on(found, rng, hits=MANY) for found in layer.found]
+        layer.planes.keep(np.array(kept))
+        layer.found = [found for found, is_kept in zip(layer.found, kept, strict=True) if is_kept]
+        left = layer.unexplained()
+    if len(left) > FEW_LEFT * 2 * len(layer.pool):
         return f"gradients have parts that the {layer.planes.offsets.size} rows found in hidden layer 1 do not explain"
     rows = layer.planes.normals
     if not len(rows):
@@ -378,7 +398,7 @@ def _orient(layer: _Layer) -> tuple[Array, Array]:
 def _name_sides(shares: Array) -> str:
     """Say why a layer has no ReLU units; nothing if each takes part on one side only."""
     both = int((shares > OFF).sum())
-    if not both:
+    if np.median(shares) <= OFF:
         return ""
     return (
         f"{both} units of hidden layer 1 take part on both sides of their hyperplanes: connections skip it, or they are no "
@@ -416,7 +436,15 @@ def _hidden_space(records: Records, base: Base, rng: np.random.Generator) -> Spa
 
 
 def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
-    """Chords between opposite corners, then one ray along each axis."""
+    """Chords, then one ray along each axis."""
+    yield from _chords(base, rng)
+    p = int(base.matrix.shape[1])
+    for axis in rng.permutation(p):
+        yield Line(MARGIN * rng.uniform(1.1, 2.0, p), np.eye(p)[axis]), ALONG
+
+
+def _chords(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]]:
+    """Chords between opposite corners."""
     p = int(base.matrix.shape[1])
     for _ in range(CHORDS):
         far = rng.permutation(p) < p / 2
@@ -425,8 +453,6 @@ def _orthant_lines(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line,
         ends = np.where(far, 6 * sizes[0], low), np.where(far, low, 6 * sizes[1])
         direction = ends[1] - ends[0]
         yield Line(ends[0], direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5
-    for axis in rng.permutation(p):
-        yield Line(MARGIN * rng.uniform(1.1, 2.0, p), np.eye(p)[axis]), ALONG
 
 
 def _fit_second(records: Records, reading: Reading, second: _Layer, base: Base) -> Top | None:
@@ -437,7 +463,7 @@ def _fit_second(records: Records, reading: Reading, second: _Layer, base: Base) 
     biases = second.planes.offsets
     if _is_independent(second.planes.normals):
         signs, shares = _orient(second)
-        if (shares <= OFF).all():
+        if np.median(shares) <= OFF:
             return _fit_oriented(records, reading.layers, (signs[:, None] * rows, signs * biases))
     return fit_top(records.all(), reading.layers, (rows, biases), slack=SLACK)
 

@@ -96,6 +96,7 @@ class Reading:
     rounding: Rounding | None = None  # the error of the answers at typical inputs
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
+    bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
 
     @property
     def passing(self) -> int:
@@ -107,7 +108,7 @@ class Reading:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
         if self.layers or self.surveys[0].copies:
             return True
-        return sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+        return self.bent + sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 def read_layers(

@@ -5,13 +5,13 @@ The error of an answer that was computed in single precision is made by its sums
 .. math:: g(x) = |A| (|W_2| (|W_1| |x| + |b_1|) + |b_2|) + |c|                                             \quad (1)
 
 and usually a fraction of u g. Least squares over all answers, each in units of u g, therefore has errors of one size, s. It
-is estimated from what the fit leaves, and must be no larger than single precision explains. The covariance of the fit, with
+is estimated from what the fit leaves. The covariance of the fit, with
 the scales of the hidden units fixed by unit rows, bounds the error of each parameter:
 
 .. math:: \Sigma = s^2 (J'J + C'C)^{-1}, \qquad C\delta = (w_i'\delta w_i)_i                                 \quad (2)
 
-Fresh answers at random places, and one on every piece of a fresh line, must be within `OUTLIER` times s u g. That is far
-below what a missing unit would change, unless its part is as small as the rounding errors themselves.
+Fresh answers at random places, and one on every piece of fresh lines, must be within u g, and within `OUTLIER` times the
+usual error. A missing unit changes more, unless its part is as small as the rounding errors themselves.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = ["finish_single"]
 UNIT = 2.0**-24  # the rounding error of single precision
 FRESH, AGAIN = 4.0, 3.0  # equations for each parameter, fresh ones and from earlier questions
 ROUNDS = 3  # of polishing
-LARGEST_ERROR = 4.0  # s above which it is not the arithmetic of single precision that makes the errors
-OUTLIER = 8.0  # times s: an answer that is off by more was not foretold
-SIGMAS = 6.0  # standard errors that bound the error of a parameter
+LARGEST_ERROR = 1.0  # u g: a larger error is not made by the arithmetic of single precision
+OUTLIER = 12.0  # times the largest of a row, in the mean: an answer that is off by more was not foretold
+SIGMAS = 8.0  # standard errors that bound the error of a parameter
 SINGULAR = 1e-13  # of the normal matrix with unit diagonal: some parameter is not determined
 LINES = 3  # fresh ones
 BLOCK = 2_000_000  # numbers of the Jacobian at a time
@@ -67,14 +67,14 @@ def finish_single(
     rows = np.concatenate([rows, box.snap(rare_places(net, rows, old_X[near], box, rng))])
     X, Y = np.concatenate([old_X[again], rows]), np.concatenate([old_Y[again], records.ask(rows)])
     for _ in range(ROUNDS):
-        net = polish(net, X, Y, 1.0 / _sizes(net, X).max(axis=1))
-    errors = _sizes(net, X).max(axis=1)
+        net = polish(net, X, Y, 1.0 / _sizes(net, X))
+    errors = _sizes(net, X)
     left = (Y - net(X)) / errors[:, None]
     free = max(left.size - net.n_parameters + sum(net.widths[1:-1]), 1)
-    s = float(np.sqrt((left**2).sum() / free))
-    checks, (off, on) = _check(net, box, s, rng)
-    if not s <= LARGEST_ERROR:  # the fit has not come to its end, or something is missing
-        checks = replace(checks, misfits=N_CHECKS)
+    size = float(np.sqrt((left**2).sum() / free))
+    highest = float(np.sqrt((left**2).max(axis=1).mean()))
+    checks, (off, on), fresh = _check(net, box, min(OUTLIER * highest, LARGEST_ERROR), rng)
+    s = max(size, fresh)
     outer = rescaled(net, 1 / scale)
     bound = SIGMAS * s * _largest_deviation(outer, X * scale, errors) + 2 * UNIT
     sides = one_sided_units(net, np.concatenate([old_X, X]))
@@ -82,27 +82,31 @@ def finish_single(
 
 
 def _sizes(net: DeepNetwork, X: Array) -> Array:
-    """The errors u g by eq. (1), shape (n, m)."""
+    """The errors u g by eq. (1), of the output with the largest one, shape (n,)."""
     size = np.abs(X)
     for W, b in net.layers:
         size = size @ np.abs(W).T + np.abs(b)
-    return np.asarray(UNIT * size)
+    return np.asarray(UNIT * size.max(axis=1))
 
 
 def _check(
-    net: DeepNetwork, box: BlackBox, s: float, rng: np.random.Generator
-) -> tuple[Checks, tuple[int, int]]:
-    """Compare fresh answers at random places, and on the pieces of fresh lines, with the network's."""
+    net: DeepNetwork, box: BlackBox, most: float, rng: np.random.Generator
+) -> tuple[Checks, tuple[int, int], float]:
+    """Compare fresh answers at random places, and on the pieces of fresh lines, with the network's; and their size s.
+
+    `most`: by how many u g an answer may be off.
+    """
     rows = box.snap(box.draw(N_CHECKS, rng) * 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1)))
     on_lines = box.snap(np.concatenate([line_places(net, box, rng) for _ in range(LINES)]))
     truth, along = box.ask(rows), box.ask(on_lines)
     gap = np.abs(truth - net(rows))
     spread = truth.std(axis=0)
-    over = (gap / _sizes(net, rows)).max(axis=1)
-    off = (np.abs(along - net(on_lines)) / _sizes(net, on_lines)).max(axis=1) > OUTLIER * s
+    sizes = _sizes(net, rows)
+    over = gap.max(axis=1) / sizes
+    off = np.abs(along - net(on_lines)).max(axis=1) / _sizes(net, on_lines) > most
     largest = float((gap / np.where(spread > 0, spread, 1.0)).max())
-    checks = Checks(int((over > OUTLIER * s).sum()), largest, rows[int(np.argmax(over))], None)
-    return checks, (int(off.sum()), len(on_lines))
+    checks = Checks(int((over > most).sum()), largest, rows[int(np.argmax(over))], None)
+    return checks, (int(off.sum()), len(on_lines)), float(np.sqrt(((gap / sizes[:, None]) ** 2).mean()))
 
 
 def _largest_deviation(net: DeepNetwork, X: Array, errors: Array) -> float:

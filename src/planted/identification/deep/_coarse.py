@@ -42,7 +42,7 @@ LINES, MOST_LINES = 3, 14
 STEPS = (0.5, 0.15, 0.04, 0.012, 0.004)  # of half a piece: steps of a gradient along an axis, longest first
 LONGEST = 0.5  # radii: of such a step
 STRAIGHT = 2.0  # rounding errors by which three answers may be off a line
-VAGUE = 0.03  # error of a normal above which it says nothing
+VAGUE = 0.05  # error of a normal above which it says nothing
 NEAR, FARTHEST = 1e-4, 2e-3  # radii: how far from a hyperplane a break may be that is put down to it
 APART = 0.5  # radii: between two places of one hyperplane; a surface that bends is flat where it is small
 SAME = 0.01  # error of a normal above which it is not compared with others
@@ -97,17 +97,14 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
         for line, spread in _chords(base, rng) if number else _orthant_lines(base, rng):
             if second.scan(line, spread):
                 second.add_all(len(second.scans) - 1)
-        top = _fit_second(records, reading, second, base)
-        if top is not None:
-            break
-    if top is None:
-        count = second.planes.offsets.size
-        reading.reason = (
-            f"the {count} units found in layer 2 do not explain all answers, or there are more layers"
-        )
-    else:
-        reading.layers.append(top.layer)
-        reading.top = top
+        reading.top = _fit_second(records, reading, second, base)
+        if reading.top is not None:
+            reading.layers.append(reading.top.layer)
+            yield reading  # where it is not right, units are missing
+            reading.layers.pop()
+    count = second.planes.offsets.size
+    reading.reason = f"the {count} units found in layer 2 do not explain all answers, or there are more layers"
+    reading.top = None
     yield reading
 
 
@@ -449,7 +446,7 @@ def _chords(base: Base, rng: np.random.Generator) -> Iterator[tuple[Line, Array]
     for _ in range(CHORDS):
         far = rng.permutation(p) < p / 2
         sizes = np.exp(rng.standard_normal((2, p)))
-        low = 2 * MARGIN * np.ones(p)
+        low = 2 * MARGIN * np.exp(np.abs(rng.standard_normal(p)))
         ends = np.where(far, 6 * sizes[0], low), np.where(far, low, 6 * sizes[1])
         direction = ends[1] - ends[0]
         yield Line(ends[0], direction / np.linalg.norm(direction)), np.linspace(0.0, 1.0, 9) ** 1.5

@@ -21,6 +21,7 @@ from planted.identification.deep import (
     Reading,
     Records,
     breaks_bend,
+    finish_leaky,
     finish_reading,
     finish_single,
     judge_deep,
@@ -29,7 +30,9 @@ from planted.identification.deep import (
     miss_on_lines,
     read_coarse,
     read_layers,
+    read_leaky,
     refine_nearby,
+    survey_layer,
 )
 from planted.identification.two_layer import (
     COARSE,
@@ -189,6 +192,9 @@ class _DeepReader:
             )
             for latest in steps:
                 self.reading = latest
+            if self.reading.slope is not None and self.near is None:
+                self._read_leaky()
+                return
         except LinAlgError as error:
             self.reading.reason = f"a decomposition broke down: {error}"
             self.reading.top = None
@@ -198,6 +204,20 @@ class _DeepReader:
             if self.near is not None:
                 larger = float((self.domain.scale / self.run.domain.scale).max())
                 self.finding = refine_nearby(self.finding, self.records, self.near, larger, self.rng)
+
+    def _read_leaky(self) -> None:
+        """Read the layers above a first one of leaky units, and refine and check the network."""
+        reading, survey = self.reading, self.reading.surveys[0]
+        assert reading.slope is not None and reading.rounding is not None
+        look = partial(survey_layer, rng=self.rng)
+        steps = read_leaky(
+            self.records, survey, reading.slope, look, rng=self.rng, progress=self.run.progress
+        )
+        for layers, top, reason in steps:
+            reading.layers, reading.top, reading.reason, reading.outcome = layers, top, reason, None
+        if reading.top is not None and len(reading.layers) > 1:
+            self.run.progress("refining all layers", 0.9)
+            self.finding = finish_leaky(reading, self.records, rng=self.rng)
 
     @property
     def is_answer(self) -> bool:
@@ -218,7 +238,8 @@ class _DeepReader:
         )
         network = None
         if is_shown and finding is not None:
-            network = DeepNetwork(self.domain.restore_layers(finding.network.layers)).canonical()
+            layers = self.domain.restore_layers(finding.network.layers)
+            network = DeepNetwork(layers, finding.network.activation).canonical()
         return run.finish(None, verdict, network, **({} if is_shown else self._certain()))
 
     def record_stop(self, stop: StopRequested) -> Recovery:

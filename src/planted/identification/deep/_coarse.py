@@ -47,7 +47,11 @@ NEAR, FARTHEST = 1e-4, 2e-3  # radii: how far from a hyperplane a break may be t
 APART = 0.5  # radii: between two places of one hyperplane; a surface that bends is flat where it is small
 SAME = 0.01  # error of a normal above which it is not compared with others
 ACROSS = 4.0  # errors of a gradient: a part across the known normals that shows a missing unit
-HITS, MANY, MISSES = 3, 12, 2  # places at which a hyperplane is looked for again: found, found in doubt, missed
+HITS, MANY, MISSES = (
+    3,
+    12,
+    2,
+)  # places at which a hyperplane is looked for again: found, found in doubt, missed
 AROUND = 0.05  # radii: how far around
 FLAT = 8.0  # rounding errors: a function that changes less is flat
 FEW_LEFT = 0.02  # of the gradients: so many may be wrong
@@ -103,7 +107,9 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
             yield reading  # where it is not right, units are missing
             reading.layers.pop()
     count = second.planes.offsets.size
-    reading.reason = f"the {count} units found in layer 2 do not explain all answers, or there are more layers"
+    reading.reason = (
+        f"the {count} units found in layer 2 do not explain all answers, or there are more layers"
+    )
     reading.top = None
     yield reading
 

@@ -35,12 +35,15 @@ from planted.networks import DeepNetwork
 
 __all__ = [
     "DeepFinding",
+    "check_line",
     "finish_reading",
     "line_places",
+    "missing_rank",
     "one_sided_units",
     "rare_places",
     "refine_nearby",
     "rescaled",
+    "weigh",
 ]
 
 ATTEMPTS = 3
@@ -138,11 +141,11 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     if np.isfinite(again):
         some = rng.permutation(len(asked[0]))[: int(again * net.n_parameters / net.n_outputs)]
         X, Y = (np.concatenate([old[some], new]) for old, new in zip((X, Y), fresh, strict=True))
-    net = polish(net, X, Y, _weights(X))
+    net = polish(net, X, Y, weigh(X))
     checks = check_network(box, net, rounding, rng)
-    off, on = _check_line(net, records, rounding, rng)
+    off, on = check_line(net, records, rounding, rng)
     Z = np.concatenate([asked[0], fresh[0]])
-    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), one_sided_units(net, Z), rounding)
+    return DeepFinding(net, checks, off, on, missing_rank(net, Z), one_sided_units(net, Z), rounding)
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
@@ -180,12 +183,12 @@ def rare_places(
     return np.concatenate(found)
 
 
-def _weights(X: Array) -> Array:
+def weigh(X: Array) -> Array:
     """Rounding errors grow with the distance."""
     return np.asarray(1.0 / (1.0 + np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1])))
 
 
-def _check_line(
+def check_line(
     net: DeepNetwork, records: Records, rounding: Rounding, rng: np.random.Generator
 ) -> tuple[int, int]:
     """Ask once on every linear piece of the network on a fresh line; how many answers do not match, and of how many."""
@@ -209,13 +212,13 @@ def line_places(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> Ar
     return box.snap(points[middles[:ON_LINE]])
 
 
-def _missing_rank(net: DeepNetwork, X: Array) -> int:
+def missing_rank(net: DeepNetwork, X: Array) -> int:
     """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
     if net.n_parameters > LARGEST_RANK:
         return -1
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
     rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
-    J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
+    J = jacobian(net, rows) * np.repeat(weigh(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     J = J[:, lengths > 0] / lengths[lengths > 0]
     values = np.linalg.svd(J, compute_uv=False)

@@ -24,7 +24,7 @@ from planted.identification.deep._layers import pass_layers
 from planted.linalg.signs import round_shares, search_corners
 from planted.networks._deep import Layer
 
-__all__ = ["Top", "fit_top"]
+__all__ = ["EXPLAINED", "NO_REST", "Top", "fit_top", "orientations"]
 
 EXPLAINED = 1e-6  # residual of (1) relative to the spread of the answers
 NO_REST = 1e-5  # relative size of a linear part that is put down to errors
@@ -91,7 +91,7 @@ def fit_top(
     sides = np.sign(sides)
     whole = ~gaps.any(axis=0)  # units below whose weights are all known
     columns = np.einsum("mk,kp->mpk", alphas, rows)
-    ups, is_unique, left = _orientations(
+    ups, is_unique, left = orientations(
         columns[:, whole].reshape(-1, k), linear[:, whole].ravel(), NO_REST * slack
     )
     rest = linear - columns @ ups
@@ -110,7 +110,7 @@ def fit_top(
     return Top((W, b), (np.hstack([A, signs]), c), left, len(passing), is_unique, relative, unseen)
 
 
-def _orientations(columns: Array, target: Array, share: float) -> tuple[Array, bool, float]:
+def orientations(columns: Array, target: Array, share: float) -> tuple[Array, bool, float]:
     """The signs with which the columns add up to the target, whether there are no others, and what is left, relative."""
     k = columns.shape[1]
     size = float(np.linalg.norm(columns, axis=0).sum() + np.linalg.norm(target))

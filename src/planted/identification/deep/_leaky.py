@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy import linalg
 
 from planted._typing import Array, Progress
 from planted.identification.deep._finish import (
@@ -42,11 +43,14 @@ __all__ = ["finish_leaky", "read_leaky"]
 
 SAME = 1e-4  # relative difference of slopes that are the same
 MOST_LAYERS = 6
-REACH = 1024.0  # radii: how far lines go
+REACHES = 256.0, 16.0  # radii: how far lines go; far out, errors of the layers below bend what is straight
 FRESH = 2.0  # fresh equations for each parameter
 REFINED = 3_000_000  # numbers of the Jacobian in which the slope is refined
 STEPS = 4
-SHORT = 1e-9  # relative distance from a short number at which the slope is that number
+ROUGH, SHORT = (
+    1e-5,
+    1e-9,
+)  # relative distance from a short number at which the slope may be, and is, that number
 
 
 def read_leaky(
@@ -80,15 +84,18 @@ def read_leaky(
         layers.append((signs[:, None] * survey.planes.normals / sizes, signs * survey.planes.offsets))
         yield layers, None, ""
         progress(f"looking for the units of layer {number + 1}", 0.0)
-        space, sizes = _outputs_space(records, layers, slope, rng)
-        survey = survey_layer(space)
+        for reach in REACHES:
+            space, sizes = _outputs_space(records, layers, slope, reach, rng)
+            survey = survey_layer(space)
+            if survey.planes.offsets.size:
+                break
         if not survey.planes.offsets.size:
             yield layers, None, f"no unit of layer {number + 1} was found"
             return
 
 
 def _outputs_space(
-    records: Records, layers: list[Layer], slope: float, rng: np.random.Generator
+    records: Records, layers: list[Layer], slope: float, reach: float, rng: np.random.Generator
 ) -> tuple[Space, Array]:
     """The function of the outputs of the last known layer, in units of their typical sizes, and these."""
     box = records.box
@@ -107,7 +114,7 @@ def _outputs_space(
 
     k = sizes.size
     space = Space.calibrated(
-        ask, draw, sides=np.zeros((0, k)), limits=np.zeros(0), reach=REACH, rng=rng, grid=box.grid
+        ask, draw, sides=np.zeros((0, k)), limits=np.zeros(0), reach=reach, rng=rng, grid=box.grid
     )
     return space, sizes
 
@@ -160,8 +167,13 @@ def finish_leaky(reading: Reading, records: Records, *, rng: np.random.Generator
     rows = box.draw(count, rng) * 2.0 ** rng.uniform(-1, 2, (count, 1))
     rows = box.snap(np.concatenate([rows, rare_places(net, rows, asked, box, rng)]))
     Y = records.ask(rows)
-    net = _refine(polish(net, rows, Y, weigh(rows)), rows, Y)
-    net = polish(_shortened(net), rows, Y, weigh(rows))
+    short = polish(_shortened(net, ROUGH), rows, Y, weigh(rows))
+    allowed = rounding.seen(rows, Y).at(rows)
+    if (np.abs(short(rows) - Y) <= allowed).all():
+        net = short
+    else:
+        net = _refine(polish(net, rows, Y, weigh(rows)), rows, Y)
+        net = polish(_shortened(net, SHORT), rows, Y, weigh(rows))
     checks = check_network(box, net, rounding, rng)
     off, on = check_line(net, records, rounding, rng)
     Z = np.concatenate([asked, rows])
@@ -188,7 +200,8 @@ def _refine(net: DeepNetwork, X: Array, Y: Array) -> DeepNetwork:
         J = np.column_stack([jacobian(net, X), column]) * weights[:, None]
         lengths = np.linalg.norm(J, axis=0)
         lengths[lengths == 0] = 1.0
-        step = np.linalg.lstsq(J / lengths, (Y - net(X)).ravel() * weights, rcond=1e-13)[0] / lengths
+        target = (Y - net(X)).ravel() * weights
+        step = linalg.lstsq(J / lengths, target, cond=1e-13, lapack_driver="gelsy")[0] / lengths
         trial = DeepNetwork(moved(net, step[:-1]).layers, _name(float(slope + step[-1])))
         if not _cost(trial, X, Y) < _cost(net, X, Y):
             break
@@ -196,10 +209,10 @@ def _refine(net: DeepNetwork, X: Array, Y: Array) -> DeepNetwork:
     return net
 
 
-def _shortened(net: DeepNetwork) -> DeepNetwork:
-    """The network with a short number as slope, if its own is as good as that."""
-    short = float(f"{_slope(net):.6g}")
-    return DeepNetwork(net.layers, _name(short)) if abs(short - _slope(net)) <= SHORT * short else net
+def _shortened(net: DeepNetwork, near: float) -> DeepNetwork:
+    """The network with a short number as slope, if its own is as near to that, relative."""
+    short = float(f"{_slope(net):.4g}")
+    return DeepNetwork(net.layers, _name(short)) if abs(short - _slope(net)) <= near * short else net
 
 
 def _cost(net: DeepNetwork, X: Array, Y: Array) -> float:

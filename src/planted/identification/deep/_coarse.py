@@ -360,9 +360,9 @@ def _find_first(layer: _Layer, rng: np.random.Generator) -> str:
         left = layer.unexplained()
         if quiet and number >= LINES and not left:
             break
-    if not _is_independent(layer.planes.normals):  # some may be flat parts of higher units
+    if layer.found and not _is_independent(layer.planes.normals):  # some may be flat parts of higher units
         kept = [layer.goes_on(found, rng, hits=MANY) for found in layer.found]
-        layer.planes.keep(np.array(kept))
+        layer.planes.keep(np.array(kept, dtype=np.bool_))
         layer.found = [found for found, is_kept in zip(layer.found, kept, strict=True) if is_kept]
         left = layer.unexplained()
     if len(left) > FEW_LEFT * 2 * len(layer.pool):
@@ -380,7 +380,7 @@ def _find_first(layer: _Layer, rng: np.random.Generator) -> str:
 
 def _is_independent(rows: Array) -> bool:
     k, p = rows.shape
-    return k <= p and bool(np.linalg.svd(rows, compute_uv=False).min() >= INDEPENDENT)
+    return 0 < k <= p and bool(np.linalg.svd(rows, compute_uv=False).min() >= INDEPENDENT)
 
 
 def _orient(layer: _Layer) -> tuple[Array, Array]:
@@ -395,7 +395,9 @@ def _orient(layer: _Layer) -> tuple[Array, Array]:
             for i, found in enumerate(layer.found)
         ]
     )
-    return np.where(parts[:, 1] > parts[:, 0], 1.0, -1.0), parts.min(axis=1) / parts.max(axis=1)
+    return np.where(parts[:, 1] > parts[:, 0], 1.0, -1.0), parts.min(axis=1) / np.maximum(
+        parts.max(axis=1), np.finfo(float).tiny
+    )
 
 
 def _name_sides(shares: Array) -> str:
@@ -467,8 +469,14 @@ def _fit_second(records: Records, reading: Reading, second: _Layer, base: Base) 
     if _is_independent(second.planes.normals):
         signs, shares = _orient(second)
         if np.median(shares) <= OFF:
-            return _fit_oriented(records, reading.layers, (signs[:, None] * rows, signs * biases))
-    return fit_top(records.all(), reading.layers, (rows, biases), slack=SLACK)
+            top = _fit_oriented(records, reading.layers, (signs[:, None] * rows, signs * biases))
+            if top is not None:
+                return top
+        return fit_top(records.all(), reading.layers, (rows, biases), slack=SLACK)
+    top = fit_top(records.all(), reading.layers, (rows, biases), slack=SLACK)
+    if top is not None and top.passing:  # rough rows do not tell a wrong side from a unit that never switches
+        return replace(top, passing=0, is_unique=False)
+    return top
 
 
 def _fit_oriented(records: Records, layers: list[Layer], last: Layer) -> Top | None:

@@ -43,7 +43,8 @@ __all__ = ["finish_leaky", "read_leaky"]
 
 SAME = 1e-4  # relative difference of slopes that are the same
 MOST_LAYERS = 6
-REACHES = 256.0, 16.0  # radii: how far lines go; far out, errors of the layers below bend what is straight
+FAR, NEAR = 256.0, 16.0  # radii: how far lines go; far out, errors of the layers below bend what is straight
+STEEP = 0.03  # slope below which an inverted layer makes much of these errors
 FRESH = 2.0  # fresh equations for each parameter
 REFINED = 3_000_000  # numbers of the Jacobian in which the slope is refined
 STEPS = 4
@@ -84,11 +85,9 @@ def read_leaky(
         layers.append((signs[:, None] * survey.planes.normals / sizes, signs * survey.planes.offsets))
         yield layers, None, ""
         progress(f"looking for the units of layer {number + 1}", 0.0)
-        for reach in REACHES:
-            space, sizes = _outputs_space(records, layers, slope, reach, rng)
-            survey = survey_layer(space)
-            if survey.planes.offsets.size:
-                break
+        reach = FAR if slope >= STEEP else NEAR
+        space, sizes = _outputs_space(records, layers, slope, reach, rng)
+        survey = survey_layer(space)
         if not survey.planes.offsets.size:
             yield layers, None, f"no unit of layer {number + 1} was found"
             return

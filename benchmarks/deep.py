@@ -55,7 +55,7 @@ WIDENING = {
 }
 # widths: questions that may be asked
 ATTEMPTED = {(20, 8, 16, 1): 20_000, (30, 16, 12, 8, 6, 1): 40_000, (4, 64, 64, 2): 60_000}
-LEAKY = (((20, 10, 10, 1), 0.1), ((20, 10, 5, 3), 0.01), ((20, 10, 8, 6, 1), 0.2))
+LEAKY = (((20, 10, 10, 1), 0.1), ((20, 10, 5, 3), 0.05), ((20, 10, 8, 6, 1), 0.2))
 REGION = 4.0  # typical inputs are within ±4
 MARGIN = 1e-3  # by which two units must be on together: more than what the solver takes for zero
 BOX = (-3.0, 3.0)

@@ -54,3 +54,9 @@ def test_within_a_box_leaky_layers_are_refused_by_name():
     net = DeepNetwork(draw_layers(6, (8, 5, 4, 1)), "leaky-relu:0.1")
     found = planted.identify(net, box=(-3.0, 3.0), random_state=0)
     assert found.outcome is not Outcome.RECOVERED and found.network is None
+
+
+def test_a_small_slope_is_refused_by_name():
+    net = DeepNetwork(draw_layers(7, (10, 5, 4, 1)), "leaky-relu:0.01")
+    found = planted.identify(net, random_state=0)
+    assert found.outcome is Outcome.ASSUMPTION_FAILED and "leaky-relu:0.01" in found.detail

@@ -65,7 +65,7 @@ FAR = 64.0  # where rays end, in typical pre-activations
 ALONG = np.array([0.0, 0.004, 0.015, 0.05, 0.15, 0.45, 1.0])
 SLACK = 3e3  # by which the limits of `fit_top` are wider than in double precision
 EXPLAINED = 1e-2  # root mean square of what rough layers leave of the answers, relative to their spread
-MAX_POINTS = 6_000  # on one line
+MAX_POINTS, SHORT_POINTS = 2_000, 120  # on a line, and on a short one across a hyperplane
 
 
 def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progress) -> Iterator[Reading]:
@@ -212,7 +212,7 @@ class _Layer:
                 start,
                 noise=lambda t, line=line, noise=noise: noise.at(line.at(t)),
                 values=values,
-                max_points=MAX_POINTS,
+                max_points=SHORT_POINTS,
             )
             if (np.abs(scan.breakpoints) <= doubt + NEAR * space.rounding.radius).any():
                 seen += 1

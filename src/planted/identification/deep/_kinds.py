@@ -32,7 +32,10 @@ FARTHER = (1.0, 4.0, 16.0, 64.0)  # where fresh lines begin, in typical inputs
 ACROSS = 1e-6  # of a gradient: a part across the rows that is no rounding
 SAME = 1e-3  # relative difference of slopes that are the same
 BOTH = 1e-4  # of the larger side: a part that a unit lets through on the other side
-STEEPEST, LEAST = 0.95, 1e-4  # slopes below zero of leaky units
+STEEPEST, LEAST = (
+    0.95,
+    0.03,
+)  # slopes of leaky units that are read: inverting smaller ones loses too many digits
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 BEYOND = 2.0 ** np.arange(0.0, 11.0, 2.0)  # radii beyond the last foretold break
 

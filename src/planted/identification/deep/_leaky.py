@@ -43,8 +43,7 @@ __all__ = ["finish_leaky", "read_leaky"]
 
 SAME = 1e-4  # relative difference of slopes that are the same
 MOST_LAYERS = 6
-FAR, NEAR = 256.0, 16.0  # radii: how far lines go; far out, errors of the layers below bend what is straight
-STEEP = 0.03  # slope below which an inverted layer makes much of these errors
+REACH = 256.0  # radii: how far lines go; far out, errors of the layers below bend what is straight
 FRESH = 2.0  # fresh equations for each parameter
 REFINED = 3_000_000  # numbers of the Jacobian in which the slope is refined
 STEPS = 4
@@ -85,8 +84,7 @@ def read_leaky(
         layers.append((signs[:, None] * survey.planes.normals / sizes, signs * survey.planes.offsets))
         yield layers, None, ""
         progress(f"looking for the units of layer {number + 1}", 0.0)
-        reach = FAR if slope >= STEEP else NEAR
-        space, sizes = _outputs_space(records, layers, slope, reach, rng)
+        space, sizes = _outputs_space(records, layers, slope, rng)
         survey = survey_layer(space)
         if not survey.planes.offsets.size:
             yield layers, None, f"no unit of layer {number + 1} was found"
@@ -94,7 +92,7 @@ def read_leaky(
 
 
 def _outputs_space(
-    records: Records, layers: list[Layer], slope: float, reach: float, rng: np.random.Generator
+    records: Records, layers: list[Layer], slope: float, rng: np.random.Generator
 ) -> tuple[Space, Array]:
     """The function of the outputs of the last known layer, in units of their typical sizes, and these."""
     box = records.box
@@ -113,7 +111,7 @@ def _outputs_space(
 
     k = sizes.size
     space = Space.calibrated(
-        ask, draw, sides=np.zeros((0, k)), limits=np.zeros(0), reach=reach, rng=rng, grid=box.grid
+        ask, draw, sides=np.zeros((0, k)), limits=np.zeros(0), reach=REACH, rng=rng, grid=box.grid
     )
     return space, sizes
 

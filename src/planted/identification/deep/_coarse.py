@@ -129,15 +129,7 @@ class _Layer:
         space = self.space
         low, high = space.room(line.origin, line.direction)
         start = np.unique(np.where(spread < 0, -spread * low, spread * high) * (1 - 1e-6))
-        values = space.ask(line.at(start))
-        rounding = space.rounding.seen(line.at(start), values)
-        scan = find_breakpoints(
-            lambda t: space.ask(line.at(t)),
-            start,
-            noise=lambda t: rounding.at(line.at(t)),
-            values=values,
-            max_points=MAX_POINTS,
-        )
+        scan = _scan(space, line, start, MAX_POINTS)
         if scan.jumps or not scan.is_complete:
             return False
         self.scans.append((line, scan))
@@ -205,18 +197,11 @@ class _Layer:
             reach = max(AROUND * space.rounding.radius, 4 * doubt)
             start = reach * np.array([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0])
             line = Line(place, found.normal)
-            values = space.ask(line.at(start))
-            noise = space.rounding.seen(line.at(start), values)
-            scan = find_breakpoints(
-                lambda t, line=line: space.ask(line.at(t)),
-                start,
-                noise=lambda t, line=line, noise=noise: noise.at(line.at(t)),
-                values=values,
-                max_points=SHORT_POINTS,
-            )
+            scan = _scan(space, line, start, SHORT_POINTS)
+            values = space.ask(line.at(start[[0, -1]]))
             if (np.abs(scan.breakpoints) <= doubt + NEAR * space.rounding.radius).any():
                 seen += 1
-            elif (np.abs(values - values.mean(axis=0)) > FLAT * noise.at(place[None])).any():
+            elif (np.abs(values[1] - values[0]) > FLAT * space.rounding.at(place[None])).any():
                 misses += 1
             if seen == hits or misses == MISSES:
                 break
@@ -240,6 +225,19 @@ class _Layer:
     def _add(self, found: _Break) -> None:
         self.planes.append(found.normal, found.offset, found.error, found.place)
         self.found.append(found)
+
+
+def _scan(space: Space, line: Line, start: Array, most: int) -> LineScan:
+    """Find the breaks of a line between its first points and the last, with so many questions at most."""
+    values = space.ask(line.at(start))
+    rounding = space.rounding.seen(line.at(start), values)
+    return find_breakpoints(
+        lambda t: space.ask(line.at(t)),
+        start,
+        noise=lambda t: rounding.at(line.at(t)),
+        values=values,
+        max_points=most,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +345,8 @@ def _find_first(layer: _Layer, rng: np.random.Generator) -> str:
     """Find the hyperplanes of the first layer; return why it failed, or nothing."""
     space = layer.space
     spread = np.concatenate([-OUTWARD[::-1], [0.0], OUTWARD])
-    quiet, left = 0, []
+    quiet = 0
+    left: list[tuple[Array, Array]] = []
     for number in range(MOST_LINES):
         direction = rng.standard_normal(space.dim)
         origin = space.draw(1, rng)[0]

@@ -29,7 +29,7 @@ from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
-from planted.identification.deep._kinds import name_other_kind
+from planted.identification.deep._kinds import leak_of, name_other_kind
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._planes import (
     Planes,
@@ -53,7 +53,7 @@ from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
 
-__all__ = ["Reading", "breaks_bend", "read_layers"]
+__all__ = ["Reading", "breaks_bend", "read_layers", "survey_layer"]
 
 REACH = 1024.0  # radii: how far lines in the inputs go
 MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
@@ -100,6 +100,8 @@ class Reading:
     rounding: Rounding | None = None  # the error of the answers at typical inputs
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
+    slope: float | None = None  # below zero, of leaky units: other steps go on from the first layer
+    bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
 
     @property
     def passing(self) -> int:
@@ -111,7 +113,7 @@ class Reading:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
         if self.layers or self.surveys[0].copies:
             return True
-        return sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+        return self.bent + sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 def read_layers(
@@ -163,6 +165,8 @@ def read_layers(
         if not reading.reason and (number == 1 or (number == 2 and not is_settled)):
             unsettled = f"which side of the units of layer {number} is on was not settled"
             reading.reason = name_other_kind(survey, number) or ("" if is_settled else unsettled)
+            if reading.reason and number == 1 and not (box.has_box or len(unexplained(survey)[0])):
+                reading.slope = leak_of(survey)
         if reading.reason or number >= MOST_LAYERS:
             reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
             yield reading
@@ -256,6 +260,14 @@ def _survey_first(
     if chosen is not None:
         survey.planes.keep(chosen)
     return _orient_survey(survey, region)
+
+
+def survey_layer(space: Space, rng: np.random.Generator) -> Survey:
+    """Look for the hyperplanes along which a function of a whole space breaks everywhere."""
+    survey = Survey(Planes.none(space.dim))
+    base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
+    _survey_first(space, survey, _all_on(base, []), (), rng, has_box=False)
+    return survey
 
 
 def _consistent_planes(survey: Survey) -> BoolArray | None:

@@ -22,6 +22,7 @@ import numpy as np
 from planted._typing import Array
 from planted.certificates._error_places import unit_among_outliers
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._covariance import certify_whitened
 from planted.certificates.noise._labels import label_fault_evidence
 from planted.certificates.noise._law import spread_evidence
 from planted.checks import Check
@@ -31,7 +32,7 @@ from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Verdict
 
-__all__ = ["asymmetry_evidence", "certify_with_loss"]
+__all__ = ["asymmetry_evidence", "certify_whitened_with_loss", "certify_with_loss"]
 
 ASYMMETRY = 4.0  # standard errors
 FAR = 3.0  # scales
@@ -59,15 +60,44 @@ def certify_with_loss(
     `asked`: the loss that was asked for; nothing is said about the loss when that was the squared one. Returns
     RECOVERED (asymptotic), FITTED, or a refusal.
     """
+    verdict = _certify_influences(problem, robust, further)
+    return _with_labels(problem, robust, robust.fit.network, verdict, asked)
+
+
+def certify_whitened_with_loss(
+    problem: Problem, robust: RobustFit, *, asked: str = "auto"
+) -> tuple[TwoLayerNetwork, Verdict]:
+    """Judge a network fitted under a loss, with whitened outputs where noise differs between them.
+
+    The labels are tested last, with the network that is returned: a verdict on whitened outputs may be a claim where that
+    on the outputs as they are was none.
+    """
+    verdict = _certify_influences(problem, robust, ())
+    network, verdict = certify_whitened(robust.problem, robust.fit, verdict, offset=robust.has_offset)
+    return network, _with_labels(problem, robust, network, verdict, asked)
+
+
+def _certify_influences(problem: Problem, robust: RobustFit, further: Sequence[Evidence]) -> Verdict:
+    """Judge the fit to the pseudo-outputs."""
     if robust.loss != "squared":
         further = (*further, _rarer_side(problem, robust.fit.network))
-    verdict = certify_noisy(
+    return certify_noisy(
         robust.problem, robust.fit, offset=robust.has_offset, weights=robust.weights, further=further
     )
+
+
+def _with_labels(
+    problem: Problem, robust: RobustFit, network: TwoLayerNetwork, verdict: Verdict, asked: str
+) -> Verdict:
+    """Ask of the labels what their influences do not show, and name the loss."""
     if robust.loss != "squared":
-        F = robust.fit.network(problem.X)
+        F = network(problem.X)
         residual = problem.Y - F
-        for line in label_fault_evidence(problem.Y, F):  # the pseudo-outputs do not show them
+        faults = label_fault_evidence(problem.Y, F)
+        of_labels = {line.key for line in faults}
+        others = tuple(line for line in verdict.evidence if line.key not in of_labels)
+        verdict = replace(verdict, evidence=others)  # pseudo-outputs are no labels
+        for line in faults:
             verdict = _demanding(verdict, line, FAULTY_LABELS)
         verdict = _demanding(verdict, asymmetry_evidence(residual, F), NOT_SYMMETRIC)
         verdict = _demanding(verdict, spread_evidence(problem.X, F, residual), UNEQUAL_SPREAD)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import planted
-from planted import Outcome, simulate
+from planted import Check, Outcome, simulate
+from planted.certificates.noise._labels import label_fault_evidence
 from planted.methods.half_spaces.printed import (
     GuessGrid,
     algorithm_8,
@@ -184,3 +185,36 @@ def test_the_grid_is_an_option():
     for bad in ({"n_levels": 0}, {"sketch_rows": 0}, {"sketch_rows": 1.5}):
         with pytest.raises(BadInputError, match=next(iter(bad))):
             planted.recover(data.X, data.Y, 1, method="half-spaces", variant="paper", **bad)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_labels_are_tested_where_outputs_are_weighed(seed):
+    """Influences are no labels: what was cut off, lost or written off is looked for in the labels, after whitening too."""
+    rng = np.random.default_rng(seed)
+    net = simulate.teacher(4, 2, 3, activity=(0.3, 0.7), random_state=seed)
+    X = rng.standard_normal((400, 4))
+    noise = rng.standard_t(1.5, (400, 3)) * [0.02, 0.2, 0.05] * net(X).std()
+    Y = net(X) + noise
+    found = planted.recover(X, Y, 2, method="half-spaces", random_state=seed + 100)
+    keys = [line.key for line in found.evidence]
+    assert Check.NOISE_ACROSS_OUTPUTS in keys
+    expected = label_fault_evidence(Y, found.network(X))
+    for line in expected:
+        (own,) = found.find(line.key)
+        assert own.measured == pytest.approx(line.measured, rel=1e-6, abs=1e-9)
+    assert (Check.UNIT_AMONG_OUTLIERS in keys) or found.outcome is not Outcome.RECOVERED
+
+
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_a_rare_unit_is_not_claimed_away_where_outputs_are_weighed(seed):
+    """A unit that is on in a dozen samples, ten times as strong, under noise of heavy tails."""
+    rng = np.random.default_rng(seed)
+    base = simulate.teacher(4, 2, 3, activity=(0.3, 0.7), random_state=seed)
+    X = rng.standard_normal((400, 4))
+    w = rng.standard_normal(4)
+    w /= np.linalg.norm(w)
+    a = rng.standard_normal((3, 1))
+    rare = planted.TwoLayerNetwork([w], [-np.sort(X @ w)[-13]], 10 * a / np.linalg.norm(a))
+    Y = base(X) + rare(X) + rng.standard_t(1.5, (400, 3)) * [0.05, 0.1, 0.05]
+    found = planted.recover(X, Y, 2, method="half-spaces", random_state=seed + 100)
+    assert found.outcome is not Outcome.RECOVERED

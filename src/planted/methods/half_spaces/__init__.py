@@ -34,8 +34,7 @@ import numpy as np
 from planted._clock import check_time
 from planted._typing import Array
 from planted._validation import check_choice
-from planted.certificates._robust import certify_with_loss
-from planted.certificates.noise._covariance import certify_whitened
+from planted.certificates._robust import certify_whitened_with_loss, certify_with_loss
 from planted.certificates.searches._noisy import MIN_ROWS
 from planted.checks import Check
 from planted.fitting._losses import RobustFit, check_loss, refine_with_loss
@@ -169,10 +168,9 @@ class _Search:
 
     def judge(self, robust: RobustFit) -> tuple[TwoLayerNetwork, Verdict]:
         """Certify a fit, with whitened outputs where noise differs between them (step 4)."""
-        verdict = certify_with_loss(self.run.problem, robust, asked=self.loss)
-        if self.covariance != "auto":
-            return robust.fit.network, verdict
-        return certify_whitened(robust.problem, robust.fit, verdict, offset=robust.has_offset)
+        if self.covariance == "auto":
+            return certify_whitened_with_loss(self.run.problem, robust, asked=self.loss)
+        return robust.fit.network, certify_with_loss(self.run.problem, robust, asked=self.loss)
 
 
 def _spectral_start(clipped: Problem, k: int) -> list[tuple[str, Array]]:

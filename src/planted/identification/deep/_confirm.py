@@ -33,7 +33,7 @@ SAME = 1e-6  # of the spread of the answers: what rows with few digits may chang
 def confirming_places(
     box: BlackBox, layers: list[Layer], rounding: Rounding, rng: np.random.Generator
 ) -> int:
-    """Test (1) at fresh places; return at how many it holds, or 0 if it fails at one of them, or hardly any can be tested."""
+    """Test (1) at fresh places and return at how many it holds; 0 if it fails at one, or hardly any can be tested."""
     pairs = [_step(box, layers, rounding.radius, rng) for _ in range(PLACES)]
     starts, ends = (np.array(each) for each in zip(*pairs, strict=True))
     is_moved = (starts != ends).any(axis=1)

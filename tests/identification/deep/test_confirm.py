@@ -1,4 +1,4 @@
-"""A layer is certain only where fresh answers confirm it; what a claim leaves out is looked for where lower units are off."""
+"""A layer is certain only where fresh answers confirm it; rare units are looked for where lower ones are off."""
 
 from itertools import pairwise
 

@@ -110,8 +110,8 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
     if finding.checks.misfits or finding.off_line:
         detail = (
             f"{finding.checks.misfits} of {N_CHECKS} fresh answers, and {finding.off_line} of {finding.on_line} on fresh "
-            f"lines and in corners, did not match the network of {_shape(net)} that was read: units are missing, or the black "
-            "box is piecewise linear in another way."
+            f"lines and in corners, did not match the network of {_shape(net)} that was read: units are missing, or the "
+            "black box is piecewise linear in another way."
         )
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
     if reading.passing:

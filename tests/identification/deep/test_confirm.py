@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from planted import DeepNetwork
+from planted.checks import Check
 from planted.identification._rounding import Rounding
 from planted.identification.deep._coarse import _name_dependence
 from planted.identification.deep._confirm import confirming_places
 from planted.identification.deep._finish import _count_off
-from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import least_places
 from planted.identification.deep._planes import Planes, Survey
 from planted.identification.deep._reading import Reading
@@ -93,30 +93,26 @@ def test_a_layer_that_is_not_confirmed_is_found_and_no_more():
     assert "there may be more: 7" in verdict.detail and "certain" not in verdict.detail
     verdict = judge_deep_stop("the budget", whole, queries=10, budget=10)
     assert "Units that are certain: 8" in verdict.detail
-    texts = {each.text: each.measured for each in verdict.evidence}
-    assert texts["units of hidden layer 1, certain"] == 8
-    left = next(value for text, value in texts.items() if "may have further units" in text)
-    assert left == pytest.approx(1 - 0.01 ** (1 / whole.places[0]))
+    found = {each.key: each.measured for each in verdict.evidence}
+    assert found[Check.UNITS] == 8
+    assert found[Check.COVERED_INPUTS] == pytest.approx(1 - 0.01 ** (1 / whole.places[0]))
 
 
 def test_units_that_are_on_where_all_below_are_off_are_looked_for():
-    net, rng = draw(3, (8, 6, 5, 4, 1)), np.random.default_rng(0)
-    layers = list(net.layers[:2])
-    places = least_places(layers, boxed(net), rng)
-    assert places.shape == (6, 8) and np.abs(places).max() <= 4 + 1e-9
-    typical = pass_layers(layers, rng.normal(size=(5_000, 8)))
-    sizes = typical.std(axis=0)
-    reached = (pass_layers(layers, places) / sizes).sum(axis=1)
-    assert reached[0] <= (typical / sizes).sum(axis=1).min() + 1e-9
-    # A unit of the third layer that is on nowhere but there.
-    W, b = net.layers[2]
-    level = ((typical / sizes).sum(axis=1).min() + reached[0]) / 2
-    hidden = DeepNetwork(
-        [*layers, (np.vstack([W, -1 / sizes]), np.append(b, level)), (np.ones((1, 5)), np.zeros(1))]
+    rng, widths = np.random.default_rng([8018, 27, 20, 10, 8, 6, 1]), (20, 10, 8, 6, 1)
+    net = DeepNetwork(
+        [
+            (rng.normal(size=(out, into)) * np.sqrt(2 / into), 0.5 * rng.normal(size=out))
+            for into, out in pairwise(widths)
+        ]
     )
-    without = DeepNetwork([*layers, (W, b), (np.ones((1, 4)), np.zeros(1))])
-    assert _count_off(without, places, hidden(places), ROUNDING) >= 1
-    assert _count_off(hidden, places, hidden(places), ROUNDING) == 0
+    *layers, (W, b), (A, c) = net.layers
+    assert not net.patterns(rng.normal(size=(5_000, 20)))[2][:, 0].any()  # a unit that hardly ever is on
+    without = DeepNetwork([*layers, (W[1:], b[1:]), (A[:, 1:], c)])
+    places = least_places(layers, boxed(net), rng)
+    assert places.shape == (9, 20) and np.abs(places).max() <= 4 + 1e-9
+    assert _count_off(without, places, net(places), ROUNDING) >= 1
+    assert _count_off(net, places, net(places), ROUNDING) == 0
 
 
 def test_rows_that_are_nearly_dependent_are_not_said_to_widen():

@@ -251,8 +251,8 @@ class _DeepReader:
 
     def _certain(self) -> dict[str, Any]:
         """The layers that are certain, in the units of the inputs, as plain lists; else the first one up to orientation."""
-        layers = self.reading.layers
-        if not layers or self.reading.top is not None:
+        layers = self.reading.certain
+        if not layers:
             surveys = self.reading.surveys
             if not surveys or not surveys[0].planes.offsets.size:
                 return {"certain_layers": []}

@@ -369,12 +369,21 @@ def _find_first(layer: _Layer, rng: np.random.Generator) -> str:
     rows = layer.planes.normals
     if not len(rows):
         return "no unit of layer 1 was found"
-    if not _is_independent(rows):
-        return (
-            f"hidden layer 1 has {len(rows)} units on {space.dim} inputs and no independent rows, and in single precision "
-            "a layer that widens is not read"
-        )
-    return ""
+    return _name_dependence(rows)
+
+
+def _name_dependence(rows: Array) -> str:
+    """Say why the rows of a layer are not independent; nothing if they are."""
+    k, p = rows.shape
+    if k > p:
+        return f"hidden layer 1 has {k} units on {p} inputs, and in single precision a layer that widens is not read"
+    if _is_independent(rows):
+        return ""
+    least = float(np.linalg.svd(rows, compute_uv=False).min())
+    return (
+        f"the rows of the {k} units found in hidden layer 1 are nearly dependent (smallest singular value {least:.0e} of "
+        f"unit rows, {INDEPENDENT:g} is needed): the errors of single precision are larger than what tells them apart"
+    )
 
 
 def _is_independent(rows: Array) -> bool:

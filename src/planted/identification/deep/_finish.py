@@ -1,8 +1,9 @@
 r"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
 
-The checks are of three kinds: random answers at several distances, one answer on every linear piece of a fresh line, and
-the rank of the Jacobian, which says whether the answers determine all parameters. For large networks the rank is not
-computed; that every hidden unit was seen on and off stands for it.
+The checks are of four kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
+three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); and the rank of the
+Jacobian, which says whether the answers determine all parameters. For large networks the rank is not computed; that every
+hidden unit was seen on and off stands for it.
 
 Answers with decimals are wrong by half a step everywhere, while the function grows with the distance. Far enough out it is
 as good as exact, and the network is read there. Its biases are small there: they show at typical inputs. All answers, far
@@ -24,7 +25,7 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
-from planted.identification.deep._patterns import corner_places
+from planted.identification.deep._patterns import corner_places, least_places
 from planted.identification.deep._polish import jacobian, polish
 from planted.identification.deep._reading import Reading
 from planted.identification.deep._residual import MissingUnits
@@ -72,7 +73,7 @@ class DeepFinding:
 
     network: DeepNetwork
     checks: Checks  # random answers
-    off_line: int  # answers on the pieces of a fresh line that did not match
+    off_line: int  # answers on the pieces of a fresh line, and where units below are off, that did not match
     on_line: int  # how many were asked
     missing_rank: int  # parameters that the answers do not determine; -1 if not computed
     one_sided: tuple[
@@ -132,6 +133,10 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
                 corner_places(reading.layers[:-1], box, min(CORNERS, 4 * net.n_parameters), rng),
             ]
         )
+    least = np.zeros((0, box.n_features))
+    if net.n_hidden_layers > 2:
+        least = least_places(reading.layers[:-1], box, rng.spawn(1)[0])
+        rows = np.concatenate([rows, least])
     fresh: tuple[Array, ...] = (rows, records.ask(rows))
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
         _refine(reading, records, asked) or _add_missing(reading, records, rng)
@@ -148,6 +153,9 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     net = _without_needless(polish(net, X, Y, weigh(X)), X, Y, reading)
     checks = check_network(box, net, rounding, rng)
     off, on = check_line(net, records, rounding, rng)
+    if len(least):  # no random place comes near these
+        off += _count_off(net, least, records.ask(least), rounding)
+        on += len(least)
     Z = records.all()[0]
     return DeepFinding(net, checks, off, on, missing_rank(net, Z), one_sided_units(net, Z), rounding)
 
@@ -231,11 +239,15 @@ def check_line(
 ) -> tuple[int, int]:
     """Ask once on every linear piece of the network on a fresh line; how many answers do not match, and of how many."""
     rows = line_places(net, records.box, rng)
-    truth = records.ask(rows)
+    return _count_off(net, rows, records.ask(rows), rounding), len(rows)
+
+
+def _count_off(net: DeepNetwork, rows: Array, truth: Array, rounding: Rounding) -> int:
+    """How many answers are not those of the network, up to rounding errors."""
     growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
     spread = truth.std(axis=0)
     allowed = 16 * rounding.at(rows) + 1e-9 * np.where(spread > 0, spread, 1.0) * growth
-    return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum()), len(rows)
+    return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum())
 
 
 def line_places(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> Array:

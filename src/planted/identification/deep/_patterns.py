@@ -9,7 +9,8 @@ on, shows that weight. If there is no such place, the weight has no effect on th
 
 A unit of the next layer that hardly ever switches at typical inputs does so at corners of what the layer below reaches,
 where few of its units are large and the others small. For random directions, most of whose parts are negative, a
-hill-climbing walk on the inputs goes to such corners.
+hill-climbing walk on the inputs goes to such corners. A walk does not reach the corner where nearly all units are off;
+the mixed-integer program (1) finds it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from planted.identification.deep._layers import pass_layers
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["Sought", "barely_on", "corner_places", "network_constraints"]
+__all__ = ["Sought", "barely_on", "corner_places", "least_places", "network_constraints"]
 
 NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
@@ -34,6 +35,8 @@ STEPS = 150  # of a walk
 UPWARD = 0.3  # share of the units of a direction that should be large
 STRONGER = (1.0, 1.0, 3.0, 1.0)  # times as much as the others should be small
 ROOMS = (3.0, 10.0, 40.0)  # typical inputs: how far walks go
+LEAST_ROOM = 4.0  # typical inputs are within
+RAISED = 0.3  # of the others' weight: a unit that should be large where the others are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +150,32 @@ def corner_places(layers: list[Layer], box: BlackBox, count: int, rng: np.random
         up = values > best
         X[up], best[up] = moved[up], values[up]
     return box.snap(X)
+
+
+def least_places(layers: list[Layer], box: BlackBox, rng: np.random.Generator) -> Array:
+    """Return typical inputs at which the outputs of the last of some layers, or all but one, are small, shape (n, d)."""
+    d, k = box.n_features, len(layers[-1][1])
+    room = min(box.room, LEAST_ROOM)
+    sizes = pass_layers(layers, box.draw(500, rng)).std(axis=0)
+    weights = 1.0 / np.where(sizes > 0, sizes, 1.0)
+    matrix, low, high, n_binary = network_constraints(layers, room)
+    total = matrix.shape[1]
+    at_least = np.concatenate([np.full(d, -room), np.zeros(total - d)])
+    at_most = np.concatenate([np.full(d, room), np.full(total - d, np.inf)])
+    at_most[-n_binary:] = 1.0
+    found = [np.zeros((0, d))]
+    for raised in range(-1, k):
+        cost = np.zeros(total)
+        cost[total - n_binary - k : total - n_binary] = (
+            np.where(np.arange(k) == raised, -RAISED, 1.0) * weights
+        )
+        answer = milp(
+            cost,
+            constraints=LinearConstraint(matrix, low, high),
+            bounds=Bounds(at_least, at_most),
+            integrality=np.concatenate([np.zeros(total - n_binary), np.ones(n_binary)]),
+            options={"node_limit": NODES},
+        )
+        if answer.x is not None:
+            found.append(answer.x[None, :d])
+    return box.snap(np.concatenate(found))

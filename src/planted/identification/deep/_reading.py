@@ -26,6 +26,7 @@ import numpy as np
 
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
+from planted.identification.deep._confirm import confirming_places
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
@@ -101,7 +102,20 @@ class Reading:
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
     slope: float | None = None  # below zero, of leaky units: other steps go on from the first layer
+    certain: list[Layer] = field(
+        default_factory=list
+    )  # the first layers, as far as fresh answers confirm them
+    places: list[int] = field(default_factory=list)  # of these answers, for each such layer
     bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
+
+    def confirm(self, box: BlackBox, rng: np.random.Generator) -> None:
+        """Ask whether the layers read so far, all below the last of them confirmed, are all that the answers show."""
+        if self.rounding is None or len(self.certain) < len(self.layers) - 1:
+            return
+        places = confirming_places(box, self.layers, self.rounding, rng.spawn(1)[0])
+        if places:
+            self.certain.append(self.layers[-1])
+            self.places.append(places)
 
     @property
     def passing(self) -> int:
@@ -132,7 +146,7 @@ def read_layers(
     box = records.box
     space = _input_space(records, rng)
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
-    inputs = base
+    inputs, asked = base, replace(box, ask=records.ask)
     reading.rounding = space.rounding
     progress("looking for the units of layer 1", 0.0)
     survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
@@ -173,6 +187,7 @@ def read_layers(
             return
         rows, biases = layer.planes
         reading.layers.append((rows * layer.signs[:, None], biases * layer.signs))
+        reading.confirm(asked, rng)
         yield reading
         progress(f"looking for the units of layer {number + 1}", 0.0)
         if number == 1:
@@ -218,6 +233,7 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
         completed = MissingUnits(records, rng).complete(reading.layers, second)
         top = None if completed is None else fit_top(records.all(), reading.layers, *completed)
     if top is None:
+        reading.confirm(replace(records.box, ask=records.ask), rng)
         reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
         return
     reading.layers.append(top.layer)

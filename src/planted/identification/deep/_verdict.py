@@ -24,7 +24,7 @@ def judge_deep(
     RECOVERED needs: all fresh answers as predicted, a settled orientation of every unit, no unit that never switches, and a
     Jacobian of full rank.
     """
-    evidence = (*_layer_evidence(reading), Evidence("questions asked", queries, key=Check.QUESTIONS))
+    asked = Evidence("questions asked", queries, key=Check.QUESTIONS)
     if finding is None:
         known = _describe_layers(reading)
         outcome = reading.outcome or Outcome.STOPPED_EARLY
@@ -34,15 +34,19 @@ def judge_deep(
             else "The reading ended early"
         )
         detail = f"{head}, but {reading.reason}. {known}"
-        return Verdict.refusal(outcome, detail, *evidence), False
-    evidence = (*_evidence(reading, finding), *evidence)
+        return Verdict.refusal(outcome, detail, *_layer_evidence(reading), asked), False
     per_parameter = queries / finding.network.n_parameters
-    evidence += (Evidence("questions per parameter", per_parameter, key=Check.QUESTIONS_PER_PARAMETER),)
     outcome, guarantee, detail = _decide(reading, finding, has_box=has_box)
     if depth not in (None, finding.network.n_hidden_layers):
         detail = f"The black box has {finding.network.n_hidden_layers} hidden layers; {depth} were asked for."
         outcome, guarantee = Outcome.ASSUMPTION_FAILED, Guarantee.NONE
     is_shown = outcome in (Outcome.RECOVERED, Outcome.FITTED, Outcome.NOT_IDENTIFIABLE)
+    evidence = (
+        *_evidence(reading, finding),
+        *(_unit_evidence(finding.network) if is_shown else _layer_evidence(reading)),
+        asked,
+        Evidence("questions per parameter", per_parameter, key=Check.QUESTIONS_PER_PARAMETER),
+    )
     doubt = (
         "The answers are not a sample; the evidence says how far they are off."
         if is_shown
@@ -63,25 +67,40 @@ def judge_deep_stop(reason: str, reading: Reading, *, queries: int, budget: int 
     return Verdict.refusal(Outcome.STOPPED_EARLY, detail, *evidence)
 
 
-def _layer_evidence(reading: Reading) -> tuple[Evidence, ...]:
-    """The layers that are certain, and how many units each has."""
+def _unit_evidence(net: DeepNetwork) -> tuple[Evidence, ...]:
+    """How many units the layers of a network have that is shown."""
     return tuple(
-        Evidence(f"units of hidden layer {place + 1}, certain", len(b), key=Check.UNITS)
-        for place, (_, b) in enumerate(reading.layers)
+        Evidence(f"units of hidden layer {number}", width, key=Check.UNITS)
+        for number, width in enumerate(net.widths[1:-1], start=1)
     )
 
 
-def _describe_layers(reading: Reading) -> str:
-    """Say which layers are certain."""
-    if not reading.layers:
-        found = reading.surveys[0].planes.offsets.size if reading.surveys else 0
-        return (
-            f"Hyperplanes of the first layer that were found again elsewhere, their sides not settled: {found}."
-            if found
-            else ""
+def _layer_evidence(reading: Reading) -> tuple[Evidence, ...]:
+    """The layers that are certain, how many units each has, and what the answers that confirm them leave open."""
+    found: tuple[Evidence, ...] = ()
+    for number, ((_, b), places) in enumerate(zip(reading.certain, reading.places, strict=True), start=1):
+        more = f"fraction of inputs on which hidden layer {number} may have further units, at 99 % confidence"
+        left = 1 - (1 - CONFIDENCE) ** (1 / places)
+        found += (
+            Evidence(f"units of hidden layer {number}, certain", len(b), key=Check.UNITS),
+            Evidence(more, left, key=Check.COVERED_INPUTS),
         )
-    widths = " and ".join(str(len(b)) for _, b in reading.layers)
-    return f"Units that are certain: {widths}, in the first {len(reading.layers)} hidden layer(s)."
+    return found
+
+
+def _describe_layers(reading: Reading) -> str:
+    """Say which layers are certain; if none is, what was found of the first."""
+    if reading.certain:
+        widths = " and ".join(str(len(b)) for _, b in reading.certain)
+        return (
+            f"Units that are certain: {widths}, in the first {len(reading.certain)} hidden layer(s); {min(reading.places)} "
+            "or more pairs of fresh answers at which none of them changes were equal."
+        )
+    found = reading.surveys[0].planes.offsets.size if reading.surveys else 0
+    if not found:
+        return ""
+    open_ = "there may be more" if reading.layers else "their sides not settled"
+    return f"Hyperplanes of the first layer that were found again elsewhere, {open_}: {found}."
 
 
 def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[Outcome, Guarantee, str]:
@@ -90,9 +109,9 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
     assert top is not None
     if finding.checks.misfits or finding.off_line:
         detail = (
-            f"{finding.checks.misfits} of {N_CHECKS} fresh answers, and {finding.off_line} of {finding.on_line} on a fresh "
-            f"line, did not match the network of {_shape(net)} that was read: units are missing, or the black box is "
-            "piecewise linear in another way."
+            f"{finding.checks.misfits} of {N_CHECKS} fresh answers, and {finding.off_line} of {finding.on_line} on fresh "
+            f"lines and in corners, did not match the network of {_shape(net)} that was read: units are missing, or the "
+            "black box is piecewise linear in another way."
         )
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
     if reading.passing:

@@ -20,6 +20,8 @@ drifting_rows       an offset, or the size of the outputs, that drifts from the 
 coarse_labels       labels of few values, rounded or cut off downwards, with noise
 further_term        a sine, a product of two inputs or a square beside the network, of 5 to 50 per cent of the noise
 loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
+correlated_rows     inputs and noise that both follow those of the row before
+one_sided_errors    1 to 5 per cent of the labels are too large, by 3 to 10 standard deviations of the noise
 ordinary, laplace_noise, t4_noise, unequal_noise, proportional_noise, autocorrelated_noise, label_dropout
                     ReLU networks under a law of noise: claims must be right, and intervals must cover
 """
@@ -245,6 +247,31 @@ def loud_noise(rng: np.random.Generator) -> Problem:
     return X, F + float(rng.uniform(0.2, 0.6)) * F.std() * rng.standard_normal(F.shape), net, "noisy"
 
 
+def _following(rng: np.random.Generator, shape: tuple[int, ...], correlation: float) -> np.ndarray:
+    """Draw columns of variance one, in which every row follows the one before."""
+    start = rng.standard_normal((1, *shape[1:]))
+    steps = np.sqrt(1 - correlation**2) * rng.standard_normal((shape[0] - 1, *shape[1:]))
+    return np.asarray(signal.lfilter([1.0], [1.0, -correlation], np.vstack([start, steps]), axis=0))
+
+
+def correlated_rows(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = _following(rng, (int(rng.choice([500, 1500])), net.n_features), float(rng.uniform(0.3, 0.9)))
+    F = net(X)
+    noise = _following(rng, F.shape, float(rng.uniform(0.3, 0.9)))
+    return X, F + float(rng.choice([0.03, 0.1, 0.3])) * F.std() * noise, net, "noisy"
+
+
+def one_sided_errors(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    X = rng.standard_normal((int(rng.choice([500, 1500])), net.n_features))
+    F = net(X)
+    noise = rng.standard_normal(F.shape)
+    is_wrong = rng.random(F.shape) < rng.uniform(0.01, 0.05)
+    noise += is_wrong * rng.uniform(3.0, 10.0, F.shape)
+    return X, F + float(rng.choice([0.03, 0.1, 0.3])) * F.std() * noise, net, "noisy"
+
+
 def _under(
     law: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[..., Problem]:
@@ -293,6 +320,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "coarse_labels": coarse_labels,
     "further_term": further_term,
     "loud_noise": loud_noise,
+    "correlated_rows": correlated_rows,
+    "one_sided_errors": one_sided_errors,
     "ordinary": _under(lambda rng, X, F: rng.standard_normal(F.shape)),
     "laplace_noise": _under(lambda rng, X, F: rng.laplace(size=F.shape)),
     "t4_noise": _under(lambda rng, X, F: rng.standard_t(4, F.shape)),

@@ -262,6 +262,23 @@ def test_spacings_of_random_samples_are_no_gaps():
     assert found <= stats.binom.isf(1e-3, 500, GAP_LEVEL)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gap_may_hide_kinks_where_others_are_parallel(seed):
+    """A gap of eleven spacings: one lone kink among several inputs lies there by chance, one of two parallel ones not."""
+    rng = np.random.default_rng(seed)
+    d, h = int(rng.integers(2, 5)), rng.uniform(0.01, 0.1)
+    W = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    along = h * np.arange(-60, 60.0)
+    along[60:] += 10 * h  # eleven spacings
+    X = np.column_stack([along, rng.uniform(-1, 1, (len(along), d - 1))]) @ W
+    turned = TwoLayerNetwork(W[:2], [-5 * h, 0.0], [[1.0, -0.5]])
+    parallel = TwoLayerNetwork([W[0], -W[0]], [-5 * h, -30.5 * h], [[1.0, -0.5]])
+    for net, passes in ((turned, True), (parallel, False)):
+        problem = problem_of(X, net(X))
+        lines, _ = hidden_kinks(problem, problem.scaling.standardise(net), np.arange(len(X)))
+        assert lines[0].passed is passes
+
+
 @pytest.mark.parametrize("on_piece", [1, 2, 3])
 def test_a_piece_of_one_input_needs_three_samples(on_piece):
     places = [np.linspace(-6, -1.5, 10), np.linspace(-0.5, 0.5, on_piece), np.linspace(1.5, 6, 10)]
@@ -386,3 +403,27 @@ def test_constant_outputs_are_refused_by_name(method):
         answer = planted.recover(X, Y, method=method, random_state=0)
         assert answer.outcome is Outcome.ASSUMPTION_FAILED
         assert "constant" in answer.detail or "vary" in answer.detail
+
+
+# --- rows that determine the network -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_unlucky_draw_of_few_rows_does_not_decide(seed):
+    """One row of twelve keeps the unit from turning about a line: the nine tenths that are drawn may lack it."""
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal(2)
+    net = TwoLayerNetwork([w / np.linalg.norm(w)], [0.2], [[1.0]])
+    along, across = net.W[0], np.array([-net.W[0, 1], net.W[0, 0]])
+    line = np.outer([1.0, 1.5, 2.2], along + 0.3 * across) + 0.4 * across
+    off = -np.outer(rng.uniform(0.5, 2.0, 8), along) + np.outer(rng.standard_normal(8), across)
+    X = np.vstack([line, [along - across], off])
+    fit = None
+    for draw in range(25):
+        problem = prepare_problem(RowBlocks.from_arrays(X, net(X)), random_state=draw)
+        fit = fit or refine(problem.blocks, problem.scaling.standardise(net), offset=False)
+        verdict = certify_noiseless(problem, fit, offset=False, rivals=0)
+        assert measured(verdict, Check.JACOBIAN).passed, draw
+    # Without that row, no draw helps.
+    X = np.delete(X, 3, axis=0)
+    assert not measured(judged(X, net(X), net), Check.JACOBIAN).passed

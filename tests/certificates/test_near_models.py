@@ -55,7 +55,7 @@ def test_the_coefficient_and_what_it_moves_are_those_of_a_regression() -> None:
     beside = Beside.of(problem, found, functions, offset=True)
     law = replace(noise_law(problem, found), variance_p_value=1.0, order_p_value=1.0)
     departure = Departure("sum", np.arange(2), outputs)
-    value, score = beside.coefficient(departure, law, 300 - 4)
+    (value,), (score,) = beside.coefficients([departure], law, 300 - 4)
     t = found.preactivations(problem.X)
     on, H = (t > 0).astype(float), np.maximum(t, 0.0)
     columns = [np.outer(on[:, j], found.A[:, j]) for j in range(2)]
@@ -74,7 +74,7 @@ def test_the_coefficient_and_what_it_moves_are_those_of_a_regression() -> None:
         expected = moved[2 + 3 * output : 5 + 3 * output] * scaling.y_scale
         assert np.allclose(shifts["A"][output], expected[:2] / scaling.x_scale, rtol=1e-8)
         assert np.isclose(shifts["c"][output], expected[2], rtol=1e-8)
-    unequal, _ = beside.coefficient(departure, replace(law, variance_p_value=0.0), 300 - 4)
+    (unequal,), _ = beside.coefficients([departure], replace(law, variance_p_value=0.0), 300 - 4)
     assert np.isclose(unequal, value, rtol=1e-9) and abs(score) < 4
 
 

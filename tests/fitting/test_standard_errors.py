@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import linalg
+from scipy import linalg, signal
 
 import planted
 from planted.fitting._jacobian import identity_scaling, information
 from planted.fitting._refine import refine
 from planted.fitting._run import Scaling
+from planted.fitting._sandwich import long_run_deviation
 from planted.moments import accumulate_normal
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks
@@ -166,3 +167,15 @@ def test_repeated_fits_scatter_as_the_standard_errors_say():
     assert np.abs(z.var(axis=0) - 1).max() < 4 * np.sqrt(2 / repeats)
     coverage = (np.abs(z) < 1.96).mean(axis=0)
     assert np.abs(coverage - 0.95).max() < 4 * np.sqrt(0.95 * 0.05 / repeats)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_lagged_sums_cover_where_the_noise_is_correlated(correlation):
+    """The mean of a product of inputs and noise: of inputs that follow one another or do not, 95 % are covered."""
+    rng, n, draws = np.random.default_rng(3), 400, 1500
+    steps = rng.standard_normal((2, draws, n))
+    noise = signal.lfilter([1.0], [1.0, -0.6], steps[0], axis=1)
+    inputs = signal.lfilter([1.0], [1.0, -correlation], steps[1], axis=1)
+    sums = [(terms.sum(), long_run_deviation(terms - terms.mean(), 0.6)) for terms in noise * inputs]
+    share = np.mean([abs(total) < 1.96 * deviation for total, deviation in sums])
+    assert abs(share - 0.95) < 0.015  # 2.7 standard errors; 0.97 if sums below zero were left out

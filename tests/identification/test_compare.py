@@ -129,6 +129,19 @@ def test_what_rounding_hides_is_not_decided() -> None:
     assert not one.is_equivalent(other)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_differences_of_arithmetic_name_the_tolerance(seed: int) -> None:
+    """A recovered network differs from the truth by rounding; what was said before left the reader alone with it."""
+    rng = np.random.default_rng(seed)
+    net = random_net(rng)
+    near = changed(net, W=net.W * (1 + 1e-14 * rng.standard_normal(net.W.shape)))
+    answer = compare(net, near, random_state=0)
+    assert not answer.is_equal and "with the tolerance 1e-09" in answer.detail
+    assert compare(net, near, tol=1e-9, random_state=0).is_equal
+    far = changed(net, W=net.W * (1 + 1e-3 * rng.standard_normal(net.W.shape)))
+    assert "tolerance" not in compare(net, far, random_state=0).detail
+
+
 def test_a_unit_far_out_is_a_difference() -> None:
     net = random_net(np.random.default_rng(0))
     far = TwoLayerNetwork(

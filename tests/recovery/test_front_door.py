@@ -295,3 +295,14 @@ def test_kinks_that_leave_a_trace_of_the_inputs_are_no_settled_answer() -> None:
 
     assert settled(0.3) and settled(0.011)
     assert not settled(1e-7)
+
+
+def test_kinks_are_settled_although_neighbours_are_correlated_by_chance() -> None:
+    curve = Evidence("fall of BIC", 0.0, 5.0, "<=", key=Check.SMOOTH_CURVE)
+
+    def settled(p_value: float) -> bool:
+        line = Evidence("p-value of neighbours", p_value, 0.05, ">=", key=Check.NEIGHBOURS)
+        return _recover._is_settled(answer_of(EXACT.network, curve, line))
+
+    assert settled(0.3) and settled(0.04)
+    assert not settled(0.001)  # the smallest that 999 samples of the bootstrap give

@@ -10,6 +10,7 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerRegressor
+from planted.checks import Check
 from planted.outcomes import BadInputError, BadInputTypeError, RecoveryWarning
 from planted.reporting import summarise
 
@@ -55,6 +56,49 @@ def test_a_level_that_begins_to_rise(seed: int) -> None:
     (kink,) = planted.kinks(found)
     assert found.network.B is None and abs(found.network.c[0] - 3) < 0.5
     assert kink.low < kink.place < kink.high and abs(kink.place - 5) < 0.6 and abs(kink.change[0] - 1.2) < 0.2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_table_and_network_agree_on_places(seed: int) -> None:
+    found = planted.recover(*noisy(seed, 120), random_state=seed)
+    places = np.sort(-found.network.b / found.network.W[:, 0])
+    np.testing.assert_allclose([kink.place for kink in planted.kinks(found)], places)
+    np.testing.assert_allclose([row["place"] for row in found.stats["kinks"]["rows"]], places)
+    # Median places are no minimum of the sum of squares, and near enough to one.
+    (line,) = found.find(Check.MEDIAN_PLACES)
+    assert 0 < line.measured < 7.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_unit_that_stands_for_the_slope_is_no_kink(seed: int) -> None:
+    rng = np.random.default_rng([seed, 2])
+    x, place = rng.uniform(0, 10, 150), rng.uniform(3, 7)
+    y = 1 + 0.5 * x + 2 * np.maximum(x - place, 0) + 0.3 * rng.standard_normal(150)
+    found = planted.recover(x[:, None], y[:, None], n_hidden=2, random_state=seed)
+    for kink in planted.kinks(found):
+        assert x.min() < kink.place < x.max()
+        assert kink.p_value is None or (kink.low or -np.inf) <= kink.place <= (kink.high or np.inf)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sample_far_from_all_others_is_named(seed: int) -> None:
+    rng = np.random.default_rng([seed, 4])
+    x = rng.uniform(0, 10, 150)
+    y = 1 + 0.5 * x + 2 * np.maximum(x - 4, 0) + 0.5 * rng.standard_normal(150)
+    y[rng.integers(150)] = rng.choice([-1, 1]) * 10 ** rng.uniform(2, 4)
+    found = planted.recover(x[:, None], y[:, None], random_state=seed)
+    (line,) = found.find(Check.FAR_SAMPLES)
+    assert line.measured == 1
+    assert 'loss="auto"' in found.detail
+    assert any("1 sample lies" in note for note in planted.kinks(found).notes)
+
+
+def test_two_kinks_in_the_place_of_a_jump_are_named() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0, 10, 200)
+    y = 1 + 0.5 * x + 3 * (x > 5) + 0.3 * rng.standard_normal(200)
+    table = planted.kinks(planted.recover(x[:, None], y[:, None], random_state=1))
+    assert len(table.rows) == 2 and any("one jump" in note for note in table.notes)
 
 
 def test_every_form_says_the_same(answer: planted.Recovery) -> None:
@@ -110,6 +154,18 @@ def test_a_straight_line_has_no_kink() -> None:
     ((_, _, (slope,), error),) = table.slopes
     assert (slope, error) == (found.network.B[0, 0], errors["B"][0, 0])
     assert "No kink" in summarise(found, data=(x[:, None], y)).html()
+
+
+def test_a_kink_too_many_is_not_the_end() -> None:
+    """A second kink is the likelier number here by chance, but not beyond doubt: the single one is claimed."""
+    rng = np.random.default_rng([7011, *b"one input, one unit, noise of 3 to 10 %"])
+    net = planted.TwoLayerNetwork([[rng.choice([-1.0, 1.0])]], [rng.uniform(-0.7, 0.7)], [[rng.normal()]])
+    X = rng.standard_normal((int(rng.choice([300, 1000])), 1))
+    F = net(X)
+    Y = F + float(rng.uniform(0.03, 0.1)) * F.std() * rng.standard_normal(F.shape)
+    found = planted.recover(X, Y, random_state=17011)
+    assert found.outcome is Outcome.RECOVERED and found.network.n_hidden == 1
+    assert not found.stats["kinks"]["is_correlated"] and len(planted.kinks(found)) == 1
 
 
 @pytest.mark.parametrize("curve", [np.exp, np.sin, lambda t: t**2])
@@ -228,3 +284,18 @@ def test_partial_pictures_leave_the_noise_and_the_bend() -> None:
         on_line = np.interp(figure.data["x"], figure.data["line_x"], figure.data["line_y"])
         np.testing.assert_allclose(figure.data["y"], on_line, atol=1e-8)
     assert report.html().count("<svg") >= 2
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_noisy_collections_give_what_arrays_give(affine: bool) -> None:
+    dask = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(8)
+    X = rng.uniform(0, 10, (240, 2))
+    y = 5 + X @ [0.2, -0.4] + 0.9 * np.maximum(X[:, 0] - 4, 0) + 0.3 * rng.standard_normal(240)
+    settings = {"method": "restarts", "n_hidden": 1 if affine else 3, "affine": affine, "random_state": 0}
+    here = planted.recover(X, y[:, None], **settings)
+    there = planted.recover(
+        dask.from_array(X, chunks=(100, 2)), dask.from_array(y[:, None], chunks=(100, 1)), **settings
+    )
+    assert here.outcome is there.outcome and (here.network.B is not None) is affine
+    np.testing.assert_allclose(there.network(X), here.network(X), atol=1e-6)

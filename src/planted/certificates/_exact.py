@@ -10,8 +10,9 @@ Idea        *Search.* With the found units known, pursuit looks for one more uni
             too, of the size of their spacing. The gap that holds a kink is the sum of two exponential variables, so
             that, divided by the mean of the s spacings beside it, it has twice the distribution F(4, 2s). In one
             wider than its quantile at the level `GAP_LEVEL` for all units together several kinks may hide, and it is
-            named. With several inputs, where kinks are parallel by chance alone, the level is smaller. With one input
-            the samples of every linear piece are counted as well: two determine a line, the third tests it.
+            named. With several inputs kinks are rarely parallel, and the level is smaller for a unit that is parallel to no
+            other. With one input the samples of every linear piece are counted as well: two determine a line, the
+            third tests it.
 Guarantee   The theorem is a proof. The search is evidence, since it may miss a unit.
 Cost        `RIVAL_STARTS` starts of pursuit on some hundred rows, and one singular value decomposition with q =
             k(k+1)/2 + k(d+1) columns.
@@ -25,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, stats
 
-from planted._typing import Array, IntArray, as_array
+from planted._typing import Array, BoolArray, IntArray, as_array
 from planted.certificates._parts import (
     LabelGrid,
     RoundingChecks,
@@ -42,6 +43,7 @@ from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
 from planted.fitting.units._pursuit import pursue_units
+from planted.linalg.symmetric import unit_rows
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
@@ -60,8 +62,10 @@ __all__ = [
 ]
 
 RIVAL_STARTS = 128
-# How often a network with one kink in each gap is refused. All kinks of one input are parallel; of several, hardly any two.
-GAP_LEVEL, GAP_LEVEL_OF_SEVERAL = 1e-2, 1e-3
+# How often a network with one kink in each gap is refused. Of several inputs hardly any two kinks are parallel: where none
+# are, none are expected to hide in one gap.
+GAP_LEVEL, GAP_LEVEL_ALONE = 1e-2, 1e-3
+PARALLEL = 1e-9  # by which the cosine of the angle of two kinks that have one direction may differ from one
 NEIGHBOURS = 8  # spacings on each side of a gap that tell the usual one
 SAME_KINK = 1e-9  # distance of kinks of one input that are one
 PIECE_SAMPLES = 3  # on every linear piece of a function of one input
@@ -114,8 +118,8 @@ def hidden_kinks(
     if not network.n_hidden or not network.activation.is_piecewise_linear or len(distinct) < 2:
         return (), ""
     t = network.preactivations(problem.X[distinct])
-    level = GAP_LEVEL if network.n_features == 1 else GAP_LEVEL_OF_SEVERAL
-    gaps = [_gap_at_zero(column, level / network.n_hidden) for column in t.T]
+    levels = np.where(_have_parallels(network), GAP_LEVEL, GAP_LEVEL_ALONE) / network.n_hidden
+    gaps = [_gap_at_zero(column, level) for column, level in zip(t.T, levels, strict=True)]
     unit = int(np.argmax([gap.spacings / gap.usual for gap in gaps]))
     gap = gaps[unit]
     name = f"gap between the samples at the kink of unit {unit + 1}, in spacings beside it"
@@ -142,6 +146,13 @@ class _Gap(NamedTuple):
     high: float = 0.0
     spacings: float = 0.0  # its width, in spacings of the numbers beside it
     usual: float = 1.0  # the widest that a list without a gap has at the level asked for
+
+
+def _have_parallels(network: TwoLayerNetwork) -> BoolArray:
+    """Which units have kinks of the direction of another; of one input, all."""
+    W = unit_rows(network.W)[0]
+    cosines = np.abs(W @ W.T) - np.eye(len(W))
+    return np.asarray((cosines.max(axis=1) >= 1 - PARALLEL) | (network.n_features == 1))
 
 
 def _gap_at_zero(t: Array, level: float) -> _Gap:
@@ -198,6 +209,7 @@ RESIDUAL_TOL = (
 WEAKEST_UNIT = 100 * RESIDUAL_TOL
 WEAK_STEPS = 100.0  # the same in residual standard deviations
 FIT_PART = 0.9
+DRAWS = 4  # of sets of that part of the rows, until one determines the network
 # Part of a unit's largest pre-activation below which a sample lies on neither side of its kink.
 ON_KINK = 1e-9
 # An error u of the outputs moves parameters by u / σ, and the Jacobian by as much: for σ² below a multiple of u the
@@ -234,12 +246,17 @@ def certify_noiseless(
         )
     seen = rows if len(distinct) == len(problem.X) else check_rows_against(_part(problem, distinct), net)
     n_fit = int(np.ceil(FIT_PART * len(distinct)))
-    chosen = _determining_rows(problem, net, distinct, n_fit)
     need = max(rounding_level(net, problem.scaling), KANTOROVICH * float(np.sqrt(rows.noise)))
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     # A method for networks without biases does not know that there are none: enough samples must tell them from weights.
     may_have_biases = biases or n_fit * net.n_outputs > degrees_of_freedom(net, offset=offset)
-    local = jacobian_conditioning(problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need)
+    for _ in range(DRAWS):
+        chosen = _determining_rows(problem, net, distinct, n_fit)
+        local = jacobian_conditioning(
+            problem.X[chosen], net, offset=offset, biases=may_have_biases, need=need
+        )
+        if local.conditioning >= need or len(chosen) == len(distinct):
+            break
     exact = _exactness(rows, grid)
     count, rank = _local_evidence(local, need, (n_fit, len(chosen)), unknowns, net.n_outputs)
     sides, search = both_sides(net, seen), _search_evidence(rivals)
@@ -312,7 +329,9 @@ def _determining_rows(problem: Problem, network: TwoLayerNetwork, distinct: IntA
     """Draw about `n_fit` of the rows so that every unit is on in at least d + 1 of them, if it is on in so many.
 
     The network must be determined by these rows alone; that it reproduces the others is then a test. Rows of a rare
-    unit are added until it has enough: a unit that is on in d + 2 rows has one to spare.
+    unit are added until it has enough: a unit that is on in d + 2 rows has one to spare. Of few rows, those drawn may by
+    chance leave a unit free that all of them determine, so that another set is drawn. That some set determines the network
+    is a fact about inputs and network alone: every row outside it is an equation to spare, whichever set it was.
     """
     shuffled = problem.rng.permutation(distinct)
     is_chosen = np.arange(len(shuffled)) < n_fit

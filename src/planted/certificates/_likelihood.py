@@ -13,15 +13,20 @@ Idea        *Separation.* If the outputs put every label's own class strictly fi
 
             is the fall of the deviance, to first order, if Φ is added; ν counts its dimensions beyond θ. For every unit Φ
             holds the square of its pre-activation on both sides and a bump at its bend, and random kinks for the rest.
+            *Link.* Labels of another link, such as a probit, or of which some were flipped, are those of a network whose
+            outputs are bent, and the units take up most of the bend. The same test with the square and the cube of the
+            outputs alone for Φ has the few dimensions in which it shows (Pregibon). *Dispersion.* Counts that vary by
+            more or less than a Poisson law leave the fit right and its standard errors wrong.
             *Standard errors* come from the inverse information, with the scale of units held where it is a gauge; for
             kinked units from (3) of `fitting.likelihoods._smoothed`, which knows how rough kinks leave the likelihood.
 Guarantee   Asymptotic. The claim is about networks of this width and activation.
-References  Rao (1948), Proc. Cambridge Phil. Soc. 44; Albert and Anderson (1984), Biometrika 71 (separation).
+References  Rao (1948), Proc. Cambridge Phil. Soc. 44; Albert and Anderson (1984), Biometrika 71 (separation); Pregibon
+            (1980), Applied Statistics 29 (link); Dean and Lawless (1989), J. Am. Statist. Assoc. 84 (dispersion).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,6 +51,8 @@ from planted.rows import RowWeights, Sums, accumulate
 __all__ = ["certify_labels", "is_separated", "label_errors", "score_test", "separation"]
 
 SIGNIFICANCE = 0.02  # of the test for traces of x in the residual: one right network in fifty is doubted
+LINK_LEVEL = 0.01  # of the test of the link
+DISPERSION = 3.0  # standard errors
 MIN_ROWS, ROWS_PER_UNKNOWN = 100, 20  # labels carry less than numbers do
 RELATIVE_ERROR = 0.25  # largest standard error of a unit's weights, relative to their size
 LARGEST_DECREMENT = 1e-3  # nats that one more step would gain
@@ -104,6 +111,7 @@ def certify_labels(
                 name, p_value if tested else 0.0, SIGNIFICANCE, ">=", "score test", key=Check.LACK_OF_FIT
             )
         )
+        checks += [_link_evidence(rows, net), *_dispersion_evidence(rows, net)]
     checks += further
     failed = [line for line in checks if not line.passed]
     evidence = (level, *checks)
@@ -181,7 +189,57 @@ def score_test(rows: LabelRows, network: TwoLayerNetwork, rng: np.random.Generat
     """Return the p-value of (1) and the number of dimensions tested."""
     directions = unit_rows(rng.standard_normal((N_PROBES, network.n_features)))[0]
     probes = np.hstack([directions, rng.standard_normal((N_PROBES, 1))])
-    sums = accumulate(rows.blocks, _ScoreSummand(network, rows.likelihood, rows.weights, probes))
+
+    def traces(X: Array, t: Array, _: Array) -> Array:
+        random = np.maximum(X @ probes[:, :-1].T - probes[:, -1], 0.0)
+        return np.hstack([np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2, np.exp(-2 * t**2), random])
+
+    return _score_test(rows, network, traces)
+
+
+def _link_evidence(rows: LabelRows, network: TwoLayerNetwork) -> Evidence:
+    """Test for the square and the cube of the outputs beside them."""
+    p_value, _ = _score_test(rows, network, lambda X, t, eta: np.hstack([eta**2, eta**3]))
+    name = "p-value of the test whether the labels follow this law of the outputs, or bent outputs"
+    return Evidence(name, p_value, LINK_LEVEL, ">=", "score test", key=Check.LINK)
+
+
+def _dispersion_evidence(rows: LabelRows, network: TwoLayerNetwork) -> tuple[Evidence, ...]:
+    """Compare the variance of counts with their mean; nothing for classes, whose mean says all."""
+    if rows.likelihood.is_of_classes:
+        return ()
+    sums = accumulate(rows.blocks, _DispersionSummand(network, rows.likelihood, rows.weights))
+    score = float(sums.excess / np.sqrt(max(sums.variance, np.finfo(float).tiny)))
+    name = "variance of the counts beyond that of their law, or short of it, in standard errors"
+    return (Evidence(name, abs(score), DISPERSION, "<=", "Dean, Lawless", key=Check.NOISE_VARIANCE),)
+
+
+@dataclass(frozen=True, slots=True)
+class _DispersionSums(Sums):
+    excess: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class _DispersionSummand:
+    """Squared residuals less the means, and the variance of their sum under a Poisson law."""
+
+    network: TwoLayerNetwork
+    likelihood: Likelihood
+    weights: RowWeights | None
+
+    def __call__(self, first_row: int, X: Array, Y: Array) -> _DispersionSums:
+        means = self.likelihood.means(self.network(X))
+        w = np.ones(len(X)) if self.weights is None else self.weights(first_row, X, Y)
+        excess = w[:, None] * ((Y - means) ** 2 - Y)
+        return _DispersionSums(float(excess.sum()), float((2 * (w[:, None] * means) ** 2).sum()))
+
+
+def _score_test(
+    rows: LabelRows, network: TwoLayerNetwork, functions: Callable[[Array, Array, Array], Array]
+) -> tuple[float, int]:
+    """Return the p-value of (1) for functions of inputs, pre-activations and outputs, and the dimensions tested."""
+    sums = accumulate(rows.blocks, _ScoreSummand(network, rows.likelihood, rows.weights, functions))
     is_own = np.ones(len(sums.score), dtype=bool)
     columns = is_own[network.W.size + network.n_hidden :].reshape(network.n_outputs, -1)
     columns[:, output_weights(network).shape[1] :] = False
@@ -211,14 +269,12 @@ class _ScoreSummand:
     network: TwoLayerNetwork
     likelihood: Likelihood
     weights: RowWeights | None
-    probes: Array  # (N_PROBES, d + 1): directions and thresholds of random kinks
+    functions: Callable[[Array, Array, Array], Array]  # of inputs, pre-activations and outputs
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _ScoreSums:
         network, law = self.network, self.likelihood
-        t = network.preactivations(X)
-        random = np.maximum(X @ self.probes[:, :-1].T - self.probes[:, -1], 0.0)
-        further = np.hstack([np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2, np.exp(-2 * t**2), random])
         here = Linearised.at(network, X)
+        further = self.functions(X, network.preactivations(X), here.eta)
         here = replace(here, columns=np.vstack([here.columns, further.T]))
         roots, rest = law.roots(here.eta), Y - law.means(here.eta)
         if self.weights is not None:

@@ -54,6 +54,7 @@ from planted.moments import (
     NormalSums,
     accumulate_normal,
     augment,
+    mask_rows,
     n_output_columns,
     output_columns,
     output_weights,
@@ -84,7 +85,7 @@ INSIDE, INSIDE_SINGLE = 1e-6, 1e-4
 FEW_ACTIVE = 0.01  # of the largest squares of an activation
 RANK_TOL = 1e-10
 SOME_ROWS, ROWS_PER_UNKNOWN = 1500, 10  # so many rows, or so many equations for each unknown
-_SLICE_ROWS = 1024
+_SLICE_ROWS, _SCREEN_ROWS = 1024, 512
 
 
 def missing_unit_evidence(
@@ -168,9 +169,9 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
     rng, d = problem.rng, problem.n_features
     screen = _Screen.of(problem, score)
     W = unit_rows(rng.standard_normal((HALF_SPACES, d)))[0]
-    t = problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)] @ W.T
-    places = (rng.uniform(0.05, 0.95, (1, HALF_SPACES)) * len(t)).astype(np.intp)
-    b = -np.take_along_axis(np.sort(t, axis=0), places, axis=0)[0] * biases
+    t = W @ problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)].T
+    places = (rng.uniform(0.05, 0.95, (HALF_SPACES, 1)) * t.shape[1]).astype(np.intp)
+    b = -np.take_along_axis(np.sort(t, axis=1), places, axis=1)[:, 0] * biases
     falls, S = screen.of_units(W, b)
     for reach in REACHES:
         best = np.argsort(falls)[::-1][:VARIED]
@@ -325,8 +326,8 @@ class _Screen:
         """Return u of (1)."""
         normals = np.vstack([W.T, b]).astype(np.float32)
         u = np.zeros((len(b), self.residual.shape[1]))
-        for start in range(0, len(self.inputs), _SLICE_ROWS):
-            here = slice(start, start + _SLICE_ROWS)
+        for start in range(0, len(self.inputs), _SCREEN_ROWS):
+            here = slice(start, start + _SCREEN_ROWS)
             t: Any = self.inputs[here] @ normals
             u += self.some.network.activation(t).T @ self.residual[here]
         return u
@@ -382,14 +383,16 @@ class _ProductSummand:
         net, (k, p) = self.network, (self.network.n_hidden, self.network.n_features + 1)
         normals, cuts = self.W.T.astype(self.dtype), self.b.astype(self.dtype)
         total: _Products | None = None
+        memory = np.empty((k * p, min(_SLICE_ROWS, len(X))), dtype=self.dtype)
         for start in range(0, len(X), _SLICE_ROWS):
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
             t = net.preactivations(x)
             G = output_columns(net, net.activation(t), x)
             R = (y - G @ output_weights(net).T).astype(self.dtype)
-            slopes = np.ascontiguousarray(net.activation.derivative(t).T, dtype=self.dtype)
-            rows = np.ascontiguousarray(augment(x).T, dtype=self.dtype)
-            Z = (slopes[:, None, :] * rows).reshape(k * p, len(x))
+            slopes, rows = (
+                values.astype(self.dtype) for values in (net.activation.derivative(t), augment(x))
+            )
+            Z = mask_rows(slopes, rows, memory)
             t_further: Any = x.astype(self.dtype) @ normals + cuts
             H: Any = net.activation(t_further).astype(self.dtype, copy=False)
             weighted = H

@@ -38,6 +38,7 @@ References  Ramsey (1969), J. R. Statist. Soc. B 31, for powers of the predictio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,8 @@ from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangen
 from planted.fitting._refine import Refinement, weigh_blocks
 from planted.fitting._run import Problem, Scaling
 from planted.fitting._sandwich import long_run_deviation
-from planted.moments import augment, output_columns
+from planted.linalg.symmetric import inverse_of, spectrum_of
+from planted.moments import NormalSums, augment, mask_rows, output_columns
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights
@@ -88,12 +90,16 @@ def near_model_evidence(
     if freedom <= 0:
         return ()
     functions, departures = _departures(problem, fit.network)
-    beside = Beside.of(problem, fit.network, functions, offset=offset, biases=biases, weights=weights)
+    known = fit.sums if problem.holds_all_rows else None
+    beside = Beside.of(
+        problem, fit.network, functions, offset=offset, biases=biases, weights=weights, known=known
+    )
     singles = sum(departure.is_single for departure in departures)
     least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))
     lines = []
-    for departure in departures:
-        coefficient, score = beside.coefficient(departure, law, freedom)
+    for departure, coefficient, score in zip(
+        departures, *beside.coefficients(departures, law, freedom), strict=True
+    ):
         limit, effect = least if departure.is_single else SEEN, ""
         if abs(score) > limit:
             moved = abs(coefficient) * _largest(beside.shifts(departure, problem.scaling), doubt)
@@ -121,10 +127,7 @@ def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evi
     # A little of all samples, so that a direction which the others leave free has an error, and a large one.
     certain = products - mixed @ mixed.T + SOME_OF_ALL * beside.hidden_products
     T = tangent_basis(net, biases=biases)
-    variances = [
-        np.diag(T @ linalg.pinvh(T.T @ weigh_blocks(N, A) @ T, check_finite=False) @ T.T)
-        for N in (beside.hidden_products, certain)
-    ]
+    variances = [np.diag(_spread(N, A, T)) for N in (beside.hidden_products, certain)]
     is_free = variances[0] > DEPENDENT**2 * variances[0].max()
     rise = float(np.sqrt(np.max(variances[1][is_free] / variances[0][is_free], initial=1.0)))
     name = "rise of a standard error without samples that are on by less than three standard deviations of the noise"
@@ -166,9 +169,9 @@ def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list
 
     if not network.activation.is_curved:
         widths = np.maximum(BEND_WIDTH * t.std(axis=0), np.finfo(float).tiny)
-        powers = H * np.log(np.where(t == 0, 1.0, np.abs(t)))
+        powers = H * np.log(np.maximum(np.abs(t), np.finfo(float).tiny))
         depart(("another power of the units", "another power of unit"), powers, A)
-        bumps = widths * np.log1p(np.exp(-np.abs(t) / widths))
+        bumps = widths * np.log(1 + np.exp(-np.abs(t) / widths))
         depart(("round bends of the units", "a round bend of unit"), bumps, A)
         depart(("the other side of the kinks", ""), np.maximum(-t, 0.0) ** network.activation.degree, A)
     depart(("the square of the outputs", "the square of output"), added * relative, each)
@@ -195,10 +198,11 @@ class Beside:
     hidden_products: Array  # (k p, k p): of what these leave of them
     spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
     inside: Array  # (g, q): coefficients of the functions
-    functions: Array  # (n, q): what these leave of them
-    products: Array  # (q, q): of what they leave
-    with_hidden: Array  # (k p, q): products with the hidden layer's columns
-    with_residual: Array  # (q, m): products with the residual
+    functions: Array  # (n, q): the functions
+    squares_of_functions: Array  # (q,): their sums of squares
+    products: Array  # (q, q): of what the output layer leaves of them
+    with_hidden: Array  # (k p, q): their products with the hidden layer's columns
+    with_residual: Array  # (q, m): their products with the residual
     hidden_residual: Array  # (k p, m): products of the hidden layer's columns with the residual
     squares: Array  # (m, m): products of the residual
 
@@ -212,25 +216,28 @@ class Beside:
         offset: bool,
         biases: bool = True,
         weights: RowWeights | None = None,
+        known: NormalSums | None = None,
     ) -> Beside:
-        """Take the Jacobian at the rows in memory, beside some functions of them, (n, q)."""
+        """Take the Jacobian at the rows in memory, beside some functions of them, (n, q).
+
+        `known`: the normal equations on these rows, with these weights, if they were summed already.
+        """
         X = problem.X
-        root = np.ones((len(X), 1))
+        t, rows = network.preactivations(X), augment(X)
+        slopes = network.activation.derivative(t)
+        G = output_columns(network, network.activation(t), X, offset=offset)
+        residual = problem.Y - network(X)
         if weights is not None:
             root = np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
-        t, rows = network.preactivations(X), augment(X)
-        slopes = root * network.activation.derivative(t)
-        G = root * output_columns(network, network.activation(t), X, offset=offset)
+            slopes, G, residual, functions = (root * values for values in (slopes, G, residual, functions))
         Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
-        residual, functions = root * (problem.Y - network(X)), root * functions
-        inside = Q.T @ functions
-        functions -= Q @ inside
-        size, q = Q.shape[1], functions.shape[1]
-        products, mixed = _hidden_products(slopes, rows, np.hstack([Q, functions, residual]))
-        inner = mixed[:, :size].T
-        products -= inner.T @ inner
-        T = tangent_basis(network, biases=biases)
-        reduced = T.T @ weigh_blocks(products, network.A) @ T
+        inside, in_residual = Q.T @ functions, Q.T @ residual
+        products, inner, mixed, hidden_residual = _hidden_products(
+            slopes, rows, Q, functions, residual, known=None if known is None else known.ZZ
+        )
+        inner = inner.T
+        products = products - inner.T @ inner
+        own = functions.T @ functions
         return cls(
             network,
             offset,
@@ -241,45 +248,84 @@ class Beside:
             linalg.pinv(triangle, check_finite=False),
             inner,
             products,
-            T @ linalg.pinvh(reduced, check_finite=False) @ T.T,
+            _spread(products, network.A, tangent_basis(network, biases=biases)),
             inside,
             functions,
-            functions.T @ functions,
-            mixed[:, size : size + q],
-            functions.T @ residual,
-            mixed[:, size + q :] - inner.T @ (Q.T @ residual),
+            np.diag(own),
+            own - inside.T @ inside,
+            mixed - inner.T @ inside,
+            functions.T @ residual - inside.T @ in_residual,
+            hidden_residual - inner.T @ in_residual,
             residual.T @ residual,
         )
 
-    def coefficient(self, departure: Departure, law: NoiseLaw, freedom: float) -> tuple[float, float]:
-        """Return (1), and the same in its standard errors; zero for a departure inside the Jacobian."""
-        A, places, hidden = self.network.A, departure.functions, self.hidden(departure)
-        weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
-        # What the Jacobian leaves is functions @ outputs' - Z @ weighted: its products between outputs follow.
-        own = departure.outputs @ self.products[np.ix_(places, places)]
-        mixed = departure.outputs @ self.with_hidden[:, places].T @ weighted
-        products = own @ departure.outputs.T - mixed - mixed.T + weighted.T @ self.hidden_products @ weighted
-        size = float(np.trace(products))
-        if not size > DEPENDENT**2 * float((own * departure.outputs).sum()):
-            return 0.0, 0.0
+    def coefficients(
+        self, departures: Sequence[Departure], law: NoiseLaw, freedom: float
+    ) -> tuple[Array, Array]:
+        """Return (1) for every departure, and the same in its standard errors; zero for one inside the Jacobian."""
+        A = self.network.A
+        hidden = self.spread @ self._gradients(departures, A, np.eye(len(A)))
+        sizes = self._squares_outside(departures, hidden, A, np.eye(len(A)))
+        whole = [
+            (item.outputs**2).sum(axis=0) @ self.squares_of_functions[item.functions] for item in departures
+        ]
+        is_outside = sizes > DEPENDENT**2 * np.array(whole)
         if law.is_unequal or law.is_ordered:
-            turned = (self.slopes * (self.rows @ hidden.reshape(A.shape[1], -1).T)) @ A.T
-            rest = self.functions[:, places] @ departure.outputs.T - turned + self.Q @ (self.inner @ weighted)
-            value = float((rest * self.residual).sum()) / size
-            terms = (rest * (self.residual - value * rest)).sum(axis=1)
-            error = long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
+            pairs = [
+                self._from_rows(departure, column, law) if is_out else (0.0, 1.0)
+                for departure, column, is_out in zip(departures, hidden.T, is_outside, strict=True)
+            ]
+            along, errors = np.array(pairs).T
         else:
-            own_share = (departure.outputs.T * self.with_residual[places]).sum()
-            value = float(own_share - (weighted * self.hidden_residual).sum()) / size
-            error = float(np.sqrt((products * self.squares).sum() / freedom))
-        return value, value * size / max(error, np.finfo(float).tiny)
+            shares = [(item.outputs.T * self.with_residual[item.functions]).sum() for item in departures]
+            taken = (np.repeat(A.T, len(hidden) // A.shape[1], axis=0) * self.hidden_residual).sum(axis=1)
+            along = np.array(shares) - taken @ hidden
+            # The variance of (1) follows if outputs are multiplied by a root of the noise's covariance.
+            root = spectrum_of(self.squares / freedom).above(0.0).root()
+            errors = np.sqrt(np.maximum(self._squares_outside(departures, hidden, root @ A, root), 0.0))
+        values = np.where(is_outside, along / np.where(is_outside, sizes, 1.0), 0.0)
+        scores = np.where(is_outside, along / np.maximum(errors, np.finfo(float).tiny), 0.0)
+        return as_array(values), as_array(scores)
+
+    def _squares_outside(
+        self, departures: Sequence[Departure], hidden: Array, A: Array, root: Array
+    ) -> Array:
+        """Return the sums of squares of what the Jacobian leaves of departures.
+
+        `hidden`: how the hidden layer follows them; `root`: multiplies the outputs; A: the output weights, so multiplied.
+        Shapes: hidden (k p, r), A (m, k), root (m, m), result (r,).
+        """
+        own = np.empty(len(departures))
+        for place, item in enumerate(departures):
+            outputs, here = root @ item.outputs, item.functions
+            own[place] = (outputs.T @ outputs * self.products[here[:, None], here]).sum()
+        mixed = (hidden * self._gradients(departures, A, root)).sum(axis=0)
+        taken = (hidden * (weigh_blocks(self.hidden_products, A) @ hidden)).sum(axis=0)
+        return as_array(own - 2 * mixed + taken)
+
+    def _gradients(self, departures: Sequence[Departure], A: Array, root: Array) -> Array:
+        """Return the products of departures with the columns of the hidden layer, outputs multiplied, (k p, r)."""
+        along = A.T @ root @ np.hstack([item.outputs for item in departures])  # (k, all their functions)
+        products = self.with_hidden[:, np.concatenate([item.functions for item in departures])]
+        products = (products.reshape(len(along), -1, along.shape[1]) * along[:, None]).reshape(products.shape)
+        starts = np.cumsum([0, *(len(item.functions) for item in departures[:-1])])
+        return as_array(np.add.reduceat(products, starts, axis=1))
+
+    def _from_rows(self, departure: Departure, hidden: Array, law: NoiseLaw) -> tuple[float, float]:
+        """Return the product of a departure with the residual, and its standard error from the rows' own contributions."""
+        A, places = self.network.A, departure.functions
+        weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
+        turned = (self.slopes * (self.rows @ hidden.reshape(A.shape[1], -1).T)) @ A.T
+        inside = self.inside[:, places] @ departure.outputs.T - self.inner @ weighted
+        rest = self.functions[:, places] @ departure.outputs.T - turned - self.Q @ inside
+        along, size = float((rest * self.residual).sum()), float((rest**2).sum())
+        terms = (rest * (self.residual - along / size * rest)).sum(axis=1)
+        return along, long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
 
     def hidden(self, departure: Departure) -> Array:
         """Return how the hidden layer follows a departure, (k p,)."""
-        along = self.network.A.T @ departure.outputs  # (k, q)
-        products = self.with_hidden[:, departure.functions]
-        gradient = (products * np.repeat(along, len(products) // len(along), axis=0)).sum(axis=1)
-        return as_array(self.spread @ gradient)
+        A = self.network.A
+        return as_array(self.spread @ self._gradients([departure], A, np.eye(len(A)))[:, 0])
 
     def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
         """Return how far the parameters follow a departure, in the user's units."""
@@ -296,21 +342,33 @@ class Beside:
         return moved | ({"c": outer[:, -1]} if self.has_offset else {})
 
 
-def _hidden_products(slopes: Array, rows: Array, columns: Array) -> tuple[Array, Array]:
-    """Return the products of the hidden layer's columns with themselves, (k p, k p), and with others, (k p, q).
+def _hidden_products(
+    slopes: Array, rows: Array, *columns: Array, known: Array | None = None
+) -> tuple[Array, ...]:
+    """Return the products of the hidden layer's columns with themselves, (k p, k p), and with others, (k p, q) each.
 
-    Shapes: slopes (n, k), rows (n, p), columns (n, q).
+    `known`: the former, if they are. Shapes: slopes (n, k), rows (n, p), columns (n, q).
     """
     width = slopes.shape[1] * rows.shape[1]
-    own, mixed = np.zeros((width, width)), np.zeros((width, columns.shape[1]))
+    own = np.zeros((width, width)) if known is None else known
+    mixed = [np.zeros((width, item.shape[1])) for item in columns]
+    memory = np.empty((width, min(_SLICE_ROWS, len(rows))))
     for start in range(0, len(rows), _SLICE_ROWS):
         here = slice(start, start + _SLICE_ROWS)
-        # Transposed: long rows are faster.
-        turned = np.ascontiguousarray(slopes[here].T)[:, None, :] * np.ascontiguousarray(rows[here].T)
-        Z = turned.reshape(width, -1)
-        own += Z @ Z.T
-        mixed += Z @ columns[here]
-    return own, mixed
+        Z = mask_rows(slopes[here], rows[here], memory)
+        if known is None:
+            own += Z @ Z.T
+        for total, item in zip(mixed, columns, strict=True):
+            total += Z @ item[here]
+    return own, *mixed
+
+
+def _spread(products: Array, A: Array, T: Array) -> Array:
+    """Return the inverse of the normal matrix of the hidden layer along its tangents T, (k p, k p).
+
+    Shapes: products (k p, k p), A (m, k), T (k p, tangents).
+    """
+    return as_array(T @ inverse_of(T.T @ weigh_blocks(products, A) @ T) @ T.T)
 
 
 def _largest(shifts: dict[str, Array], doubt: Uncertainty | Unavailable) -> float:

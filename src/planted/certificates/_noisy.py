@@ -28,7 +28,7 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
-from planted.certificates.noise._labels import copied_rows, label_fault_evidence
+from planted.certificates.noise._labels import copied_rows, label_fault_evidence, one_sided_evidence
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
@@ -120,6 +120,7 @@ def certify_noisy(
         *checks,
         *law.evidence,
         *label_fault_evidence(problem.Y, net(problem.X)),
+        one_sided_evidence(problem.Y - net(problem.X)),
         copied_rows(problem.X, problem.Y),
     )
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):

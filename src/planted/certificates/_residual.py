@@ -44,6 +44,7 @@ References  Johnstone (2001), Ann. Statist. 29; Ma (2012), Bernoulli 18; Chiani 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from scipy import linalg, spatial, special, stats
@@ -52,8 +53,8 @@ from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.fitting._refine import weigh_blocks
 from planted.fitting._run import Problem
-from planted.linalg.symmetric import spectrum_of, unit_rows
-from planted.moments import RegressionSums, augment, n_output_columns, output_columns
+from planted.linalg.symmetric import column_spectrum, spectrum_of, unit_rows
+from planted.moments import RegressionSums, augment, mask_rows, n_output_columns, output_columns
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 from planted.rows import RowWeights, accumulate
@@ -76,7 +77,9 @@ INPUT_ROWS = 20  # for each cosine, at least
 CLIPPED = 3.0  # standard deviations of an input
 NEIGHBOURS, NEIGHBOUR_ROWS = 3, 600
 COSINE_PRODUCTS = 2e5  # of rows, inputs and outputs: rows are left out beyond
+_SLICE_ROWS = 1024
 RANK_TOL = 1e-11  # of normal matrices with unit diagonal: a relative singular value of 3e-6
+CLEARLY_REGULAR = 1e3  # times that: the condition is estimated, mostly within a factor of three
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,31 +141,54 @@ class _ProductSummand:
     weights: RowWeights | None
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
-        network = self.network
+        width = self.network.n_hidden * (self.network.n_features + 1 + 4) + len(self.probes) + X.shape[1] + 1
+        memory = np.empty((width, min(_SLICE_ROWS, len(X))))  # one for all slices: fresh memory takes longer
+
+        def of_slice(start: int) -> RegressionSums:
+            here = slice(start, start + _SLICE_ROWS)
+            weights = None if self.weights is None else self.weights(first_row + start, X[here], Y[here])
+            rows, residual = self._turned(X[here], Y[here], memory)
+            return RegressionSums.of(rows.T, residual, weights)
+
+        return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
+
+    def _turned(self, X: Array, Y: Array, memory: Array) -> tuple[Array, Array]:
+        """Return the columns [Z, G, Φ] as rows, written to some memory, and the residual."""
+        network, k = self.network, self.network.n_hidden
         t = network.preactivations(X)
-        inputs = augment(X) if self.biases else X
-        Z = (network.activation.derivative(t)[:, :, None] * inputs[:, None, :]).reshape(len(X), -1)
         H = network.activation(t)
-        random = np.maximum(X @ self.probes[:, :-1].T - self.probes[:, -1], 0.0)
-        squares = np.maximum(t, 0.0) ** 2, np.minimum(t, 0.0) ** 2
-        rows = np.hstack(
-            [
-                Z,
-                output_columns(network, H, X, offset=self.offset),
-                np.hstack([t, random, *squares])[:, : self.budget],
-            ]
-        )
-        residual = network.less_linear(X, Y) - H @ network.A.T - network.c
-        weights = None if self.weights is None else self.weights(first_row, X, Y)
-        return RegressionSums.of(rows, residual, weights)
+        G = output_columns(network, H, X, offset=self.offset)
+        inputs = augment(X) if self.biases else X
+        hidden, own = k * inputs.shape[1], k * inputs.shape[1] + G.shape[1]
+        end = own + min(self.budget, 3 * k + len(self.probes))
+        rows = memory.ravel()[: len(memory) * len(X)].reshape(-1, len(X))
+        mask_rows(network.activation.derivative(t), inputs, rows[:hidden])
+        rows[hidden:own] = G.T
+        t, tests = t.T, rows[own:]
+        tests[:k] = t
+        random = tests[k : k + len(self.probes)]
+        np.maximum(self.probes[:, :-1] @ X.T - self.probes[:, -1:], 0.0, out=random)
+        squares = tests[k + len(self.probes) :]
+        np.square(np.maximum(t, 0.0), out=squares[:k])
+        np.square(np.minimum(t, 0.0), out=squares[k : 2 * k])
+        return rows[:end], network.less_linear(X, Y) - H @ network.A.T - network.c
 
 
 def inverse_root(M: Array, squares: Array) -> Array:
     """Return R with R'MR = 1 on the directions in which M, scaled to unit ``squares``, is not zero to rounding.
 
-    Shapes: M (p, p), squares (p,), result (p, rank).
+    Which of these R is returned is not said. Shapes: M (p, p), squares (p,), result (p, rank).
     """
-    return spectrum_of(M, np.sqrt(np.where(squares > 0, squares, 1.0))).above(RANK_TOL).whitening()
+    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+    scaled = M / np.outer(lengths, lengths)
+    factor, is_singular = linalg.lapack.dpotrf(scaled) if len(M) else (scaled, True)
+    if (
+        not is_singular
+    ):  # Cholesky's factor has the answer in a tenth of the time, unless directions are to be left out
+        size = np.abs(scaled).sum(axis=0).max(initial=0.0)
+        if size * linalg.lapack.dpocon(factor, size)[0] > CLEARLY_REGULAR * RANK_TOL:
+            return as_array(linalg.lapack.dtrtri(factor)[0] / lengths[:, None])
+    return spectrum_of(scaled).above(RANK_TOL).whitening() / lengths[:, None]
 
 
 def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
@@ -224,7 +250,7 @@ def input_trace_evidence(X: Array, residual: Array) -> tuple[Evidence, ...]:
         np.int64
     )
     X, residual = X[some], residual[some]
-    of_inputs = np.array([_cosine_p_values(column, residual).min() for column in X.T])
+    of_inputs = _cosine_p_values(X, residual).min(axis=1)
     score, pair = _pair_score(X, residual)
     tests = {
         f"a function of input {int(np.argmin(of_inputs))}": d * m * float(of_inputs.min()),
@@ -245,33 +271,40 @@ def input_trace_evidence(X: Array, residual: Array) -> tuple[Evidence, ...]:
     )
 
 
-def _cosine_p_values(column: Array, residual: Array) -> Array:
-    """Return the p-value of each output's residual for functions of one input.
+def _cosine_p_values(X: Array, residual: Array) -> Array:
+    """Return the p-value of each output's residual for functions of each input.
 
     The product of two cosines is half the sum of two others, so that sums of 2 `COSINES` + 1 of them give all covariances.
-    Shapes: column (n,), residual (n, m), result (m,).
+    Shapes: X (n, d), residual (n, m), result (d, m).
     """
-    first = np.cos(np.pi * (stats.rankdata(column) - 0.5) / len(column))
-    C = np.empty((2 * COSINES + 1, len(column)))
-    C[0], C[1] = 1.0, first
-    for order in range(2, len(C)):
-        C[order] = 2 * first * C[order - 1] - C[order - 2]
-    scores, sums = C[1 : COSINES + 1] @ residual, C @ residual**2
+    (n, d), m = X.shape, residual.shape[1]
+    angles = np.ascontiguousarray(np.pi * (stats.rankdata(X, axis=0) - 0.5).T / n)
+    first = np.cos(angles)
+    both = np.hstack([residual, residual**2])
+    sums = np.empty((2 * COSINES + 1, d, 2 * m))
+    sums[0] = both.sum(axis=0)
+    older, C = np.ones_like(first), first
+    for order in range(1, len(sums)):
+        sums[order] = C @ both
+        older, C = C, 2 * first * C - older
+    scores, sums = sums[1 : COSINES + 1, :, :m], sums[:, :, m:]
     orders = np.arange(1, COSINES + 1)
     covariances = (sums[np.abs(orders[:, None] - orders)] + sums[orders[:, None] + orders]) / 2
-    values, vectors = np.linalg.eigh(covariances.transpose(2, 0, 1))
-    kept = values > np.maximum(RANK_TOL * values[:, -1:], np.finfo(float).tiny)
-    along = (scores.T[:, None] @ vectors)[:, 0]
-    squares = np.where(kept, along**2 / np.where(kept, values, 1.0), 0.0).sum(axis=1)
-    return as_array(special.chdtrc(np.maximum(kept.sum(axis=1), 1), squares))
+    values, vectors = np.linalg.eigh(covariances.transpose(2, 3, 0, 1))
+    kept = values > np.maximum(RANK_TOL * values[..., -1:], np.finfo(float).tiny)
+    along = (scores.transpose(1, 2, 0)[:, :, None] @ vectors)[:, :, 0]
+    squares = np.where(kept, along**2 / np.where(kept, values, 1.0), 0.0).sum(axis=2)
+    return as_array(special.chdtrc(np.maximum(kept.sum(axis=2), 1), squares))
 
 
 def _pair_score(X: Array, residual: Array) -> tuple[float, tuple[int, int]]:
     """Return the largest score of the product of two inputs in an output, and the two."""
     Z = np.clip(X, -CLIPPED, CLIPPED)
+    turned, Z_squares = np.ascontiguousarray(Z.T), Z**2
     best, pair = 0.0, (0, 0)
     for column in residual.T:
-        sums, squares = (Z * column[:, None]).T @ Z, (Z**2 * column[:, None] ** 2).T @ Z**2
+        weighted = turned * column
+        sums, squares = weighted @ Z, weighted**2 @ Z_squares
         scores = np.triu(np.abs(sums) / np.sqrt(np.maximum(squares, np.finfo(float).tiny)), 1)
         place = int(np.argmax(scores))
         if scores.flat[place] > best:
@@ -284,7 +317,7 @@ def _neighbour_score(X: Array, residual: Array) -> float:
     """Return by how much the residuals of nearest neighbours agree, in standard errors: of an output, or of all."""
     some = np.linspace(0, len(X) - 1, min(len(X), NEIGHBOUR_ROWS)).astype(np.int64)
     products = residual.T @ residual
-    u = (residual @ inverse_root(products, np.diag(products)))[some]
+    u = residual[some] @ column_spectrum(products).above(RANK_TOL).whitening()
     if not u.shape[1]:
         return 0.0
     nearest = spatial.KDTree(X[some]).query(X[some], k=NEIGHBOURS + 1)[1][:, 1:]

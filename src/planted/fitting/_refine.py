@@ -306,8 +306,11 @@ def _move(state: _State, step: Array) -> TwoLayerNetwork:
     effect = np.einsum("gjp,jp->gj", state.sums.GZ[:size].reshape(size, k, -1), moved) @ net.A.T
     weights = output_weights(net)
     weights[:, :size] -= state.outer.solve(effect).T
-    hidden = replace(net, W=net.W + moved[:, :-1], b=net.b + moved[:, -1])
-    return _unit_rows(with_output_weights(hidden, weights))
+    W, norms = net.activation.unit_scale(net.W + moved[:, :-1])
+    weights[:, :k] *= norms**net.activation.degree
+    linear = None if net.B is None else weights[:, k:-1]
+    b = (net.b + moved[:, -1]) / norms
+    return TwoLayerNetwork(W, b, weights[:, :k], weights[:, -1], net.activation, linear)
 
 
 def _unit_rows(network: TwoLayerNetwork) -> TwoLayerNetwork:

@@ -13,9 +13,10 @@ Idea        *Sandwich.* The estimate is a sum of influences of rows. With the pr
 
             *Correlated rows.* If the noise of neighbouring rows is correlated, products of the influences of rows at
             lags up to L are added, with weights that fall linearly to zero (Newey and West). L is twice that of
-            Andrews for noise whose correlation falls geometrically. Where their sum is negative it is left out. Such
-            sums are too small and vary; standard errors are enlarged by the ratio of the 97.5 % quantile of the
-            t-statistic at b = (L + 1) / n, after Kiefer and Vogelsang, to that of the normal law.
+            Andrews for noise whose correlation falls geometrically. Such sums are too small and vary; standard errors are
+            enlarged by the ratio of the 97.5 % quantile of the t-statistic at b = (L + 1) / n, after Kiefer and
+            Vogelsang, to that of the normal law. The quantile is that of the sums as they are: if those below zero were
+            left out as well, intervals of inputs that are independent from row to row would cover 97 %.
 
             *Bootstrap.* Refit on rows drawn with replacement; the spread of the fits is the standard error.
 Guarantee   All are asymptotic; sandwich without lags and bootstrap are for independent rows. Products across the
@@ -76,8 +77,8 @@ def sandwich_errors(
     lags = _lags(correlation, problem.n_samples)
     summand = _InfluenceSummand(fit, spread, problem.scaling, offset, mixing, lags, weights)
     totals = accumulate(problem.blocks, summand)
-    # Correlation of rows enlarges variances: sums of lagged products below zero are chance.
-    variances = {name: squares + np.maximum(lagged, 0.0) for name, (squares, lagged) in totals.parts()}
+    # With weights that fall linearly the sum is that of a square: below zero is rounding alone.
+    variances = {name: np.maximum(squares + lagged, 0.0) for name, (squares, lagged) in totals.parts()}
     enlarged = _enlarged(lags, problem.n_samples)
     errors = {name: enlarged * np.sqrt(value) for name, value in variances.items()}
     noise = float(np.sqrt(fit.cost / freedom)) * problem.scaling.y_scale
@@ -91,7 +92,7 @@ def long_run_deviation(terms: Array, correlation: float) -> float:
     """
     lags = _lags(correlation, len(terms))
     squares, lagged = _lagged_squares(terms, 0, lags)
-    return float(_enlarged(lags, len(terms)) * np.sqrt(squares + np.maximum(lagged, 0.0)))
+    return float(_enlarged(lags, len(terms)) * np.sqrt(np.maximum(squares + lagged, 0.0)))
 
 
 def _enlarged(lags: int, n_rows: int) -> float:

@@ -21,13 +21,18 @@ from planted.identification.deep import (
     Reading,
     Records,
     breaks_bend,
+    finish_leaky,
     finish_reading,
+    finish_single,
     judge_deep,
     judge_deep_stop,
     looks_deep,
     miss_on_lines,
+    read_coarse,
     read_layers,
+    read_leaky,
     refine_nearby,
+    survey_layer,
 )
 from planted.identification.two_layer import (
     COARSE,
@@ -50,6 +55,7 @@ from planted.results import Recovery
 __all__ = ["identify_exact"]
 
 FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at which several layers are read
+SINGLE = 2.0**-24  # relative rounding error of answers in single precision
 FARTHER = 2.0**17  # at least: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
 
@@ -71,7 +77,8 @@ def identify_exact(run: QueryRun) -> Recovery:
         box = _black_box(session, wide, grid)
         reader = _DeepReader(run, box, wide, deep_rng)
         has_decimals = grid.step > 0 and grid.relative <= DOUBLE and not box.has_box
-        is_open = run.depth != 1 and (has_decimals or not grid.words)
+        is_single = grid.step == 0 and grid.relative == SINGLE and not box.has_box
+        is_open = run.depth != 1 and (has_decimals or is_single or not grid.words)
         guess = partial(_guess_depth, run.depth, box, guessing) if is_open else None
         for number, latest in enumerate(search_lines(box, rng=rng, progress=run.progress, looks_deep=guess)):
             found = latest  # kept in case the search is stopped; the last is the answer
@@ -83,12 +90,15 @@ def identify_exact(run: QueryRun) -> Recovery:
                 and breaks_bend(box, guessing)
             ):
                 break
-        if isinstance(found, Deeper) and reader.too_coarse(found) and not has_decimals:
+        if isinstance(found, Deeper) and reader.too_coarse(found) and not (has_decimals or is_single):
             found = Refusal(
                 "parallel lines say that it has several hidden layers, and its answers are uncertain by "
                 f"{found.rounding.relative:.1e} of their size, too coarse to read those"
             )
-        if has_decimals and is_open and reader.is_wanted(found, is_coarse=True):
+        if is_single and is_open and reader.is_wanted(found, is_coarse=True):
+            reader = _single_reader(run, grid, deep_rng)
+            reader.read([])
+        elif has_decimals and is_open and reader.is_wanted(found, is_coarse=True):
             reader = _farther_reader(run, replace(near, grid=grid), answers, checking, deep_rng)
             reader.read([])
         elif is_open and reader.is_wanted(found):
@@ -182,6 +192,9 @@ class _DeepReader:
             )
             for latest in steps:
                 self.reading = latest
+            if self.reading.slope is not None and self.near is None:
+                self._read_leaky()
+                return
         except LinAlgError as error:
             self.reading.reason = f"a decomposition broke down: {error}"
             self.reading.top = None
@@ -191,6 +204,20 @@ class _DeepReader:
             if self.near is not None:
                 larger = float((self.domain.scale / self.run.domain.scale).max())
                 self.finding = refine_nearby(self.finding, self.records, self.near, larger, self.rng)
+
+    def _read_leaky(self) -> None:
+        """Read the layers above a first one of leaky units, and refine and check the network."""
+        reading, survey = self.reading, self.reading.surveys[0]
+        assert reading.slope is not None and reading.rounding is not None
+        look = partial(survey_layer, rng=self.rng)
+        steps = read_leaky(
+            self.records, survey, reading.slope, look, rng=self.rng, progress=self.run.progress
+        )
+        for layers, top, reason in steps:
+            reading.layers, reading.top, reading.reason, reading.outcome = layers, top, reason, None
+        if reading.top is not None and len(reading.layers) > 1:
+            self.run.progress("refining all layers", 0.9)
+            self.finding = finish_leaky(reading, self.records, rng=self.rng)
 
     @property
     def is_answer(self) -> bool:
@@ -211,7 +238,8 @@ class _DeepReader:
         )
         network = None
         if is_shown and finding is not None:
-            network = DeepNetwork(self.domain.restore_layers(finding.network.layers)).canonical()
+            layers = self.domain.restore_layers(finding.network.layers)
+            network = DeepNetwork(layers, finding.network.activation).canonical()
         return run.finish(None, verdict, network, **({} if is_shown else self._certain()))
 
     def record_stop(self, stop: StopRequested) -> Recovery:
@@ -233,6 +261,34 @@ class _DeepReader:
             return {"certain_layers": [], "first_hyperplanes": {"W": W.tolist(), "b": b.tolist()}}
         restored = self.domain.restore_layers(layers)
         return {"certain_layers": [{"W": W.tolist(), "b": b.tolist()} for W, b in restored]}
+
+
+class _SingleReader(_DeepReader):
+    """The reading of answers in single precision: rough layers first, then all parameters at once."""
+
+    def read(self, scans: list[tuple[Line, LineScan]]) -> None:
+        """Read the layers; lines scanned before go too far out to be of use."""
+        self.is_started = True
+        try:
+            for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
+                self.reading = latest
+                if latest.top is None or len(latest.layers) == 1:
+                    continue
+                self.run.progress("refining all layers", 0.9)
+                finding = finish_single(latest, self.records, self.domain.scale, rng=self.rng)
+                if not (finding.checks.misfits or finding.off_line):
+                    self.finding = finding
+                    break
+        except LinAlgError as error:
+            self.reading.reason = f"a decomposition broke down: {error}"
+            self.reading.top = None
+
+
+def _single_reader(run: QueryRun, grid: Grid, rng: np.random.Generator) -> _DeepReader:
+    """A reader that asks at inputs that single precision holds: in units that are powers of two."""
+    scale = np.exp2(np.round(np.log2(run.domain.scale)))
+    domain = replace(run.domain, scale=scale, is_single=True)
+    return _SingleReader(run, _black_box(run.session, domain, grid), domain, rng)
 
 
 def _farther_reader(

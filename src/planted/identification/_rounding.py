@@ -14,8 +14,8 @@ Idea        Within one linear region, six points on a short segment lie on a lin
             piecewise-linear one. Where the answers are known to lie on a grid (`_grid`), the level is at least half a step
             of it, and residuals below a quarter of a step say nothing about curvature.
 Guarantee   The level is an estimate. A breakpoint within a segment affects that segment only, and the median of three
-            segments decides. Kind: heuristic.
-Cost        `N_SEGMENTS` segments of six questions each, twice, and two segments far out.
+            segments decides. Far out, segments elsewhere are asked if the errors of two differ. Kind: heuristic.
+Cost        `N_SEGMENTS` segments of six questions each, twice, and two segments far out, twice if they differ.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ N_SEGMENTS = 3
 SEGMENT = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])  # points of a segment, in steps
 STEP = 2.0**-14  # of the radius: so short that hundreds of hyperplanes are unlikely to cut a segment
 SAFETY = 4.0  # ratio of the largest error to the largest of a few residuals
+AGAIN = 16.0  # times shorter: segments elsewhere if those far out differ, since a breakpoint may have cut one
 CURVED_RATIO = 8.0  # of the residuals on long and short segments: one for rounding, sixteen for curvature
 
 
@@ -90,6 +91,11 @@ def calibrate_rounding(
     if len(far):
         distance = np.linalg.norm(far, axis=1, keepdims=True)
         apart, far_sizes = _residuals(ask, far, directions[count:] * STEP * distance)
+        if (apart.max(axis=0) > CURVED_RATIO * np.maximum(apart.min(axis=0), floor)).any():
+            other, more = _residuals(
+                ask, np.roll(far, 1, axis=1), directions[count:] * STEP * distance / AGAIN
+            )
+            apart, far_sizes = np.minimum(apart, other), np.maximum(far_sizes, more)
         growth = 1.0 + distance / radius
         typical = np.maximum(typical, (far_sizes / growth).max(axis=0))
         level = np.maximum(np.median(short, axis=0), (apart / growth).max(axis=0))

@@ -61,6 +61,7 @@ __all__ = [
     "Spectrum",
     "column_spectrum",
     "diagonalise_by_congruence",
+    "inverse_of",
     "rises_of_columns",
     "smat",
     "solve_symmetric",
@@ -72,6 +73,7 @@ __all__ = [
     "unit_rows",
 ]
 
+FAR_FROM_SINGULAR = 1e-9  # reciprocal condition, estimated
 DEPENDENT = 1e-11  # squared sine of (2) below which a column is a combination of the others
 
 
@@ -165,6 +167,25 @@ def solve_symmetric(M: Array, right: Array, *, tol: float | None = None) -> Arra
     the rounding error if omitted. Shapes: M (p, p), right (p, q), result (p, q).
     """
     return column_spectrum(M).regular(tol).solve(right)
+
+
+def inverse_of(M: Array) -> Array:
+    """Return the inverse of a positive semi-definite matrix, or its pseudo-inverse if it is singular to rounding.
+
+    Cholesky's factor gives it in a tenth of the time where the matrix is far from singular. Shapes: M and result (p, p).
+
+    Examples
+    --------
+    >>> inverse_of(np.diag([2.0, 4.0])).tolist(), inverse_of(np.diag([2.0, 0.0])).tolist()
+    ([[0.5, 0.0], [0.0, 0.25]], [[0.5, 0.0], [0.0, 0.0]])
+    """
+    factor, is_singular = linalg.lapack.dpotrf(M) if len(M) else (M, True)
+    if not is_singular:
+        size = np.abs(M).sum(axis=0).max()
+        if linalg.lapack.dpocon(factor, size)[0] > FAR_FROM_SINGULAR:
+            inverse = np.triu(linalg.lapack.dpotri(factor)[0])
+            return as_array(inverse + np.triu(inverse, 1).T)
+    return as_array(linalg.pinvh(M, check_finite=False))
 
 
 def rises_of_columns(columns: Spectrum, coefficients: Array) -> Array:

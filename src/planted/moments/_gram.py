@@ -61,6 +61,7 @@ __all__ = [
     "beside_simple_models",
     "check_rows_against",
     "joint_moments",
+    "mask_rows",
     "n_output_columns",
     "output_columns",
     "output_weights",
@@ -326,24 +327,38 @@ class NormalSummand:
         if unknowns > _MANY_UNKNOWNS:
             return _normal_by_pairs(X, Y, self.network, self.weights and self.weights(first_row, X, Y))
         rows = max(_MIN_SLICE, _SLICE_BYTES // (8 * max(unknowns, 1)))
+        masked = np.empty(
+            (unknowns, min(rows, len(X)))
+        )  # one for all slices: fresh memory takes longer than the products
 
         def of_slice(start: int) -> NormalSums:
             inputs, outputs = X[start : start + rows], Y[start : start + rows]
             w = None if self.weights is None else self.weights(first_row + start, inputs, outputs)
-            return _normal_of_slice(inputs, outputs, self.network, w)
+            return _normal_of_slice(inputs, outputs, self.network, w, masked)
 
         return reduce(NormalSums.merge, map(of_slice, range(0, len(X), rows)))
 
 
-def _normal_of_slice(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None) -> NormalSums:
-    n, k, p = len(X), network.n_hidden, network.n_features + 1
+def mask_rows(slopes: Array, rows: Array, memory: Array) -> Array:
+    """Return the rows masked by the slopes of every unit, turned: long rows are faster.
+
+    `memory`: where they are written, (k p, n) or wider. Shapes: slopes (n, k), rows (n, p), result (k p, n).
+    """
+    (n, k), p = slopes.shape, rows.shape[1]
+    masked = memory.ravel()[: k * p * n].reshape(k, p, n)
+    np.multiply(np.ascontiguousarray(slopes.T)[:, None], np.ascontiguousarray(rows.T), out=masked)
+    return masked.reshape(k * p, n)
+
+
+def _normal_of_slice(
+    X: Array, Y: Array, network: TwoLayerNetwork, w: Array | None, memory: Array
+) -> NormalSums:
+    n = len(X)
     rows = augment(X)
     t = rows @ np.hstack([network.W, network.b[:, None]]).T
     G = output_columns(network, network.activation(t), X)
     R = Y - G @ output_weights(network).T
-    slopes = np.ascontiguousarray(network.activation.derivative(t).T)
-    # Transposed: long rows are faster.
-    Z = (slopes[:, None, :] * np.ascontiguousarray(rows.T)).reshape(k * p, n)
+    Z = mask_rows(network.activation.derivative(t), rows, memory)
     if w is None:
         return NormalSums(float(n), Z @ Z.T, G.T @ Z.T, G.T @ G, Z @ R, G.T @ R, R.T @ R)
     wR, wG = w[:, None] * R, w[:, None] * G

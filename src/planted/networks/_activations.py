@@ -62,6 +62,8 @@ class Activation:
 
     def derivative(self, t: Array) -> Array:
         """Return the derivative; at a kink the left one."""
+        if self.degree == 1 and self.left == 0.0:
+            return np.asarray((t > 0) * self.right)  # faster than a choice
         if self.degree == 1:
             return np.where(t > 0, self.right, -self.left)
         if self.left == 0.0:

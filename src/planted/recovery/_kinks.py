@@ -20,6 +20,7 @@ import numpy as np
 
 from planted._threads import one_thread_inside
 from planted._typing import Array, Json
+from planted.checks import Check
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import BadInputError, BadInputTypeError, Outcome
 from planted.results import Recovery, Uncertainty
@@ -250,7 +251,7 @@ def kinks(
     bands = recovery.uncertainty if isinstance(recovery.uncertainty, Uncertainty) else None
     reader = _Reader(net, bands, recovery.stats.get("samples_on"), recovery.provenance.shape[0], inputs)
     rows = reader.kinks()
-    notes: list[str] = []
+    notes = _far_samples(recovery)
     tested = recovery.stats.get("kinks")
     if net.n_features > 1:
         if tested and len(tested["rows"]) == len(rows):
@@ -258,10 +259,13 @@ def kinks(
         notes += _doubt(recovery, rows)
         return KinkTable(tuple(rows), (), inputs, outputs, notes=tuple(notes))
     rows.sort(key=lambda row: row.place if row.place is not None else np.inf)
+    every, rows = rows, [row for row in rows if row.below != 0 and row.above != 0]
+    if len(rows) < len(every):
+        notes.append(_one_sided(len(every) - len(rows)))
     if tested and len(tested["rows"]) == len(rows):
         rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
         errors = [error for _, error in tested["slopes"]]
-        notes += _notes(tested)
+        notes += _notes(tested) + _overlaps(rows, inputs[0])
     else:
         tested, errors = None, [None] * (len(rows) + 1)
         if not rows and bands is not None and "B" in bands.standard_errors and net.n_outputs == 1:
@@ -270,6 +274,36 @@ def kinks(
     slopes = _slopes(net, rows, errors)
     verdict = tested["verdict"] if tested else ""
     return KinkTable(tuple(rows), slopes, inputs, outputs, verdict, tuple(notes))
+
+
+def _far_samples(recovery: Recovery) -> list[str]:
+    """Return what to say of samples far from all others."""
+    lines = [line for line in recovery.find(Check.FAR_SAMPLES) if line.measured]
+    if not lines:
+        return []
+    from planted.certificates.searches._far_samples import far_sentence  # only such answers need it
+
+    return [far_sentence(line) for line in lines]
+
+
+def _one_sided(count: int) -> str:
+    units = "1 unit switches" if count == 1 else f"{count} units switch"
+    return f"{units} beyond all samples: part of the slope or of nothing, and no kink."
+
+
+def _overlaps(rows: list[Kink], name: str) -> list[str]:
+    """Return what to say of neighbouring kinks whose intervals overlap."""
+    notes = []
+    for left, right in pairwise(rows):
+        is_apart = left.high is not None and right.low is not None and left.high < right.low
+        if is_apart or left.place is None or right.place is None:
+            continue
+        kind = "kink" if left.change[0] * right.change[0] > 0 else "jump"
+        notes.append(
+            f"The intervals of {name} = {_number(left.place)} and {name} = {_number(right.place)} overlap: both may be one "
+            f"{kind}."
+        )
+    return notes
 
 
 def _doubt(recovery: Recovery, rows: list[Kink]) -> list[str]:

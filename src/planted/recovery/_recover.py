@@ -223,7 +223,7 @@ def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recover
 def _simpler(
     run: MethodRun, rows: tuple[Array, Array], steady: Recovery, answers: list[Recovery]
 ) -> Recovery | None:
-    """Return the answer of fewest units that fits as well as a given one of more, where samples abound; else None."""
+    """Return the answer of fewest units, no more than a given one has, that fits as well where samples abound; else None."""
     n = run.problem.n_samples
 
     def error(answer: Recovery) -> float:
@@ -236,8 +236,9 @@ def _simpler(
         answer
         for answer in answers
         if answer.network is not None
+        and answer is not steady
         and answer.outcome is Outcome.FITTED
-        and answer.network.n_hidden < steady.network.n_hidden
+        and answer.network.n_hidden <= steady.network.n_hidden
         and PLENTY * answer.network.n_parameters <= n
     ]
     if not fewer:
@@ -259,12 +260,13 @@ def _has_few_samples(answer: Recovery) -> bool:
 def _is_settled(answer: Recovery) -> bool:
     """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns.
 
-    Kinks that leave a trace of x beyond chance are only part of an answer.
+    Kinks that leave a trace of x beyond chance, in the residual or in that of neighbours, are only part of an answer.
     """
-    keys = (Check.SMOOTH_CURVE, Check.NEIGHBOURS, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
+    keys = (Check.SMOOTH_CURVE, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
     nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
-    is_whole = all(line.measured >= TRACE for line in answer.find(Check.LACK_OF_FIT))
+    traces = [*answer.find(Check.LACK_OF_FIT), *answer.find(Check.NEIGHBOURS)]
+    is_whole = all(line.measured > TRACE for line in traces)
     return nothing_else or (bool(kinks) and is_whole and all(line.passed for line in kinks))
 
 

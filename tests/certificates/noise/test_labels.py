@@ -7,7 +7,7 @@ from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._robust import certify_with_loss
 from planted.certificates.noise._covariance import certify_whitened
-from planted.certificates.noise._labels import copied_rows, label_fault_evidence
+from planted.certificates.noise._labels import copied_rows, label_fault_evidence, one_sided_evidence
 from planted.checks import Check
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._refine import refine
@@ -159,3 +159,29 @@ def test_labels_replaced_by_a_constant_are_named_under_a_robust_loss_too(seed):
     verdict = certify_with_loss(problem, robust)
     assert verdict.outcome is Outcome.FITTED
     assert any(line.key is Check.CUT_LABELS and not line.passed for line in verdict.evidence)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_errors_of_one_side_are_no_noise(seed):
+    """The certificate refuses them by name; errors of both sides, and heavy tails, pass the line."""
+    rng = np.random.default_rng([seed, 47])
+    net = simulate.teacher(3, 2, 2, activity=(0.3, 0.7), random_state=seed)
+    X = rng.standard_normal((800, 3))
+    noise, size = rng.standard_normal((800, 2)), rng.uniform(4.0, 10.0)
+    is_wrong = rng.random(noise.shape) < rng.uniform(0.03, 0.06)
+    level = 0.05 * net(X).std()
+    sign = rng.choice([-1.0, 1.0])
+    verdict = certified(X, net(X) + level * (noise + sign * size * is_wrong), net)
+    assert verdict.outcome is not Outcome.RECOVERED
+    assert not next(line for line in verdict.evidence if line.key is Check.ONE_SIDED).passed
+    for fair in (
+        noise + size * is_wrong * rng.choice([-1.0, 1.0], noise.shape),
+        rng.standard_t(4, noise.shape),
+    ):
+        assert one_sided_evidence(level * fair).passed
+
+
+def certified(X, Y, net):
+    problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
+    return certify_whitened(problem, fit, certify_noisy(problem, fit, offset=True), offset=True)[1]

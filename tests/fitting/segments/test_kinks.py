@@ -10,6 +10,7 @@ import pytest
 from planted.fitting.segments._kinks import _neighbours, find_segments, further_kinks
 from planted.fitting.segments._kinks import column_p_values as additions_test
 from planted.fitting.segments._least_squares import CandidateSets, KinkData, SetGains, segment_fits
+from planted.fitting.segments._places import at_median_places
 
 CASES = {1: ((0.5, 1.0),), 2: ((0.33, 1.0), (0.66, -1.0)), 3: ((0.25, 1.0), (0.5, -1.0), (0.75, 1.0))}
 
@@ -97,6 +98,53 @@ def test_intervals_cover_the_places() -> None:
             hits, total = hits + (kink.low <= place <= kink.high), total + 1
     # Of 95 %: fewer than 24 of 30 has probability 6e-4.
     assert total == 30 and hits >= 24
+
+
+def drawn_kinks(k: int, s: float, seed: int) -> tuple[KinkData, np.ndarray]:
+    rng = np.random.default_rng([seed, k, 12])
+    places = (np.arange(k) + rng.uniform(0.3, 0.7, k)) / k
+    x = np.sort(rng.random(200))
+    y = 0.3 * x + np.maximum(x[:, None] - places, 0) @ rng.choice([-1.0, 1.0], k)
+    return KinkData(x, y + 0.1 * s * rng.standard_normal(200)), places
+
+
+def test_medians_are_nearer_to_the_places_than_least_squares_where_noise_is_large() -> None:
+    errors = np.zeros(2)
+    for seed in range(12):
+        data, places = drawn_kinks(3, 1.0, seed)
+        least = segment_fits(data, 3)[3]
+        errors += [((fit.kinks - places) ** 2).mean() for fit in (least, at_median_places(data, least))]
+    # The ratio of the mean squares is about a half.
+    assert errors[1] < 0.85 * errors[0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_medians_are_those_of_the_likelihood_and_no_worse_than_noise_allows(k: int) -> None:
+    data, _ = drawn_kinks(k, 0.5, k)
+    least = segment_fits(data, k)[k]
+    found = at_median_places(data, least)
+    assert least.cost <= found.cost <= least.cost * (1 + 10 / (200 - 2 - 2 * k))
+    assert data.is_allowed(found.kinks)
+    if k == 1:  # by a plain sum over a fine grid
+        grid = np.linspace(*data.range, 2001)
+        logs = -(200 - 3) / 2 * np.log([data.fit(np.array([place])).cost for place in grid])
+        share = np.cumsum(np.exp(logs - logs.max()))
+        assert abs(found.kinks[0] - np.interp(share[-1] / 2, share, grid)) < 2e-3
+
+
+def test_certain_places_stay_those_of_least_squares() -> None:
+    data, _ = drawn_kinks(2, 1e-3, 0)
+    least = segment_fits(data, 2)[2]
+    assert at_median_places(data, least) is least
+
+
+@pytest.mark.parametrize("values", [5, 6, 8, 12])
+def test_few_values_of_x_have_places_all_the_same(values: int) -> None:
+    rng = np.random.default_rng(values)
+    x = np.sort(rng.integers(0, values, 80)).astype(float)
+    data = KinkData(x, np.maximum(x - values / 2, 0) + rng.standard_normal(80))
+    for fit in segment_fits(data, 3)[1:]:
+        assert data.is_allowed(at_median_places(data, fit).kinks)
 
 
 @pytest.mark.parametrize("noise", ["normal", "t3", "unequal"])

@@ -25,7 +25,6 @@ def draw(seed, widths, activation="relu"):
     ("kind", "reason"),
     [
         ("skip", "a connection skips the hidden layers"),
-        ("leaky", "leaky-relu:0.1"),
         ("tanh", "bends between breakpoints"),
         ("coarse", "too coarse to read those"),
         ("residual", "connections skip the layer"),
@@ -46,7 +45,6 @@ def test_other_kinds_are_refused_by_name_within_2000_questions(kind, reason, see
         "residual": lambda X: np.maximum(X + np.maximum(X @ block + 0.3, 0) @ back - 0.2, 0) @ out[:10],
         "convolution": lambda X: np.maximum(convolve(X) @ top - 0.1, 0) @ out[:6],
         "skip": lambda X: net(X) + X @ skip,
-        "leaky": DeepNetwork(net.layers, "leaky-relu:0.1"),
         "tanh": lambda X: np.tanh(net(X)),
         "coarse": lambda X: net(X) + 1e-9 * rng.normal(size=(len(X), 1)),
     }

@@ -67,6 +67,22 @@ def test_rounding_tells_double_from_single_and_curves() -> None:
     assert not double.is_curved and not single.is_curved and curved.is_curved
 
 
+def test_a_breakpoint_in_a_far_segment_is_no_rounding() -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        centres, far = rng.standard_normal((3, 5)), 1e6 * rng.standard_normal((2, 5))
+        w = rng.standard_normal(5)
+        b = -(far[1] @ w) * (
+            1 + 1e-6 * rng.uniform(0.5, 1.0)
+        )  # a breakpoint cuts the second far segment alone
+
+        def bent(X: np.ndarray, w: np.ndarray = w, b: float = b) -> np.ndarray:
+            return np.abs(X @ w + b)[:, None] + X[:, :1]
+
+        found = calibrate_rounding(bent, centres, far=far, rng=rng)
+        assert found.relative < 1e-13 and not found.is_curved
+
+
 def hand_jumps(strengths: list[float]) -> Jumps:
     eye = np.eye(3)[:, :2].copy()
     eye[2] = [0.6, 0.8]

@@ -270,3 +270,17 @@ def test_exact_fits_lose_one_unit_at_a_time():
     wide = search.fit(None, random_hyperplanes(21, 2, np.random.default_rng(0)))
     _width_path._narrow(problem, search, wide, np.arange(4), [])
     assert search.visited == [21, 21, 20, 19, 18, 17]
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_few_samples_between_two_kinks_are_enough_without_a_linear_part(seed: int) -> None:
+    """Two samples lie between two kinks: kinks and linear part are free together, units without one are not.
+
+    With one of the two held out, the fit of the search misses it.
+    """
+    data = planted.simulate.dataset(
+        60, n_features=2, n_hidden=3, n_outputs=1, activity=(0.3, 0.7), random_state=901
+    )
+    found = planted.recover(data.X, data.Y, 3, method="restarts", random_state=seed)
+    assert found.outcome is Outcome.RECOVERED and found.network is not None
+    assert planted.parameter_error(found.network, data.network) < 1e-10

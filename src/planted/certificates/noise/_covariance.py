@@ -27,7 +27,7 @@ from scipy import linalg, stats
 from planted._typing import Array
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import first_failure, with_curvature
-from planted.certificates.noise._labels import label_fault_evidence
+from planted.certificates.noise._labels import label_fault_evidence, one_sided_evidence
 from planted.certificates.noise._law import noise_law
 from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
@@ -78,7 +78,8 @@ def certify_whitened(
     )
     network = _mixed(refined.network, back)
     # Whitening mixes the labels of a row: lines on single labels are about those of the user.
-    lines = (line, *label_fault_evidence(problem.Y, network(problem.X)))
+    F = network(problem.X)
+    lines = (line, *label_fault_evidence(problem.Y, F), one_sided_evidence(problem.Y - F))
     doubt = with_curvature(_errors(whitened, refined, offset, back), problem.scaling.restore(network))
     doubt = with_half_step(doubt, problem, network, half_steps(problem), offset=offset)
     return network, replace(_with_earlier(judged, verdict, lines), uncertainty=doubt)

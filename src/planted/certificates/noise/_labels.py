@@ -23,6 +23,9 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             predictions have room: with them in place of their own, labels of large predictions would exceed the largest
             label, by about one in all if nothing is missing. More than `MISSING_BEYOND` are held against a claim.
             Noise that is larger where predictions are small looks the same, and is refused too.
+            *One-sided.* Gross errors of one sign move the mean of the noise away from zero, and the offset, or the units
+            where there is none, take the difference. What the residuals beyond the middle `MIDDLE` of an output add to its
+            mean is tested against zero. Skewed noise of mean zero looks the same, and is refused too.
             *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
             Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
@@ -39,7 +42,7 @@ from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.results import Evidence
 
-__all__ = ["copied_rows", "label_fault_evidence"]
+__all__ = ["copied_rows", "label_fault_evidence", "one_sided_evidence"]
 
 FAR = 3.0  # scales of the residual
 AGAINST = 4.0  # standard errors
@@ -49,6 +52,8 @@ CUT = 0.02  # part of the rows; where noise is proportional to the network, a un
 FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
 MISSING_BEYOND = 25.0  # labels; the largest of them is exceeded by one on average, by so many hardly ever
 FEWEST_SMALL = 30  # rows of small predictions
+MIDDLE = 0.8  # part of the residuals
+ONE_SIDED_LEVEL = 1e-3  # of all outputs together
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
 
@@ -79,13 +84,12 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
     sizes = np.abs(residuals)
     is_far = sizes > FAR * 1.4826 * np.median(sizes, axis=1)[:, None]
     outputs = list(zip(labels, residuals, is_far, strict=True))
-    counts = [_at_an_end(y, r) for y, r, _ in outputs] + [
-        _equal_and_far(y[far], r[far]) for y, r, far in outputs
-    ]
+    ends = list(zip(labels, residuals, np.sort(labels, axis=1), strict=True))
+    counts = [_at_an_end(*end) for end in ends] + [_equal_and_far(y[far], r[far]) for y, r, far in outputs]
     count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
     scores = _normal_scores([_against(y[far] - r[far], r[far]) for y, r, far in outputs])
     lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
-    beyond = max(_beyond_the_end(sign * y, sign * r) for y, r, _ in outputs for sign in (1, -1))
+    beyond = max(_beyond_an_end(*end) for end in ends)
     return (
         Evidence(
             "equal labels off their predictions, at an end of the range or far off",
@@ -114,6 +118,29 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
     )
 
 
+def one_sided_evidence(residual: Array) -> Evidence:
+    """Return the line on what the residuals beyond the middle of an output add to its mean. Shapes: residual (n, m).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.standard_t(4, (800, 2))
+    >>> one_sided_evidence(noise).passed, one_sided_evidence(noise + 6 * (rng.random((800, 2)) < 0.05)).passed
+    (True, False)
+    """
+    n = len(residual)
+    ordered, outside = np.sort(residual, axis=0), int((1 - MIDDLE) / 2 * n)
+    middle = ordered[outside : n - outside].mean(axis=0)
+    # The influence of every row on the mean, less that on the mean of the middle.
+    clipped = np.clip(residual, ordered[outside], ordered[n - 1 - outside])
+    influence = residual - (clipped - clipped.mean(axis=0)) / MIDDLE
+    sizes = np.linalg.norm(influence - influence.mean(axis=0), axis=0)
+    scores = n * np.abs(residual.mean(axis=0) - middle) / np.maximum(sizes, np.finfo(float).tiny)
+    limit = float(special.ndtri(1 - ONE_SIDED_LEVEL / 2 / residual.shape[1]))
+    name = "what the residuals beyond the middle of an output add to its mean, in standard errors"
+    return Evidence(name, float(scores.max()), limit, "<=", "one-sided errors", key=Check.ONE_SIDED)
+
+
 def copied_rows(X: Array, Y: Array) -> Evidence:
     """Return the line on the part of the rows that repeat another row, label and noise included.
 
@@ -135,17 +162,19 @@ def copied_rows(X: Array, Y: Array) -> Evidence:
     return Evidence(name, copies / max(len(Y), 1), COPIED, "<=", "independent rows", key=Check.COPIED_ROWS)
 
 
-def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
-    """Count labels at an end of their range beyond the prediction, and the most equal labels inside it."""
-    ordered = np.sort(labels)
+def _at_an_end(labels: Array, residual: Array, ordered: Array) -> tuple[int, int]:
+    """Count labels at an end of their range beyond the prediction, and the most equal labels inside it.
+
+    `ordered`: the labels in order.
+    """
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
     if len(starts) < 4:  # fewer than three values
         return 0, FEW_EQUAL
     beyond, most_inside = HALF_NOISE * float(residual.std()), int(np.diff(starts)[1:-1].max())
+    predictions = labels - residual
     ends = []
     for value, sign in ((ordered[-1], 1), (ordered[0], -1)):
         there = np.flatnonzero(labels == value)
-        predictions = labels - residual
         # Rows on which all units are off have one prediction.
         is_flat = int((predictions == predictions[there[0]]).sum()) == len(there)
         is_flat = is_flat and bool((predictions[there] == predictions[there[0]]).all())
@@ -156,17 +185,30 @@ def _at_an_end(labels: Array, residual: Array) -> tuple[int, int]:
     return max(ends), max(most_inside, FEW_EQUAL)
 
 
-def _beyond_the_end(labels: Array, residual: Array) -> float:
-    """Return how many labels of large predictions would exceed all labels with the residuals of small predictions."""
+def _beyond_an_end(labels: Array, residual: Array, ordered: Array) -> float:
+    """Return how many labels of large predictions would exceed all labels with the residuals of small predictions.
+
+    The same downwards: the larger number counts. `ordered`: the labels in order.
+    """
     predictions = labels - residual
-    is_small = predictions < np.median(predictions)
-    if is_small.sum() < FEWEST_SMALL:
-        return 0.0
-    values = np.unique(labels)
-    step = float(np.diff(values).min()) if 1 < len(values) < len(labels) / 2 else 0.0  # of rounded labels
-    room = float(values[-1]) + step - predictions[~is_small]
-    below = np.searchsorted(np.sort(residual[is_small]), room, side="right")
-    return float((1 - below / is_small.sum()).sum())
+    steps = np.diff(ordered)
+    steps = steps[steps > 0]
+    step = float(steps.min()) if 0 < len(steps) < len(labels) / 2 - 1 else 0.0  # of rounded labels
+    middle = np.median(predictions)
+    most = 0.0
+    for sign, end in ((1, ordered[-1]), (-1, ordered[0])):
+        is_small, signed = sign * predictions < sign * middle, sign * residual
+        n_small = int(is_small.sum())
+        if n_small < FEWEST_SMALL:
+            continue
+        room = float(sign * end) + step - sign * predictions
+        largest = float(np.where(is_small, signed, -np.inf).max())
+        room = room[np.flatnonzero(~is_small & (room < largest))]  # no residual goes beyond a larger one
+        if len(room):
+            beyond = np.sort(signed[np.flatnonzero(is_small & (signed > room.min()))])
+            above = len(beyond) - np.searchsorted(beyond, room, side="right")
+            most = max(most, float(above.sum() / n_small))
+    return most
 
 
 def _equal_and_far(labels: Array, residual: Array) -> tuple[int, int]:

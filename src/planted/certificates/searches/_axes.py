@@ -18,6 +18,7 @@ from scipy import stats
 
 from planted._streams import copy_stream
 from planted._typing import Array
+from planted.certificates.searches._far_samples import far_samples, far_sentence
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.certificates.searches._kink_verdict import finish_noisily, without_claim
 from planted.checks import Check
@@ -105,10 +106,12 @@ def _plane(search: KinkSearch, axes: AxisKinks) -> Recovery:
         f"No kink: one along a column explains no more than noise (p = {one:.2g}), nor do two (p = {two:.2g}), nor one "
         f"across columns (p = {axes.oblique_p_value:.2g}). A linear function is all that these samples show."
     )
-    lines = (*_number_lines(axes), _oblique_line(axes))
+    plane = _network(axes, problem.n_features)
+    far = far_samples(problem.Y - plane(problem.X))
+    lines = (*_number_lines(axes), _oblique_line(axes), far)
     doubt = _uncertainty(axes, problem.scaling, problem.n_samples)
-    verdict = Verdict(Outcome.FITTED, Guarantee.HEURISTIC, lines, text, doubt)
-    return search.record(_network(axes, problem.n_features), verdict)
+    text = f"{text} {far_sentence(far)}".rstrip()
+    return search.record(plane, Verdict(Outcome.FITTED, Guarantee.HEURISTIC, lines, text, doubt))
 
 
 def _free_attempt(search: KinkSearch, axes: AxisKinks) -> Attempt:
@@ -171,15 +174,17 @@ def _restricted(answer: Recovery, axes: AxisKinks, search: KinkSearch, line: Evi
     axes = axes.in_order(unit_order(unordered.W, unordered.b))
     network = problem.scaling.restore(_network(axes, problem.n_features))
     is_claim = answer.outcome is Outcome.RECOVERED
+    far = far_samples(problem.Y - problem.scaling.standardise(network)(problem.X))
+    named = f"{'1 kink' if k == 1 else f'{k} kinks, each'} along one column."
     return replace(
         answer,
         network=network,
         outcome=Outcome.RECOVERED if is_claim else Outcome.FITTED,
         guarantee=answer.guarantee if is_claim else Guarantee.HEURISTIC,
-        evidence=(*answer.evidence, *_number_lines(axes), line, _oblique_line(axes)),
+        evidence=(*answer.evidence, *_number_lines(axes), line, _oblique_line(axes), far),
         uncertainty=_uncertainty(axes, problem.scaling, problem.n_samples),
         stats={**answer.stats, "kinks": _in_user_units(axes, problem.scaling)},
-        detail=f"{'1 kink' if k == 1 else f'{k} kinks, each'} along one column. {answer.detail}",
+        detail=" ".join(filter(None, (named, far_sentence(far), answer.detail))),
     )
 
 

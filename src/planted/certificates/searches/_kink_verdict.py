@@ -6,6 +6,7 @@ certified, exactly or with noise; where the certificate fails, the evidence says
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ from planted.fitting.multistart._attempts import POLISH_ITER, POLISH_TOL, Attemp
 from planted.fitting.multistart._orient_units import (
     LINEAR_LEVEL,
     Oriented,
+    as_network,
     leak_of,
     needs_linear_part,
     orient_exactly,
@@ -41,7 +43,7 @@ from planted.fitting.multistart._orient_units import (
 )
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.moments import check_rows_against
-from planted.networks import TwoLayerNetwork
+from planted.networks import TwoLayerNetwork, parameter_error
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Verdict
 
@@ -49,6 +51,8 @@ __all__ = ["finish_exactly", "finish_noisily", "may_be_units", "without_claim"]
 
 AnyVerdict = TypeVar("AnyVerdict", Verdict, Recovery)
 
+MOST_TURNED = 6  # units of which all orientations are tried
+SAME_NETWORK = 1e-6  # parameter error of two exact fits of one network
 ZERO_OFFSET = 1e-10  # an offset of an exact fit below this, in output standard deviations, is none
 ROUGHLY_EXACT = 1e-6  # residual of a row that an exact fit reproduces, before the last polish
 FINE_RMS = 1e-14  # residual after which refining an exact fit changes nothing
@@ -64,9 +68,14 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     Returns the record, and the number of rows that the network does not reproduce.
     """
     problem = search.problem
+    search, attempt = _with_held_out_rows(search, attempt)
     fit = _without_idle_units(search.rows, attempt)
     oriented = orient_exactly(fit)
     bent = with_linear_part(fit, problem.scaling.x_scale)
+    if not oriented.n_patterns and search.affine is not True:
+        turned = _only_orientation(search, fit, bent)
+        if turned is not None:
+            return _finish_network(search, fit, turned, 1)
     # As many further units on known kinks as there are inputs make any linear part whatever: they are no evidence of units.
     further = oriented.network.n_hidden - fit.n_units
     is_own = search.affine == "auto" and not oriented.n_patterns and further >= problem.n_features
@@ -78,6 +87,45 @@ def finish_exactly(search: KinkSearch, attempt: Attempt) -> tuple[Recovery, int]
     if search.affine is False or oriented.n_patterns or plain[0].outcome is Outcome.RECOVERED:
         return plain
     return plain if may_be_units(bent) else _finish_network(search, fit, bent, 0)
+
+
+def _with_held_out_rows(search: KinkSearch, attempt: Attempt) -> tuple[KinkSearch, Attempt]:
+    """Fit the rows held out too if a few of them are missed and a fit to all rows reproduces all.
+
+    Where few samples lie between two kinks, those of the search may leave a direction free which the others determine.
+    """
+    rows, everything = search.rows, np.arange(len(search.rows.Y))
+    missed = np.flatnonzero(np.abs(rows.Y - attempt.fit(rows.rows)).max(axis=1) > ROUGHLY_EXACT)
+    few = SIDE_ROWS * (search.problem.n_features + 1)
+    if not 0 < len(missed) <= few or np.isin(missed, rows.pool).any() or rows.loss != "squared":
+        return search, attempt
+    whole = rows.fit(everything, attempt.fit.V, max_iter=POLISH_ITER, decrease_tol=POLISH_TOL)
+    if np.abs(rows.Y - whole(rows.rows)).max() > ROUGHLY_EXACT:
+        return search, attempt
+    return replace(search, rows=replace(rows, pool=everything)), replace(attempt, fit=whole)
+
+
+def _only_orientation(search: KinkSearch, fit: KinkFit, bent: TwoLayerNetwork) -> TwoLayerNetwork | None:
+    """Return units without a linear part that reproduce all rows, where the linear part of a fit is one of many.
+
+    Few samples between two kinks may leave the kinks and the linear part some freedom together. Then the linear part of the
+    fit is made up by no orientation, but another one, as good, may be: each orientation is fitted without a linear part.
+    `bent`: the fit as a network. None if no network, or more than one, reproduces all rows.
+    """
+    problem = search.problem
+    if fit.n_units > MOST_TURNED:
+        return None
+    sums = refine(problem.blocks, bent, offset=True, max_iter=0).sums
+    if information(sums, bent, offset=True).conditioning > CONDITIONING_TOL:
+        return None
+    found = []
+    for flips in itertools.product((False, True), repeat=fit.n_units):
+        start = as_network(fit, np.array(flips))
+        turned = refine(problem.blocks, start, offset=search.offset is not False).network
+        if not reproduces_rows(problem, turned)[0].missed:
+            found.append(turned)
+    is_one = bool(found) and all(parameter_error(other, found[0]) < SAME_NETWORK for other in found[1:])
+    return found[0] if is_one else None
 
 
 def _doubtful(recovery: Recovery, missed: int) -> tuple[Recovery, int]:

@@ -44,6 +44,7 @@ from planted.networks import TwoLayerNetwork
 __all__ = [
     "LINEAR_LEVEL",
     "Oriented",
+    "as_network",
     "leak_of",
     "needs_linear_part",
     "orient_exactly",
@@ -88,7 +89,7 @@ def orient_exactly(fit: KinkFit) -> Oriented:
             -2 * terms, rest, preferred=nowhere, tol=tol, limit=MAX_PATTERNS, largest_block=LARGEST_BLOCK
         )
         if patterns:
-            networks = [_as_network(fit, flips) for flips in patterns]
+            networks = [as_network(fit, flips) for flips in patterns]
             simplest = min(networks, key=lambda net: float(np.abs(net.c).max()))
             return Oriented(simplest, len(patterns), np.inf)
     return Oriented(_with_linear_units(fit, rest.reshape(kinks.shape[0], -1)), 0, np.inf)
@@ -123,7 +124,7 @@ def with_linear_part(fit: KinkFit, x_scale: Array) -> TwoLayerNetwork:
     """
     weights = fit.V[:, :-1] / x_scale
     leading = np.take_along_axis(weights, np.abs(weights).argmax(axis=1)[:, None], axis=1)[:, 0]
-    plain = _as_network(fit, np.asarray(leading < 0))
+    plain = as_network(fit, np.asarray(leading < 0))
     return replace(plain, B=fit.linear[:, :-1] - fit.kinks @ plain.W)
 
 
@@ -169,7 +170,8 @@ def leak_of(network: TwoLayerNetwork) -> float | None:
     return (rho - 1) / (rho + 1)
 
 
-def _as_network(fit: KinkFit, flips: BoolArray) -> TwoLayerNetwork:
+def as_network(fit: KinkFit, flips: BoolArray) -> TwoLayerNetwork:
+    """Return the units of a fit, those of `flips` turned; what of the linear part they do not make up is left out."""
     signs = np.where(flips, -1.0, 1.0)
     b = fit.V[:, -1] * signs
     return TwoLayerNetwork(
@@ -179,7 +181,7 @@ def _as_network(fit: KinkFit, flips: BoolArray) -> TwoLayerNetwork:
 
 def _with_linear_units(fit: KinkFit, rest: Array) -> TwoLayerNetwork:
     """Add pairs f(u'x) - f(-u'x) for the linear rest, then look for fewer units."""
-    plain = _as_network(fit, np.zeros(fit.n_units, dtype=np.bool_))
+    plain = as_network(fit, np.zeros(fit.n_units, dtype=np.bool_))
     left, values, right = linalg.svd(rest, full_matrices=False, check_finite=False)
     kept = values > SIMPLIFY_TOL * max(values[0], 1.0)
     rows, outputs = right[kept], left[:, kept] * values[kept]

@@ -10,9 +10,10 @@ Idea        As for one input (`_kinks`), with [1, x] of all inputs in the place 
             than noise with random signs explains; the test is joint over all inputs.
 
             At the end kinks along random directions are tested in the same way: where one of them explains more than noise,
-            the kinks are not those of single columns, and a search over hyperplanes has to find them. The same test,
-            with one hyperplane of a fit left out and the others kept, tells whether there is a kink at all: its columns
-            are drawn before the data are seen, and that the fit chose the best of all hyperplanes does no harm.
+            the kinks are not those of single columns, and a search over hyperplanes has to find them. Whether there is
+            a kink at all in the place of one hyperplane of a fit is tested with the likelihood averaged over the same
+            columns, the other hyperplanes kept: they are drawn before the data are seen, and that the fit chose the best
+            of all hyperplanes does no harm.
 Guarantee   By simulation (benchmarks/kinks.py).
 Cost        Some thousand products of n by 20 d columns for each number of kinks.
 """
@@ -28,7 +29,7 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting.segments._kinks import Kink, column_p_values, place_grid, profile_place
+from planted.fitting.segments._kinks import Kink, column_p_values, mean_p_value, place_grid, profile_place
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, SetGains, orthonormal, polish
 
 __all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
@@ -197,14 +198,13 @@ def hyperplane_p_values(X: Array, y: Array, V: Array, rng: np.random.Generator) 
     samples = _Samples(X, y)
     rows = np.column_stack([X, np.ones(len(X))])
     H = np.hstack([samples.hinges(*samples.candidates), _random_hinges(X, rng)])
-    alone = np.arange(H.shape[1])
     on = rows @ V.T > 0
     found = []
     for i in range(len(V)):
         check_time()
         others = [rows * on[:, [j]] for j in range(len(V)) if j != i]  # a unit and all its moves
         Q = orthonormal(np.hstack([samples.plane, *others]))
-        found.append(column_p_values(y, Q, H, alone, samples.rounding, rng, HYPERPLANE_SAMPLES)[0])
+        found.append(mean_p_value(y, Q, H, samples.rounding, rng, HYPERPLANE_SAMPLES))
     return found
 
 

@@ -13,9 +13,10 @@ Idea        *Number.* Starting from none, one kink is added while one, two or th
             many kinks are found with the probability `LEVEL` of the one test that is made at their true number, whatever
             was tested before it.
 
-            *Places.* The profile of the sum of squares over one kink, the others moving along, is compared with what
-            the same profile of bootstrap samples reaches at the fitted place. The interval is open where it reaches
-            the last place at which a kink could be seen.
+            *Places.* Each kink lies at the median of the likelihood over its places (`_places`). For the interval, the
+            profile of the sum of squares over one kink, the others moving along, is compared with what the same profile
+            of bootstrap samples reaches at the place of least squares. It is open where it reaches the last place at
+            which a kink could be seen.
 
             *Kink or curve.* Polynomials and rounded kinks of one free width are fitted to the same samples. With Δ the
             difference of their best BIC to that of the kinks, Δ > 2 is called kinks, Δ < -log n a smooth curve, and
@@ -48,6 +49,7 @@ from planted.fitting.segments._least_squares import (
     SetGains,
     segment_fits,
 )
+from planted.fitting.segments._places import at_median_places
 
 __all__ = ["Kink", "Segments", "find_segments"]
 
@@ -91,7 +93,8 @@ class Kink:
 class Segments:
     """What noisy samples of one input say about kinks."""
 
-    fit: SegmentFit
+    least: SegmentFit  # of least squares
+    fit: SegmentFit  # at the median places of its kinks, which the table names
     kinks: tuple[Kink, ...]
     slopes: tuple[tuple[float, float], ...]  # slope of each segment with its standard error
     p_values: tuple[float, ...]  # of the tests for further kinks, at each number
@@ -219,6 +222,27 @@ def column_p_values(
     return float(first), float(second) if len(columns.sets[1].sets) else 1.0
 
 
+def mean_p_value(
+    y: Array, Q: Array, H: Array, rounding: float, rng: np.random.Generator, n_samples: int
+) -> float:
+    """Return the p-value of the likelihood with one of some columns, averaged over them.
+
+    Shapes and arguments as in `column_p_values`.
+    """
+    columns, half = _NewColumns.of(Q, H, np.arange(H.shape[1])), len(y) / 2
+    residual = y - Q @ (Q.T @ y)
+    if not columns.rest.shape[1] or residual @ residual <= rounding:
+        return 1.0
+
+    def evidence(noise: Array) -> Array:
+        left, (gains, _) = columns.gains(noise)
+        return as_array(half * np.log(np.maximum(left, rounding)) + _mean_log(left - gains, half, rounding))
+
+    own = evidence(residual[:, None])
+    count = sum(int((evidence(noise) >= own).sum()) for noise in _wild_samples(residual, Q, rng, n_samples))
+    return (1 + count) / (1 + n_samples)
+
+
 @dataclass(frozen=True, slots=True)
 class _NewColumns:
     """Columns that explain what others do not, alone and in pairs of one group."""
@@ -277,21 +301,22 @@ def _describe(
     details: bool,
 ) -> Segments:
     """Add places, slopes, sharpness and neighbours to the last of the fits."""
-    fit = fits[-1]
-    full = data.basis(fit.kinks, with_steps=True)
+    least = fits[-1]
+    fit = at_median_places(data, least)
+    full = data.basis(least.kinks, with_steps=True)
     residual = data.y - full @ (full.T @ data.y)
-    covariance = _coefficient_covariance(data, fit, residual, full)
+    covariance = _coefficient_covariance(data, least, residual, full)
     kinks = []
     for i, place in enumerate(fit.kinks):
         check_time()
-        low, high, p_value = _profile(data, fit, i, rng) if details else (-np.inf, np.inf, np.nan)
+        low, high, p_value = _profile(data, least, i, rng) if details else (-np.inf, np.inf, np.nan)
         below = int((data.x <= place).sum())
         error = float(np.sqrt(max(covariance[2 + i, 2 + i], 0.0)))
         kinks.append(
             Kink(
                 float(place),
-                low,
-                high,
+                min(low, float(place)),
+                max(high, float(place)),
                 float(fit.weights[2 + i]),
                 error,
                 p_value,
@@ -313,6 +338,7 @@ def _describe(
     correlation, p_value = _neighbours(residual, full, rng)
     threshold = -float(np.log(len(data.x)))
     return Segments(
+        least,
         fit,
         tuple(kinks),
         tuple(slopes),

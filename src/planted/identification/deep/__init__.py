@@ -1,8 +1,11 @@
 """Deep ReLU networks from questions: layer by layer, then all layers at once, judged by fresh answers."""
 
+from planted.identification.deep._coarse import read_coarse
 from planted.identification.deep._finish import DeepFinding, finish_reading, refine_nearby
 from planted.identification.deep._kinds import looks_deep, miss_on_lines
-from planted.identification.deep._reading import Reading, breaks_bend, read_layers
+from planted.identification.deep._leaky import finish_leaky, read_leaky
+from planted.identification.deep._reading import Reading, breaks_bend, read_layers, survey_layer
+from planted.identification.deep._single import finish_single
 from planted.identification.deep._space import Records
 from planted.identification.deep._verdict import judge_deep, judge_deep_stop
 
@@ -11,11 +14,16 @@ __all__ = [
     "Reading",
     "Records",
     "breaks_bend",
+    "finish_leaky",
     "finish_reading",
+    "finish_single",
     "judge_deep",
     "judge_deep_stop",
     "looks_deep",
     "miss_on_lines",
+    "read_coarse",
     "read_layers",
+    "read_leaky",
     "refine_nearby",
+    "survey_layer",
 ]

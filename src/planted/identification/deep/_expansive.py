@@ -19,12 +19,15 @@ up to scale. Breaks of one unit are then recognised by their common solution, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from planted._typing import Array, BoolArray
+from planted.identification.deep._gathered import switches_on
+from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Planes, Survey
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
 from planted.identification.two_layer._jumps import Line
@@ -289,6 +292,19 @@ class _Tracer:
                 self.solve(surface)
         return True
 
+    def layers(self) -> tuple[Layer, Layer] | None:
+        """The first two layers as far as they are known; None without orientation or surfaces."""
+        solutions = np.array([s.solution for s in self.surfaces if s.solution is not None])
+        if self.sides is None or not len(solutions):
+            return None
+        weights, biases = solutions[:, :-1], solutions[:, -1]
+        norms = np.linalg.norm(weights, axis=1)
+        rows = solutions / np.linalg.norm(solutions, axis=1)[:, None]
+        alike = np.triu(np.abs(rows @ rows.T) > 1 - TWICE, 1).any(axis=0)
+        weights, biases, norms = weights[~alike], biases[~alike], norms[~alike]
+        first = self.planes.normals * self.sides[:, None], self.planes.offsets * self.sides
+        return first, (weights / norms[:, None], biases / norms)
+
 
 def _off(tracer: _Tracer, surface: _Surface, X: Array) -> Array:
     """How far places are from a known surface, relative to the terms of its equation."""
@@ -297,28 +313,27 @@ def _off(tracer: _Tracer, surface: _Surface, X: Array) -> Array:
     return np.asarray(np.abs(F @ surface.solution) / (np.abs(F) @ np.abs(surface.solution)))
 
 
-def read_expansive(space: Space, survey: Survey, rng: np.random.Generator) -> tuple[Layer, Layer] | None:
-    """Read the first two layers; the second up to the signs and scales of its units. None if that failed."""
+def read_expansive(
+    space: Space, survey: Survey, rng: np.random.Generator, *, explains: Callable[[Layer, Layer], bool]
+) -> tuple[Layer, Layer] | None:
+    """Read the first two layers; the second up to the signs and scales of its units. None if that failed.
+
+    `explains`: whether two layers explain all answers so far; then no further line is asked.
+    """
     tracer = _Tracer(space, survey.planes, rng)
     _trace_all(tracer, survey.others)
     quiet = 0
     for _ in range(MOST_LINES):
-        if quiet >= QUIET:
+        found = tracer.layers()
+        if quiet >= QUIET or (found is not None and explains(*found)):
             break
         quiet = quiet + 1 if _trace_line(tracer) else 0
     if not tracer.orient() or tracer.sides is None:
         return None
-    _trace_rest(tracer)
-    solutions = np.array([s.solution for s in tracer.surfaces if s.solution is not None])
-    if not len(solutions):
-        return None
-    weights, biases = solutions[:, :-1], solutions[:, -1]
-    norms = np.linalg.norm(weights, axis=1)
-    rows = np.column_stack([weights, biases]) / np.linalg.norm(solutions, axis=1)[:, None]
-    alike = np.triu(np.abs(rows @ rows.T) > 1 - TWICE, 1).any(axis=0)
-    weights, biases, norms = weights[~alike], biases[~alike], norms[~alike]
-    first = survey.planes.normals * tracer.sides[:, None], survey.planes.offsets * tracer.sides
-    return first, (weights / norms[:, None], biases / norms)
+    found = tracer.layers()
+    if found is None or not explains(*found):
+        _trace_rest(tracer)
+    return tracer.layers()
 
 
 def _gather(tracer: _Tracer, breaks: Breaks) -> None:
@@ -434,8 +449,11 @@ def _trace_line(tracer: _Tracer) -> bool:
     space = tracer.space
     origin, direction = space.draw(2, tracer.rng)
     line = Line(origin, direction / np.linalg.norm(direction))
-    planes = tracer.planes
+    planes, known_layers = tracer.planes, tracer.layers()
     expected = -(planes.normals @ line.origin + planes.offsets) / (planes.normals @ line.direction)
+    if known_layers is not None:
+        whole = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
+        expected = switches_on(list(known_layers), whole, line, *space.room(line.origin, line.direction))
     spread = np.concatenate([-OUTWARD[::-1], [0.0], OUTWARD])
     scan = scan_line(space, line, spread=spread, expected=expected)
     usable = np.flatnonzero(np.isfinite(scan.breakpoints))

@@ -33,7 +33,18 @@ from planted.identification.deep._top import fit_top
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 
-__all__ = ["DeepFinding", "finish_reading", "refine_nearby"]
+__all__ = [
+    "DeepFinding",
+    "check_line",
+    "finish_reading",
+    "line_places",
+    "missing_rank",
+    "one_sided_units",
+    "rare_places",
+    "refine_nearby",
+    "rescaled",
+    "weigh",
+]
 
 ATTEMPTS = 3
 # Equations for each parameter in the polish, fresh ones and from earlier questions, by the number of parameters.
@@ -109,7 +120,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     rows = box.snap(box.draw(count, rng))
     if not box.has_box:
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
-    rows = np.concatenate([rows, box.snap(_places_of_rare_units(net, rows, asked[0], box, rng))])
+    rows = np.concatenate([rows, box.snap(rare_places(net, rows, asked[0], box, rng))])
     if _may_hide(net, box):
         far = box.draw(FAR_ROWS * net.n_parameters // net.n_outputs, rng)
         if not box.has_box:
@@ -121,20 +132,47 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
                 corner_places(reading.layers[:-1], box, min(CORNERS, 4 * net.n_parameters), rng),
             ]
         )
-    fresh = rows, records.ask(rows)
-    if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and _add_missing(
-        reading, records, rng
+    fresh: tuple[Array, ...] = (rows, records.ask(rows))
+    if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
+        _refine(reading, records, asked) or _add_missing(reading, records, rng)
     ):
         net = DeepNetwork([*reading.layers, reading.top.output])
+        more = box.snap(rare_places(net, rows, records.all()[0], box, rng))
+        if len(more):
+            records.ask(more)
+        fresh = tuple(part[len(asked[0]) :] for part in records.all())
     X, Y = records.all()
     if np.isfinite(again):
         some = rng.permutation(len(asked[0]))[: int(again * net.n_parameters / net.n_outputs)]
         X, Y = (np.concatenate([old[some], new]) for old, new in zip((X, Y), fresh, strict=True))
-    net = polish(net, X, Y, _weights(X))
+    net = _without_needless(polish(net, X, Y, weigh(X)), X, Y, reading)
     checks = check_network(box, net, rounding, rng)
-    off, on = _check_line(net, records, rounding, rng)
-    Z = np.concatenate([asked[0], fresh[0]])
-    return DeepFinding(net, checks, off, on, _missing_rank(net, Z), _one_sided(net, Z), rounding)
+    off, on = check_line(net, records, rounding, rng)
+    Z = records.all()[0]
+    return DeepFinding(net, checks, off, on, missing_rank(net, Z), one_sided_units(net, Z), rounding)
+
+
+def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> bool:
+    """Refine all layers on earlier answers, before what later ones leave over is put down to missing units; if it helps."""
+    assert reading.top is not None
+    if reading.passing:
+        return False
+    X, Y = asked
+    net = polish(DeepNetwork([*reading.layers, reading.top.output]), X, Y, weigh(X))
+    top = fit_top(records.all(), list(net.layers[:-2]), net.layers[-2])
+    if top is None or top.passing:
+        return False
+    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+    return True
+
+
+def _without_needless(net: DeepNetwork, X: Array, Y: Array, reading: Reading) -> DeepNetwork:
+    """Drop units of the last hidden layer that the refined network does not need, and refine it again."""
+    top = None if reading.passing else fit_top((X, Y), list(net.layers[:-2]), net.layers[-2])
+    if top is None or top.passing or len(top.layer[1]) == net.widths[-2]:
+        return net
+    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+    return polish(DeepNetwork([*reading.layers, top.output]), X, Y, weigh(X))
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
@@ -145,25 +183,31 @@ def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:
     return box.has_box or net.n_hidden_layers > 2 or net.widths[1] > net.widths[0]
 
 
-def _places_of_rare_units(
+def rare_places(
     net: DeepNetwork, rows: Array, asked: Array, box: BlackBox, rng: np.random.Generator
 ) -> Array:
     """Places where units are on that are hardly ever on, or off that are hardly ever off: a walk from asked ones.
 
     Their parameters show nowhere else. The walk asks nothing. Shapes: rows (n, d), asked (q, d), result (r, d).
     """
-    near = asked[np.linalg.norm(asked, axis=1) <= NEAR * np.linalg.norm(rows, axis=1).max()]
+    farthest = NEAR * float(np.linalg.norm(rows, axis=1).max())
+    near = asked[np.linalg.norm(asked, axis=1) <= farthest]
     found = [np.zeros((0, rows.shape[1]))]
     for layer, (on, seen) in enumerate(zip(net.patterns(rows), net.patterns(near), strict=True)):
         enough = RARE * (net.widths[layer] + 1)
         for unit in range(on.shape[1]):
             for side in (True, False):
                 starts = near[seen[:, unit] == side]
-                if (on[:, unit] == side).sum() >= enough or not len(starts):
+                if (on[:, unit] == side).sum() >= enough:
+                    continue
+                if not len(starts):  # the unit switches farther out only
+                    starts = _nearest(asked[net.patterns(asked)[layer][:, unit] == side], enough)
+                if not len(starts):
                     continue
                 walk = starts[rng.integers(len(starts), size=enough)]
+                farther = np.maximum(1.0, np.linalg.norm(walk, axis=1, keepdims=True) / farthest)
                 for _ in range(WALK):
-                    sizes = 2.0 ** rng.uniform(-4, 1, (enough, 1))
+                    sizes = farther * 2.0 ** rng.uniform(-4, 1, (enough, 1))
                     trial = walk + sizes * rng.standard_normal(walk.shape)
                     trial = np.clip(trial, -box.room, box.room)
                     stays = net.patterns(trial)[layer][:, unit] == side
@@ -172,24 +216,21 @@ def _places_of_rare_units(
     return np.concatenate(found)
 
 
-def _weights(X: Array) -> Array:
+def _nearest(X: Array, count: int) -> Array:
+    """The rows that are closest to the origin."""
+    return np.asarray(X[np.argsort(np.linalg.norm(X, axis=1), kind="stable")[:count]])
+
+
+def weigh(X: Array) -> Array:
     """Rounding errors grow with the distance."""
     return np.asarray(1.0 / (1.0 + np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1])))
 
 
-def _check_line(
+def check_line(
     net: DeepNetwork, records: Records, rounding: Rounding, rng: np.random.Generator
 ) -> tuple[int, int]:
     """Ask once on every linear piece of the network on a fresh line; how many answers do not match, and of how many."""
-    box = records.box
-    ends = box.draw(2, rng)
-    reach = np.linspace(0.0, 1.0, 4001) if box.has_box else np.linspace(-3.0, 4.0, 20_001)
-    points = ends[0] + reach[:, None] * (ends[1] - ends[0])
-    codes = np.concatenate(net.patterns(points), axis=1)
-    changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1))
-    edges = np.concatenate([[0], changes + 1, [len(points)]])
-    middles: IntArray = np.array([(low + high) // 2 for low, high in pairwise(edges)])
-    rows = box.snap(points[middles[:ON_LINE]])
+    rows = line_places(net, records.box, rng)
     truth = records.ask(rows)
     growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
     spread = truth.std(axis=0)
@@ -197,13 +238,25 @@ def _check_line(
     return int((np.abs(truth - net(rows)) > allowed).any(axis=1).sum()), len(rows)
 
 
-def _missing_rank(net: DeepNetwork, X: Array) -> int:
+def line_places(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> Array:
+    """One place on every linear piece of the network on a fresh line, shape (n, d)."""
+    ends = box.draw(2, rng)
+    reach = np.linspace(0.0, 1.0, 4001) if box.has_box else np.linspace(-3.0, 4.0, 20_001)
+    points = ends[0] + reach[:, None] * (ends[1] - ends[0])
+    codes = np.concatenate(net.patterns(points), axis=1)
+    changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1))
+    edges = np.concatenate([[0], changes + 1, [len(points)]])
+    middles: IntArray = np.array([(low + high) // 2 for low, high in pairwise(edges)])
+    return box.snap(points[middles[:ON_LINE]])
+
+
+def missing_rank(net: DeepNetwork, X: Array) -> int:
     """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
     if net.n_parameters > LARGEST_RANK:
         return -1
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
     rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
-    J = jacobian(net, rows) * np.repeat(_weights(rows), net.n_outputs)[:, None]
+    J = jacobian(net, rows) * np.repeat(weigh(rows), net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     J = J[:, lengths > 0] / lengths[lengths > 0]
     values = np.linalg.svd(J, compute_uv=False)
@@ -211,17 +264,23 @@ def _missing_rank(net: DeepNetwork, X: Array) -> int:
 
 
 def _rows_of_all_units(net: DeepNetwork, X: Array, stride: int) -> IntArray:
-    """Every so many rows, and for each hidden unit enough of those where it is on: rare units show nowhere else."""
+    """Every so many rows, and for each weight some where it has an effect: rare pairs of units show nowhere else."""
     chosen = np.zeros(len(X), dtype=np.bool_)
     chosen[::stride] = True
+    below: Array | None = None
     for layer, on in enumerate(net.patterns(X)):
         enough = RARE * (net.widths[layer] + 1)
         for unit in np.flatnonzero(on[chosen].sum(axis=0) < enough):
             chosen[np.flatnonzero(on[:, unit])[:enough]] = True
+        if below is not None:
+            together = on[chosen].astype(np.float64).T @ below[chosen]
+            for unit, other in np.argwhere(together < enough):
+                chosen[np.flatnonzero(on[:, unit] & (below[:, other] > 0))[:enough]] = True
+        below = on.astype(np.float64)
     return np.flatnonzero(chosen)
 
 
-def _one_sided(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
+def one_sided_units(net: DeepNetwork, X: Array) -> tuple[tuple[int, int], ...]:
     """Hidden units that are always on or always off on everything that was asked."""
     found = []
     for layer, on in enumerate(net.patterns(X)):
@@ -236,7 +295,7 @@ def refine_nearby(
 
     The finding stays in the units in which it was read.
     """
-    net = _rescaled(finding.network, 1 / larger)
+    net = rescaled(finding.network, 1 / larger)
     count = int(np.ceil(NEAR_ANSWERS * net.n_parameters / net.n_outputs))
     rows = near.snap(near.draw(count, rng) * 2.0 ** rng.uniform(-2, 2, (count, 1)))
     far, answers = records.all()
@@ -248,7 +307,7 @@ def refine_nearby(
     off, on = _check_switches(near, net, rng)
     return replace(
         finding,
-        network=_rescaled(net, larger),
+        network=rescaled(net, larger),
         checks=checks,
         off_line=finding.off_line + off,
         on_line=finding.on_line + on,
@@ -257,7 +316,7 @@ def refine_nearby(
     )
 
 
-def _rescaled(net: DeepNetwork, factor: float) -> DeepNetwork:
+def rescaled(net: DeepNetwork, factor: float | Array) -> DeepNetwork:
     """The network of inputs that are measured in larger or smaller units."""
     (W, b), *others = net.layers
     return DeepNetwork([(W * factor, b), *others])

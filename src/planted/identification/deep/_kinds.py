@@ -23,7 +23,7 @@ from planted.identification.two_layer._jumps import Line
 from planted.identification.two_layer._search import PREDICTED, BlackBox
 from planted.networks import TwoLayerNetwork
 
-__all__ = ["looks_deep", "miss_on_lines", "name_other_kind"]
+__all__ = ["leak_of", "looks_deep", "miss_on_lines", "name_other_kind", "sides_of_leaky"]
 
 ALIKE = 1e-3  # relative difference of two changes of slope that are the same
 SHARE = 0.75  # of the breaks that must be the same on both lines
@@ -32,6 +32,11 @@ FARTHER = (1.0, 4.0, 16.0, 64.0)  # where fresh lines begin, in typical inputs
 ACROSS = 1e-6  # of a gradient: a part across the rows that is no rounding
 SAME = 1e-3  # relative difference of slopes that are the same
 BOTH = 1e-4  # of the larger side: a part that a unit lets through on the other side
+STEEPEST, LEAST = (
+    0.95,
+    0.03,
+)  # slopes of leaky units that are read: inverting smaller ones loses too many digits
+INDEPENDENT = 1e-7  # smallest singular value of unit rows
 BEYOND = 2.0 ** np.arange(0.0, 11.0, 2.0)  # radii beyond the last foretold break
 
 
@@ -146,3 +151,44 @@ def _name_leak(
         f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or its "
         "units are not ReLU units"
     )
+
+
+def leak_of(survey: Survey) -> float | None:
+    """The slope below zero of all units of a surveyed layer; None if they have none in common, or are not leaky."""
+    _, slopes = sides_of_leaky(survey)
+    slopes = slopes[np.isfinite(slopes)]
+    if slopes.size < 2:
+        return None
+    slope = float(np.median(slopes))
+    is_leaky = LEAST <= slope <= STEEPEST
+    return slope if is_leaky and np.ptp(slopes) <= SAME * slope else None
+
+
+def sides_of_leaky(survey: Survey) -> tuple[np.ndarray, np.ndarray]:
+    """On which side each unit is on, and its slope on the other, from gradients beside its own break; NaN if not seen.
+
+    The rows are independent. Gradients come in pairs, one from each side.
+    """
+    planes = survey.planes
+    count, dim = planes.normals.shape
+    signs, slopes = np.ones(count), np.full(count, np.nan)
+    if (
+        not survey.gradients
+        or not 0 < count <= dim
+        or np.linalg.svd(planes.normals, compute_uv=False).min() < INDEPENDENT
+    ):
+        return signs, slopes
+    places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
+    values = places @ planes.normals.T + planes.offsets
+    strengths = np.linalg.norm(gradients @ np.linalg.pinv(planes.normals), axis=1)
+    best = np.zeros(count)
+    for one in range(0, len(places) - 1, 2):
+        changed = np.flatnonzero((values[one] > 0) != (values[one + 1] > 0))
+        if changed.size != 1:
+            continue
+        unit = int(changed[0])
+        pair = strengths[one : one + 2, unit]
+        if pair.max() > max(ACROSS * strengths.max(), best[unit]):
+            best[unit], slopes[unit] = pair.max(), pair.min() / pair.max()
+            signs[unit] = np.sign(values[one + int(pair.argmax()), unit])
+    return signs, slopes

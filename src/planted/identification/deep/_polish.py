@@ -20,7 +20,7 @@ from planted._typing import Array
 from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 
-__all__ = ["jacobian", "polish"]
+__all__ = ["jacobian", "moved", "polish"]
 
 STEPS = 6
 ITERATIONS = 150
@@ -57,7 +57,7 @@ def _step(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> DeepNetwork:
         lengths = np.linalg.norm(J, axis=0)
         lengths[lengths == 0] = 1.0
         step = linalg.lstsq(J / lengths, target, cond=1e-13, lapack_driver="gelsy")[0] / lengths
-        return _moved(net, step)
+        return moved(net, step)
 
     roots = _block_roots(net, hidden, slopes, weights)
 
@@ -82,7 +82,7 @@ def _step(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> DeepNetwork:
 
     operator = LinearOperator((target.size, count), matvec=forward, rmatvec=backward, dtype=np.float64)
     found = lsmr(operator, target, atol=1e-15, btol=1e-15, conlim=0, maxiter=ITERATIONS)
-    return _moved(net, _solve(net, roots, found[0]))
+    return moved(net, _solve(net, roots, found[0]))
 
 
 def _block_roots(net: DeepNetwork, hidden: list[Array], slopes: list[Array], weights: Array) -> list[Array]:
@@ -153,6 +153,7 @@ def _split(net: DeepNetwork, vector: Array) -> list[Layer]:
     return parts
 
 
-def _moved(net: DeepNetwork, step: Array) -> DeepNetwork:
+def moved(net: DeepNetwork, step: Array) -> DeepNetwork:
+    """Return the network with a step added to all weights and biases, in the order of `jacobian`."""
     pairs = zip(net.layers, _split(net, step), strict=True)
     return DeepNetwork([(W + dW, b + db) for (W, b), (dW, db) in pairs], net.activation)

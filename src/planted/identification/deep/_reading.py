@@ -27,8 +27,9 @@ import numpy as np
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
 from planted.identification.deep._expansive import read_expansive
+from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
-from planted.identification.deep._kinds import name_other_kind
+from planted.identification.deep._kinds import leak_of, name_other_kind
 from planted.identification.deep._layers import Base, Region, orientation_votes, region_at
 from planted.identification.deep._planes import (
     Planes,
@@ -40,17 +41,19 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
+from planted.identification.deep._polish import polish
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
-from planted.identification.deep._top import Top, fit_top
+from planted.identification.deep._top import EXPLAINED, Top, fit_top
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
 from planted.identification.two_layer._search import BlackBox
+from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
 
-__all__ = ["Reading", "breaks_bend", "read_layers"]
+__all__ = ["Reading", "breaks_bend", "read_layers", "survey_layer"]
 
 REACH = 1024.0  # radii: how far lines in the inputs go
 MARGIN = 1e-6  # typical pre-activations: how far questions stay away from the switch of a lower unit
@@ -60,6 +63,7 @@ CHORDS, BOX_CHORDS = 4, 12  # without a box, and within one, where rays end earl
 FURTHER = 5  # times as many chords where the units found leave something unexplained
 LINES, BOX_LINES, MOST_LINES = 3, 4, 12  # through the inputs: without a box, within one, and at most
 MOST_LAYERS = 12
+NEARLY, FINELY = 1e-3, 1e-9  # residuals, relative, between which the units are refined
 ROUNDS = 4  # of further chords for the last layer
 HIGHER = 2  # breaks that bend, to say that there are higher layers
 FEW_BREAKS = 5  # whose hyperplanes are tested before anything else
@@ -96,6 +100,8 @@ class Reading:
     rounding: Rounding | None = None  # the error of the answers at typical inputs
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
+    slope: float | None = None  # below zero, of leaky units: other steps go on from the first layer
+    bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
 
     @property
     def passing(self) -> int:
@@ -107,7 +113,7 @@ class Reading:
         """Whether breaks were seen that do not go on along their hyperplanes, as those of higher layers."""
         if self.layers or self.surveys[0].copies:
             return True
-        return sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
+        return self.bent + sum(part.errors.size for part in self.surveys[0].others) >= HIGHER
 
 
 def read_layers(
@@ -159,6 +165,8 @@ def read_layers(
         if not reading.reason and (number == 1 or (number == 2 and not is_settled)):
             unsettled = f"which side of the units of layer {number} is on was not settled"
             reading.reason = name_other_kind(survey, number) or ("" if is_settled else unsettled)
+            if reading.reason and number == 1 and not (box.has_box or len(unexplained(survey)[0])):
+                reading.slope = leak_of(survey)
         if reading.reason or number >= MOST_LAYERS:
             reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
             yield reading
@@ -191,7 +199,11 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     """Read the first two layers where the first is wider than the inputs; the second must be the last."""
     survey = reading.surveys[0]
     count, d = survey.planes.normals.shape
-    found = read_expansive(space, survey, rng)
+
+    def explains(first: Layer, second: Layer) -> bool:
+        return fit_top(records.all(), [first], second) is not None
+
+    found = read_expansive(space, survey, rng, explains=explains)
     if found is None:
         reading.reason = (
             f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "
@@ -248,6 +260,14 @@ def _survey_first(
     if chosen is not None:
         survey.planes.keep(chosen)
     return _orient_survey(survey, region)
+
+
+def survey_layer(space: Space, rng: np.random.Generator) -> Survey:
+    """Look for the hyperplanes along which a function of a whole space breaks everywhere."""
+    survey = Survey(Planes.none(space.dim))
+    base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
+    _survey_first(space, survey, _all_on(base, []), (), rng, has_box=False)
+    return survey
 
 
 def _consistent_planes(survey: Survey) -> BoolArray | None:
@@ -389,33 +409,47 @@ def _read_last(
         rows, is_last = gather_units(parts, layers)
         if not is_last:
             return None
-        for is_filled in (False, True):
-            if is_filled:
+        found = _as_last(records, layers, rows)
+        for step in (None, ask_beside_gaps, fill_gaps):
+            if found is not None or rows.is_complete:
+                break
+            if step is ask_beside_gaps:
+                ask_beside_gaps(records, layers, rows, rng)
+            elif step is fill_gaps:
                 fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
                 rows.join_equal(is_scaled=True)
-            found = _as_last(records, layers, rows.arrays(), np.array(rows.known), may_hide=is_filled)
-            if found is not None:
-                return found
+            found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
+        if found is None:
+            found = _as_last(records, layers, rows, may_hide=True)
+        if found is not None:
+            return found
         whole = np.array([known.all() for known in rows.known])
         W, b = rows.arrays()
         completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
-        found = None if completed is None else _as_last(records, layers, *completed)
-        if found is not None:
-            return found
+        if completed is not None and fit_top(records.all(), layers, *completed) is not None:
+            units, seen = completed
+            return _LayerFound(units, np.ones(len(seen)), np.zeros(len(seen)), False, seen)
     return None
 
 
 def _as_last(
-    records: Records,
-    layers: list[Layer],
-    planes: tuple[Array, Array],
-    known: BoolArray,
-    *,
-    may_hide: bool = True,
+    records: Records, layers: list[Layer], rows: PartialRows, *, may_hide: bool = False
 ) -> _LayerFound | None:
-    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect."""
-    top = fit_top(records.all(), layers, planes, known)
-    if top is None or (top.unseen and not may_hide):
+    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect.
+
+    Weights that fill gaps have few digits: where the units nearly explain the answers, all layers are refined on them.
+    """
+    (X, Y), planes, known = records.all(), rows.arrays(), np.array(rows.known)
+    top = fit_top((X, Y), layers, planes, known, explained=NEARLY)
+    if top is not None and top.residual > FINELY and not (top.passing or top.unseen):
+        net, weights = DeepNetwork([*layers, top.layer, top.output]), 1 / (1 + np.linalg.norm(X, axis=1))
+        *refined, planes, _ = polish(net, X, Y, weights).layers
+        better = fit_top((X, Y), refined, planes)
+        if better is not None:
+            layers[:], top, known = refined, better, np.ones(planes[0].shape, dtype=np.bool_)
+        else:
+            planes = rows.arrays()
+    if top is None or top.residual > EXPLAINED or (top.unseen and not may_hide):
         return None
     count = len(known)
     return _LayerFound(planes, np.ones(count), np.zeros(count), False, known)

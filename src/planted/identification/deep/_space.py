@@ -43,7 +43,8 @@ class Records:
         self.parts: list[tuple[Array, Array]] = []
 
     def ask(self, Z: Array) -> Array:
-        """Ask and remember."""
+        """Ask and remember, numbers as the black box takes them."""
+        Z = self.box.snap(Z)
         Y = self.box.ask(Z)
         self.parts.append((Z, Y))
         return Y

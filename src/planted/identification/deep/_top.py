@@ -24,9 +24,10 @@ from planted.identification.deep._layers import pass_layers
 from planted.linalg.signs import round_shares, search_corners
 from planted.networks._deep import Layer
 
-__all__ = ["Top", "fit_top"]
+__all__ = ["EXPLAINED", "NO_REST", "Top", "fit_top", "orientations"]
 
 EXPLAINED = 1e-6  # residual of (1) relative to the spread of the answers
+NEEDLESS = 1e-7  # of the spread of the answers: the largest part of a unit that has none
 NO_REST = 1e-5  # relative size of a linear part that is put down to errors
 SIDED = 1e-3  # relative difference of the coefficients of |t| and of t beyond a gap
 CHANCE = -6.0  # log10 of the probability that other orientations fit by accident
@@ -50,10 +51,14 @@ def fit_top(
     layers: list[Layer],
     planes: tuple[Array, Array],
     known: BoolArray | None = None,
+    *,
+    explained: float = EXPLAINED,
+    no_rest: float = NO_REST,
 ) -> Top | None:
     """Return the last layers if the hyperplanes explain all answers; None if they do not.
 
-    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero.
+    `known`: which weights of the hyperplanes are known, if there are gaps; these have the value zero. `explained`: the
+    largest residual, relative to the spread of the answers. `no_rest`: the largest linear part that is put down to errors.
     """
     Z, Y = answers
     H = pass_layers(layers, Z)
@@ -75,8 +80,13 @@ def fit_top(
     residual = np.abs((features @ coefficients - Y) * weights[:, None]).max(axis=0)
     spread = (Y * weights[:, None]).std(axis=0)
     relative = float((residual / np.where(spread > 0, spread, 1.0)).max())
-    if relative > EXPLAINED:
+    if relative > explained:
         return None
+    parts = np.abs(features[:, :k] * weights[:, None]).max(axis=0)
+    needed = (np.abs(coefficients[:k]) * parts[:, None] > NEEDLESS * spread).any(axis=1)
+    if not needed.all() and needed.any():  # what was taken for units has no part in any answer
+        kept = (rows[needed], biases[needed]), (None if known is None else known[needed])
+        return fit_top(answers, layers, *kept, explained=explained, no_rest=no_rest)
     p = H.shape[1]
     alphas, linear, constant = coefficients[:k].T, coefficients[k : k + p].T, coefficients[k + p]
     sides = np.zeros(k)
@@ -86,30 +96,31 @@ def fit_top(
         if np.linalg.norm(part - np.sign(sides[unit]) * strength) > SIDED * np.linalg.norm(strength):
             return None
     sides = np.sign(sides)
-    whole = ~gaps.any(axis=0)  # units below whose weights are all known
+    seen = (H > 0).any(axis=0)  # other units below have no linear part
+    whole = ~gaps.any(axis=0) & seen  # units below whose weights are all known
     columns = np.einsum("mk,kp->mpk", alphas, rows)
-    ups, is_unique, left = _orientations(columns[:, whole].reshape(-1, k), linear[:, whole].ravel())
-    rest = linear - columns @ ups
+    ups, is_unique, left = orientations(columns[:, whole].reshape(-1, k), linear[:, whole].ravel(), no_rest)
+    rest = (linear - columns @ ups) * seen
     rows = rows.copy()
-    if left <= NO_REST:
+    if left <= no_rest:
         rows, rest, gaps = _filled(rows, gaps, rest, alphas, np.where(sides == ups, sides, 0.0))
         size = float(np.linalg.norm(linear) + np.linalg.norm(columns, axis=(0, 1)).sum())
         left = float(np.linalg.norm(rest)) / size if size else 0.0
     W, b = rows * ups[:, None], biases * ups
     A, c = 2 * alphas, constant - alphas @ b
     unseen = int(gaps.sum())
-    if left <= NO_REST:
+    if left <= no_rest:
         return Top((W, b), (A, c), 0.0, 0, is_unique, relative, unseen)
     passing, signs = _passing_units(rest)
     W, b = np.concatenate([W, passing]), np.append(b, np.zeros(len(passing)))
     return Top((W, b), (np.hstack([A, signs]), c), left, len(passing), is_unique, relative, unseen)
 
 
-def _orientations(columns: Array, target: Array) -> tuple[Array, bool, float]:
+def orientations(columns: Array, target: Array, share: float) -> tuple[Array, bool, float]:
     """The signs with which the columns add up to the target, whether there are no others, and what is left, relative."""
     k = columns.shape[1]
     size = float(np.linalg.norm(columns, axis=0).sum() + np.linalg.norm(target))
-    error = 1e-5 * size
+    error = share * size
     goal = target + columns.sum(axis=1)
     shares = round_shares(2 * columns, goal, error=error)
     is_unique = True

@@ -121,7 +121,7 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         detail = f"The network agrees with every answer, but others would as well: {reason}."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     if finding.bound is not None and not finding.bound <= LARGEST_BOUND:
-        left = f"{finding.words} leave parameters uncertain by {finding.bound:.1e}"
+        left = f"answers with {finding.words} leave parameters uncertain by {finding.bound:.1e}"
         detail = f"The network agrees with every answer, but {left}."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     law = "uniform in the box" if has_box else "normal, a quarter to four times as large as typical ones"

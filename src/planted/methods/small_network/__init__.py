@@ -33,6 +33,7 @@ from scipy import linalg
 
 from planted._typing import Array, IntArray
 from planted._validation import check_choice
+from planted.certificates.searches._far_samples import far_samples, far_sentence
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import MethodRun, Problem
@@ -139,10 +140,12 @@ def recover(
     level = float((problem.Y - problem.Y.mean(axis=0)).var()) or 1.0
     name = "cross-validated squared error, relative to the outputs' variance"
     is_tested = len(problem.X) >= LEAST_ROWS
+    far = far_samples(problem.Y - network(problem.X))
     run.note(
         *([Evidence(name, choice.error / level, key=Check.HELD_OUT_ERROR)] if is_tested else []),
         Evidence("units beside the linear part", choice.width, key=Check.WIDTH),
         Evidence("ridge per sample", choice.ridge, key=Check.RIDGE),
+        far,
     )
     run.trace += [{"k": item.width, "ridge": item.ridge, "score": item.error} for item in path]
     found = (
@@ -155,7 +158,7 @@ def recover(
             f", mixed with a wide one of {choice.beside.width} random half-spaces, whose units cannot be read (the default "
             "effort gives few units)"
         )
-    text = f"{found}; nothing shows that it is the planted one."
+    text = f"{found}; nothing shows that it is the planted one. {far_sentence(far)}".rstrip()
     doubt = Unavailable("The fit is penalised and not claimed to be the planted network.")
     return run.finish_restored(
         problem.scaling.restore(network).simplify(),

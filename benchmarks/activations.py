@@ -166,7 +166,7 @@ def unknown(count: int, noise: float, seeds: Seeds) -> tuple[Line, Rows]:
         truth, X = draw(name, d, k, seed, outputs="magnitudes")
         clean = truth(X)
         Y = clean + noise * clean.std() * np.random.default_rng([seed, 8]).standard_normal(clean.shape)
-        told = {"n_hidden": k} if noise and seed % 2 else {}
+        told = {"n_hidden": k} if noise and (seed + k) % 2 else {}
         began = process_time()
         answer = planted.recover(X, Y, activation="auto", random_state=SOLVER + seed, **told)
         is_claimed, found = answer.outcome is Outcome.RECOVERED, answer.network
@@ -473,7 +473,7 @@ def classifier(load: Callable[..., tuple[np.ndarray, np.ndarray]], k: int, seeds
     (row,) = rows
     return Line(
         f"{row['case']}: read back to 1e-6, at most 25 questions per parameter",
-        f"{row['outcome']}, error {error:.1g}, {row['per_parameter']:.1f} questions per parameter, {row['cpu']:.0f} s of CPU",
+        f"{row['outcome']}, error {error:.1g}, {row['per_parameter']:.1f} per parameter, {row['cpu']:.0f} s of CPU",
         row["outcome"] == Outcome.RECOVERED.name and error <= 1e-6 and row["per_parameter"] <= 25,
     ), rows
 

@@ -88,7 +88,10 @@ def recover_with_some_activation(
     )
     if not rivals or answer.network is None:
         return answer
-    text = f"{' and '.join(equals)} units explain the samples as well as {best.name} units; the samples do not tell which they are."
+    text = (
+        f"{' and '.join(equals)} units explain the samples as well as {best.name} units; "
+        "the samples do not tell which they are."
+    )
     if answer.outcome is not Outcome.RECOVERED:
         return replace(answer, detail=f"{answer.detail} {text}".strip())
     return replace(answer, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)

@@ -197,12 +197,12 @@ def unknown(count: int, noise: float, seeds: Seeds) -> tuple[Line, Rows]:
 
 
 def is_same_kind(network: TwoLayerNetwork | None, truth: TwoLayerNetwork, tol: float) -> bool:
-    """Whether the activation was found: a slope to `tol`; sigmoid units are tanh units with other weights."""
+    """Whether the activation was found: a slope to `tol`, or a linear part, beside which it is ReLU in another spelling."""
     if network is None:
         return False
     one, other = (net.activation for net in (network, truth))
     if one.is_piecewise_linear and other.is_piecewise_linear:
-        return abs(one.left - other.left) <= tol
+        return network.B is not None or abs(one.left - other.left) <= tol
     return {"sigmoid": "tanh"}.get(one.name, one.name) == {"sigmoid": "tanh"}.get(other.name, other.name)
 
 

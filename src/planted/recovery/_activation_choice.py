@@ -63,11 +63,7 @@ def recover_with_some_activation(
 ) -> Recovery:
     """Choose an activation of the list, and recover the network with it."""
     tries = _try_all(run, n_hidden)
-    first = min(tries, key=lambda each: each.rank)
-    best, *rivals = sorted(
-        (each for each in tries if each.explains_as_well_as(first)),
-        key=lambda each: (not parse_activation(each.name).is_piecewise_linear, each.rank),
-    )
+    best, *rivals = equally_good(tries)
     options: dict[str, Any] = {"effort": effort, "affine": affine}
     method = find_method("restarts")
     answer = method.run(run.data, n_hidden, activation=best.name, **options)
@@ -111,6 +107,13 @@ def _try_all(run: MethodRun, n_hidden: int | str) -> list[_Try]:
         if any(each.path.is_exact for each in best.values()):
             break
     return list(best.values())
+
+
+def equally_good(tries: list[_Try]) -> list[_Try]:
+    """Return those that nothing tells apart from the best: kinks first, then by rank."""
+    first = min(tries, key=lambda each: each.rank)
+    same = [each for each in tries if each.explains_as_well_as(first)]
+    return sorted(same, key=lambda each: (not parse_activation(each.name).is_piecewise_linear, each.rank))
 
 
 def _follow(run: MethodRun, rows: SearchRows, name: str, n_hidden: int | None) -> UnitPath:

@@ -80,7 +80,7 @@ def recover_with_some_activation(
     )
     equals = [each.name for each in rivals]
     answer = replace(
-        answer, evidence=(*answer.evidence, *lines), stats=answer.stats | {"activations_as_good": equals}
+        answer, evidence=(*answer.evidence, *lines), stats={**answer.stats, "activations_as_good": equals}
     )
     if not rivals or answer.network is None:
         return answer

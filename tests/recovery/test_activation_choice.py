@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 import planted
 from planted import Check, Outcome, simulate
+from planted.recovery._activation_choice import _Try, equally_good
 
 
 def draw(activation, seed, noise=0.0):
@@ -33,6 +36,30 @@ def test_activations_that_noise_makes_alike_are_not_claimed(name):
     truth, X, Y = draw(name, 3, noise=0.1)
     answer = planted.recover(X, Y, 2, activation="auto", random_state=1)
     assert answer.outcome is not Outcome.RECOVERED or answer.network.activation == truth.activation
+    both = {answer.network.activation.name, *answer.stats["activations_as_good"]}
+    assert both >= {"gelu", "silu"} and "do not tell which" in answer.detail
+
+
+class Path(NamedTuple):
+    """What the choice reads of a path of widths."""
+
+    criterion: float
+    n_hidden: int = 2
+    is_exact: bool = False
+
+
+@pytest.mark.parametrize(
+    ("paths", "order"),
+    [
+        ({"tanh": Path(-50.0), "gelu": Path(-57.0), "silu": Path(-58.0)}, ["silu", "gelu", "tanh"]),
+        ({"relu": Path(-50.0), "softplus": Path(-58.0)}, ["relu", "softplus"]),
+        ({"relu": Path(-40.0), "softplus": Path(-58.0)}, ["softplus"]),
+        ({"tanh": Path(-9.0, 2, True), "gelu": Path(-1.0, 1, True), "silu": Path(-99.0, 1)}, ["gelu"]),
+    ],
+)
+def test_the_best_goes_first_and_kinks_before_curves(paths, order):
+    tries = [_Try(name, path) for name, path in paths.items()]
+    assert [each.name for each in equally_good(tries)] == order
 
 
 def test_a_method_needs_to_know_the_activation():

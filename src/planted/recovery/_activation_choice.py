@@ -3,7 +3,7 @@
 Problem     The activation is not known. Which one made the samples?
 Idea        Each activation of the list is fitted by a path of widths (`planted.fitting.curved._path`). One that reproduces
             its rows to rounding goes first; with noise it is the one with the smallest n m log(cost) + log(n m) unknowns.
-            Of several that explain the rows equally the first of the list is taken: steep softplus units look like ReLU.
+            Kinks go before curved units that explain the rows equally: steep softplus units look like ReLU.
             ReLU and leaky units are fitted as one, as absolute values beside a linear part. The method "restarts" then
             recovers the network with the activation that was chosen.
 Guarantee   That of "restarts". If two activations reproduce the rows, nothing is claimed; with noise "restarts" claims
@@ -63,8 +63,7 @@ def recover_with_some_activation(
 ) -> Recovery:
     """Choose an activation of the list, and recover the network with it."""
     tries = _try_all(run, n_hidden)
-    first = min(tries, key=lambda each: each.rank)
-    best, *rivals = [each for each in tries if each.explains_as_well_as(first)]  # in the order of the list
+    best, *rivals = equally_good(tries)
     options: dict[str, Any] = {"effort": effort, "affine": affine}
     method = find_method("restarts")
     answer = method.run(run.data, n_hidden, activation=best.name, **options)
@@ -79,13 +78,18 @@ def recover_with_some_activation(
         )
         for each in tries
     )
-    answer = replace(answer, evidence=(*answer.evidence, *lines))
-    if not rivals or answer.outcome is not Outcome.RECOVERED:
+    equals = [each.name for each in rivals]
+    answer = replace(
+        answer, evidence=(*answer.evidence, *lines), stats={**answer.stats, "activations_as_good": equals}
+    )
+    if not rivals or answer.network is None:
         return answer
     text = (
-        f"{rivals[0].name} units explain the samples as well as {best.name} units; "
+        f"{' and '.join(equals)} units explain the samples as well as {best.name} units; "
         "the samples do not tell which they are."
     )
+    if answer.outcome is not Outcome.RECOVERED:
+        return replace(answer, detail=f"{answer.detail} {text}".strip())
     return replace(answer, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 
@@ -103,6 +107,13 @@ def _try_all(run: MethodRun, n_hidden: int | str) -> list[_Try]:
         if any(each.path.is_exact for each in best.values()):
             break
     return list(best.values())
+
+
+def equally_good(tries: list[_Try]) -> list[_Try]:
+    """Return those that nothing tells apart from the best: kinks first, then by rank."""
+    first = min(tries, key=lambda each: each.rank)
+    same = [each for each in tries if each.explains_as_well_as(first)]
+    return sorted(same, key=lambda each: (not parse_activation(each.name).is_piecewise_linear, each.rank))
 
 
 def _follow(run: MethodRun, rows: SearchRows, name: str, n_hidden: int | None) -> UnitPath:

@@ -7,11 +7,11 @@ import pytest
 
 from planted import DeepNetwork
 from planted.identification._grid import DOUBLES
-from planted.identification.deep._finish import _places_of_rare_units, _rows_of_all_units
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
+from planted.identification.deep.ending._finish import _places_of_rare_units, _rows_of_all_units
 from planted.identification.two_layer._search import BlackBox
 
 

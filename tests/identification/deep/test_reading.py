@@ -9,8 +9,8 @@ import planted
 from planted import DeepNetwork, Outcome
 from planted.checks import Check
 from planted.identification._grid import Grid
-from planted.identification.deep._finish import _check_switches
-from planted.identification.deep._polish import jacobian
+from planted.identification.deep.ending._finish import _check_switches
+from planted.identification.deep.ending._polish import jacobian
 from planted.identification.two_layer._search import BlackBox
 
 

@@ -8,7 +8,7 @@ import pytest
 import planted
 from planted import DeepNetwork, Outcome
 from planted.checks import Check
-from planted.identification.deep._single import _largest_deviation
+from planted.identification.deep.ending._single import _largest_deviation
 
 
 def draw_single(seed, widths):

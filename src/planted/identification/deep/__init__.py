@@ -1,13 +1,13 @@
 """Deep ReLU networks from questions: layer by layer, then all layers at once, judged by fresh answers."""
 
 from planted.identification.deep._coarse import read_coarse
-from planted.identification.deep._finish import DeepFinding, finish_reading, refine_nearby
 from planted.identification.deep._kinds import looks_deep, miss_on_lines
 from planted.identification.deep._leaky import finish_leaky, read_leaky
 from planted.identification.deep._reading import Reading, breaks_bend, read_layers, survey_layer
-from planted.identification.deep._single import finish_single
 from planted.identification.deep._space import Records
-from planted.identification.deep._verdict import judge_deep, judge_deep_stop
+from planted.identification.deep.ending._finish import DeepFinding, finish_reading, refine_nearby
+from planted.identification.deep.ending._single import finish_single
+from planted.identification.deep.ending._verdict import judge_deep, judge_deep_stop
 
 __all__ = [
     "DeepFinding",

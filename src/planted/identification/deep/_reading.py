@@ -26,7 +26,6 @@ import numpy as np
 
 from planted._typing import Array, BoolArray, Progress
 from planted.identification._rounding import Rounding
-from planted.identification.deep._confirm import confirming_places
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
@@ -42,11 +41,12 @@ from planted.identification.deep._planes import (
     refine_planes,
     unexplained,
 )
-from planted.identification.deep._polish import polish
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import EXPLAINED, Top, fit_top
+from planted.identification.deep.ending._confirm import confirming_places
+from planted.identification.deep.ending._polish import polish
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
 from planted.identification.two_layer._search import BlackBox

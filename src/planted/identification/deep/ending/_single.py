@@ -22,16 +22,16 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.identification.deep._finish import (
+from planted.identification.deep._reading import Reading
+from planted.identification.deep._space import Records
+from planted.identification.deep.ending._finish import (
     DeepFinding,
     line_places,
     one_sided_units,
     rare_places,
     rescaled,
 )
-from planted.identification.deep._polish import jacobian, polish
-from planted.identification.deep._reading import Reading
-from planted.identification.deep._space import Records
+from planted.identification.deep.ending._polish import jacobian, polish
 from planted.identification.two_layer._search import N_CHECKS, BlackBox, Checks
 from planted.networks import DeepNetwork
 

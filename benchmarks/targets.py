@@ -243,6 +243,11 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "kinks",
+        r"^kinks at drawn places .* planted, told, no fewer than pwlf.fit",
+        "One kink of two hundred: at the highest noise both find about as many when they are told the number.",
+    ),
+    (
+        "kinks",
         r"^a kink across columns, two noises high",
         "The test looks at many hyperplanes at once and pays for it with power; its level is kept.",
     ),

@@ -176,8 +176,8 @@ def inverse_of(M: Array) -> Array:
 
     Examples
     --------
-    >>> inverse_of(np.diag([2.0, 4.0])).tolist(), inverse_of(np.diag([2.0, 0.0])).tolist()
-    ([[0.5, 0.0], [0.0, 0.25]], [[0.5, 0.0], [0.0, 0.0]])
+    >>> inverse_of(np.diag([4.0, 16.0])).tolist(), inverse_of(np.diag([4.0, 0.0])).tolist()
+    ([[0.25, 0.0], [0.0, 0.0625]], [[0.25, 0.0], [0.0, 0.0]])
     """
     factor, is_singular = linalg.lapack.dpotrf(M) if len(M) else (M, True)
     if not is_singular:

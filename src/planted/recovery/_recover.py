@@ -258,16 +258,16 @@ def _has_few_samples(answer: Recovery) -> bool:
 
 
 def _is_settled(answer: Recovery) -> bool:
-    """Whether nothing speaks against an answer but the noise, or tests show kinks: no smooth curve, or along columns.
+    """Whether nothing speaks against an answer but the noise, or tests show that there are kinks or none.
 
     Kinks that leave a trace of x beyond chance, in the residual or in that of neighbours, are only part of an answer.
     """
     keys = (Check.SMOOTH_CURVE, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
     nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
-    traces = [*answer.find(Check.LACK_OF_FIT), *answer.find(Check.NEIGHBOURS)]
-    is_whole = all(line.measured > TRACE for line in traces)
-    return nothing_else or (bool(kinks) and is_whole and all(line.passed for line in kinks))
+    neighbours = answer.find(Check.NEIGHBOURS)  # of a straight line too, which has no kinks to test
+    is_whole = all(line.measured > TRACE for line in (*answer.find(Check.LACK_OF_FIT), *neighbours))
+    return nothing_else or (bool(kinks or neighbours) and is_whole and all(line.passed for line in kinks))
 
 
 def _is_one_kink(answer: Recovery) -> bool:

@@ -29,7 +29,8 @@ References  [Carlini2020]_, [ATV21]_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -70,6 +71,7 @@ PREDICTED = 16.0  # rounding errors by which an answer may be off and still matc
 FARTHEST_OFF = 1e-3
 STEPS_OFF = 2.0  # steps of the grid of decimals by which an answer may differ from a refined network
 N_CHECKS = 96  # fresh questions after each line
+N_CORNERS = 64  # of a box, at most
 DEEPER = (
     "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
 )
@@ -97,6 +99,12 @@ class BlackBox:
         """
         shape = (count, self.n_features)
         return rng.uniform(-1.0, 1.0, shape) if self.has_box else rng.standard_normal(shape)
+
+    def corners(self, rng: np.random.Generator) -> Array:
+        """Return the corners of the box, or some of many: a unit that cuts off a part of it switches before one of them."""
+        if 2**self.n_features <= N_CORNERS:
+            return np.array(list(product((-1.0, 1.0), repeat=self.n_features)))
+        return rng.choice([-1.0, 1.0], (N_CORNERS, self.n_features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,14 +382,24 @@ def check_network(
     *,
     is_fine: bool = False,
 ) -> Checks:
-    """Ask fresh questions at several distances and compare the answers with the network's.
+    """Ask fresh questions at several distances and compare the answers with the network's; in a box at its corners too.
 
     `is_fine`: whether answers must match to `STEPS_OFF` steps of the grid, if they lie on one of decimals.
     """
     rows = box.draw(N_CHECKS, rng)
-    if not box.has_box:
-        rows *= 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1))
-    rows = box.snap(rows)
+    if box.has_box:
+        checks = _compare(box, network, rounding, box.snap(rows), is_fine)
+        at_corners = None if checks.misfits else box.snap(box.corners(rng))
+        corners = checks if at_corners is None else _compare(box, network, rounding, at_corners, is_fine)
+        return replace(corners, best=checks.best) if corners.misfits else checks
+    rows *= 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1))
+    return _compare(box, network, rounding, box.snap(rows), is_fine)
+
+
+def _compare(
+    box: BlackBox, network: TwoLayerNetwork | DeepNetwork, rounding: Rounding, rows: Array, is_fine: bool
+) -> Checks:
+    """Compare the answers at some places with the network's."""
     truth = box.ask(rows)
     gap = np.abs(truth - network(rows))
     spread = truth.std(axis=0)

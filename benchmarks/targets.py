@@ -214,14 +214,15 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "calibration",
         r"^false RECOVERED",
-        "Two of 3,000. Labels cut off at an end: the network found has flat pieces at the cut, and no test asked why labels "
-        "there are equal and without noise; one does since. A smooth term within the rounding of 120 labels: the residual "
-        "is larger by a third, and the limit is a half.",
+        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels had been tested, "
+        "and the square of an input came back as two units of opposite directions: tests refuse both since. Two units at 13 "
+        "degrees in noise of 0.4 came back as one, beside a claim that it cannot tell apart units within 11 degrees.",
     ),
     (
         "calibration",
-        r"cover 93-97 %: lost_labels",
-        "One claim of 28, with 27 parameters of which 22 lie in their intervals: the few labels lost did not show.",
+        r"cover 93-97 %: one_sided_errors",
+        "Gross errors of one sign that are too few to be seen move the offset: 198 of the 222 parameters of six claims lie "
+        "in their intervals, none is wrong by six standard errors.",
     ),
     (
         "intervals",

@@ -214,7 +214,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "calibration",
         r"^false RECOVERED",
-        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels had been tested, "
+        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels were tested, "
         "and the square of an input came back as two units of opposite directions: tests refuse both since. Two units at 13 "
         "degrees in noise of 0.4 came back as one, beside a claim that it cannot tell apart units within 11 degrees.",
     ),

@@ -10,10 +10,10 @@ Idea        Each such model departs from the network along one known function of
             .. math:: \hat\theta = \langle D_\perp, R\rangle / \|D_\perp\|^2,                                   \quad (1)
 
             which is one number with a standard error of its own. The departures are: h log|t|, the derivative of a power, in
-            all units and in each (*powers*); a round bend in place of the kink, likewise and in every two units that are
-            nearly parallel, since a few weak units beside strong ones may stand for something smooth; the other side of the
-            kink (*leaks*); the square and the cube of what the units add up to, in all outputs and in each (*bent labels*:
-            saturation, selection by the label); the place in the order of rows, and the network times it (*drifts*).
+            all units and in each (*powers*); a round bend in place of the kink, likewise, since a few weak units beside
+            strong ones may stand for something smooth; the other side of the kink (*leaks*); the square and the cube of
+            what the units add up to, in all outputs and in each (*bent labels*: saturation, selection by the label); the
+            place in the order of rows, and the network times it (*drifts*).
 
             What matters is not whether a departure can be seen, but what it does. The part of D that the Jacobian takes
             moves the parameters, by :math:`\hat\theta J^+ D`. A departure that stays within `SEEN` standard errors of zero
@@ -51,7 +51,7 @@ from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangen
 from planted.fitting._refine import Refinement, weigh_blocks
 from planted.fitting._run import Problem, Scaling
 from planted.fitting._sandwich import long_run_deviation
-from planted.linalg.symmetric import inverse_of, spectrum_of, unit_rows
+from planted.linalg.symmetric import inverse_of, spectrum_of
 from planted.moments import NormalSums, augment, mask_rows, output_columns
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
@@ -62,7 +62,6 @@ __all__ = ["Beside", "Departure", "near_model_evidence"]
 SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
 MOVES = 3.0  # standard errors of a parameter
 BEND_WIDTH = 0.25  # of a softplus, in standard deviations of a unit's pre-activation
-NEARLY_PARALLEL = 0.9  # cosine of the angle of two units that may be one smooth curve together
 CERTAIN_SIDE = 3.0  # standard deviations of the noise, all outputs together
 LARGEST_RISE = 3.0  # ordinary problems have at most 2; inputs on a curve gave 60, with parameters 180 standard errors off
 SOME_OF_ALL = 1e-4
@@ -174,7 +173,6 @@ def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list
         depart(("another power of the units", "another power of unit"), powers, A)
         bumps = widths * np.log(1 + np.exp(-np.abs(t) / widths))
         depart(("round bends of the units", "a round bend of unit"), bumps, A)
-        departures.extend(_rounded_pairs(network, sum(column.shape[1] for column in columns) - len(A.T)))
         depart(("the other side of the kinks", ""), np.maximum(-t, 0.0) ** network.activation.degree, A)
     depart(("the square of the outputs", "the square of output"), added * relative, each)
     depart(("the cube of the outputs", "the cube of output"), added * relative**2, each)
@@ -183,21 +181,6 @@ def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list
         depart(("the outputs' size rising with the order of rows", ""), place * added, each)
         depart(("", "the order of rows in output"), np.repeat(place, m, axis=1), each)
     return np.hstack(columns), departures
-
-
-def _rounded_pairs(network: TwoLayerNetwork, first: int) -> list[Departure]:
-    """Round bends of every two units that are nearly parallel: together they may be a smooth curve along their direction.
-
-    `first`: place of the first unit's bend among the functions.
-    """
-    W = unit_rows(network.W)[0]
-    pairs = np.argwhere(np.triu(np.abs(W @ W.T) >= NEARLY_PARALLEL, 1))
-    return [
-        Departure(
-            f"round bends of units {i + 1} and {j + 1}", first + np.array([i, j]), network.A[:, [i, j]], True
-        )
-        for i, j in pairs
-    ]
 
 
 @dataclass(frozen=True, slots=True)

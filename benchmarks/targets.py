@@ -214,10 +214,10 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "calibration",
         r"^false RECOVERED",
-        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels were tested: they "
-        "are tested last since. The square of an input came back as two units of opposite directions, with a round bend that "
-        "is 3.3 standard errors from none where 3.8 are the limit. Two units at 13 degrees in noise of 0.4 came back as one, "
-        "beside a claim that it cannot tell apart units within 11 degrees.",
+        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels were "
+        "tested: they are tested last since. The square of an input came back as two units of opposite directions, "
+        "with a round bend that is 3.3 standard errors from none where 3.8 are the limit. Two units at 13 degrees in "
+        "noise of 0.4 came back as one, beside a claim that it cannot tell apart units within 11 degrees.",
     ),
     (
         "calibration",

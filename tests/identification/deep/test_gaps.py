@@ -11,7 +11,7 @@ from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answe
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
-from planted.identification.deep.ending._finish import _places_of_rare_units, _rows_of_all_units
+from planted.identification.deep.ending._finish import _rows_of_all_units, rare_places
 from planted.identification.two_layer._search import BlackBox
 
 
@@ -100,7 +100,7 @@ def test_a_unit_that_switches_far_out_only_gets_rows_of_its_own():
     rows = rng.normal(size=(300, 6))
     far = rng.normal(size=(200, 6)) * 64
     assert not net.patterns(rows)[1][:, 0].any() and net.patterns(far)[1][:, 0].any()
-    found = _places_of_rare_units(net, rows, np.concatenate([rows, far]), black_box(net), rng)
+    found = rare_places(net, rows, np.concatenate([rows, far]), black_box(net), rng)
     assert net.patterns(found)[1][:, 0].sum() >= 15
 
 

@@ -27,9 +27,9 @@ from planted._typing import Array, IntArray, Progress
 from planted.identification.deep._layers import Base, pass_layers
 from planted.identification.deep._planes import Planes, Survey, place_on_plane
 from planted.identification.deep._reading import Reading
-from planted.identification.deep._space import Records, Space
+from planted.identification.deep._space import Records, Space, scan_between
 from planted.identification.deep._top import Top, fit_top
-from planted.identification.two_layer._breakpoints import LineScan, find_breakpoints
+from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 from planted.outcomes import Outcome
@@ -129,7 +129,7 @@ class _Layer:
         space = self.space
         low, high = space.room(line.origin, line.direction)
         start = np.unique(np.where(spread < 0, -spread * low, spread * high) * (1 - 1e-6))
-        scan = _scan(space, line, start, MAX_POINTS)
+        scan = scan_between(space, line, start, MAX_POINTS)
         if scan.jumps or not scan.is_complete:
             return False
         self.scans.append((line, scan))
@@ -197,7 +197,7 @@ class _Layer:
             reach = max(AROUND * space.rounding.radius, 4 * doubt)
             start = reach * np.array([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0])
             line = Line(place, found.normal)
-            scan = _scan(space, line, start, SHORT_POINTS)
+            scan = scan_between(space, line, start, SHORT_POINTS)
             values = space.ask(line.at(start[[0, -1]]))
             if (np.abs(scan.breakpoints) <= doubt + NEAR * space.rounding.radius).any():
                 seen += 1
@@ -225,19 +225,6 @@ class _Layer:
     def _add(self, found: _Break) -> None:
         self.planes.append(found.normal, found.offset, found.error, found.place)
         self.found.append(found)
-
-
-def _scan(space: Space, line: Line, start: Array, most: int) -> LineScan:
-    """Find the breaks of a line between its first points and the last, with so many questions at most."""
-    values = space.ask(line.at(start))
-    rounding = space.rounding.seen(line.at(start), values)
-    return find_breakpoints(
-        lambda t: space.ask(line.at(t)),
-        start,
-        noise=lambda t: rounding.at(line.at(t)),
-        values=values,
-        max_points=most,
-    )
 
 
 @dataclass(frozen=True, slots=True)

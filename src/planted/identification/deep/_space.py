@@ -22,7 +22,16 @@ from planted.identification.two_layer._breakpoints import LineScan, Piece, find_
 from planted.identification.two_layer._jumps import Line
 from planted.identification.two_layer._search import BlackBox
 
-__all__ = ["Breaks", "Records", "Space", "look_for_breaks", "measure_breaks", "scan_line", "slopes_across"]
+__all__ = [
+    "Breaks",
+    "Records",
+    "Space",
+    "look_for_breaks",
+    "measure_breaks",
+    "scan_between",
+    "scan_line",
+    "slopes_across",
+]
 
 MAX_POINTS = 40_000  # on one line
 LONGEST_STEP = 0.01  # of a gradient, in radii; the longest part of a piece is the other limit
@@ -154,6 +163,11 @@ def scan_line(space: Space, line: Line, *, spread: Array, expected: Array) -> Li
         inner = (crossings[:-1] + np.outer(KNOTS, widths))[:, wide].ravel()
         outer = start[(start < crossings[0]) | (start > crossings[-1])]
         start = np.unique(np.concatenate([outer, inner]))
+    return scan_between(space, line, start, MAX_POINTS)
+
+
+def scan_between(space: Space, line: Line, start: Array, most: int) -> LineScan:
+    """Find the breaks of a line between its first points and the last, with so many questions at most."""
     values = space.ask(line.at(start))
     rounding = space.rounding.seen(line.at(start), values)
     return find_breakpoints(
@@ -161,7 +175,7 @@ def scan_line(space: Space, line: Line, *, spread: Array, expected: Array) -> Li
         start,
         noise=lambda t: rounding.at(line.at(t)),
         values=values,
-        max_points=MAX_POINTS,
+        max_points=most,
     )
 
 

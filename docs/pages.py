@@ -312,7 +312,7 @@ def method_pages() -> dict[str, str]:
     for room, title in EXPLAINED.items():
         modules = explaining_modules(f"planted.{room}")
         pages |= {f"{module}.rst": _module_page(module) for module in modules}
-        index += [_heading(title, "-"), _toctree(modules)]
+        index += [_heading(title, "-"), _links(modules)]
     return pages | {"methods.rst": "".join(index)}
 
 
@@ -332,7 +332,7 @@ def _pages_of_method(method: str) -> dict[str, str]:
         f".. autofunction:: {package}.recover\n\n",
     ]
     if inner:
-        page += [_heading("Its parts", "-"), _toctree(inner)]
+        page += [_heading("Its parts", "-"), _links(inner)]
     return {f"{package}.rst": "".join(page)} | {f"{module}.rst": _module_page(module) for module in inner}
 
 
@@ -341,7 +341,8 @@ def _package_of(method: str) -> str:
 
 
 def _module_page(module: str) -> str:
-    return _heading(module, "=") + f".. automodule:: {module}\n   :no-members:\n"
+    """Return the page of a module. It is reached by links: some two hundred of them would fill the sidebar of every page."""
+    return ":orphan:\n\n" + _heading(module, "=") + f".. automodule:: {module}\n   :no-members:\n"
 
 
 def explaining_modules(package: str) -> list[str]:
@@ -444,6 +445,10 @@ def _kind(value: object) -> str:
 
 def _toctree(pages: list[str]) -> str:
     return "".join([".. toctree::\n   :maxdepth: 1\n\n", *(f"   {page}\n" for page in pages), "\n"])
+
+
+def _links(pages: list[str]) -> str:
+    return "".join(f"- :doc:`{page}`\n" for page in pages) + "\n"
 
 
 def _autosummary(names: list[str]) -> str:

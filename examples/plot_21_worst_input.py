@@ -26,7 +26,7 @@ X, y = load_digits(return_X_y=True)
 X = X / 16
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of iterations that end before the loss is flat
-    model = MLPClassifier((16,), max_iter=100, random_state=0).fit(X, y)
+    model = MLPClassifier((12,), max_iter=100, random_state=0).fit(X, y)
 (W, A), (b, c) = model.coefs_, model.intercepts_
 network = planted.TwoLayerNetwork(W.T, b, A.T, c)
 

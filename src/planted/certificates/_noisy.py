@@ -144,7 +144,7 @@ def certify_noisy(
             text = f"Nothing in the residual speaks against {these}, but at this noise "
             if hidden in unseen:
                 text += (
-                    f"two units within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
+                    f"two units within {angle.measured:.2g} radians may look like one. More samples tell them apart. About "
                     f"{samples_that_resolve(problem, hidden, biases=biases):.2g} are needed."
                 )
             else:
@@ -158,7 +158,7 @@ def certify_noisy(
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
     if net.n_hidden == 1:
-        text += f" Two units within {angle.measured:.2g} radians would look like this one."
+        text += f" Two units with like output weights within {angle.measured:.2g} radians may look like this one."
     said = (level, _error_bound(noise, unknowns, equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 

@@ -51,7 +51,9 @@ MISSED = 1e-3  # how often a pair at the angle that is stated is missed
 NEAR_KINK = 0.5  # standard deviations of t within which the density at the kink is counted
 THIRD_MOMENT = 1.6  # E|u'x|³ of standardised inputs
 KEPT, LEAST_KEPT = 0.5, 0.3  # part of (1) that the Jacobian leaves
-MORE_NEAR = 1.5  # kinks lie among the samples: so much more often than directions of v at random two are close
+MORE_NEAR = (
+    1.5  # kinks lie among the samples: so much more often than directions of v at random two are close
+)
 _STEPS = 60  # of sums over angles
 
 

@@ -19,6 +19,9 @@ lost_rows           rows missing where the label of one output is large, sharply
 drifting_rows       an offset, or the size of the outputs, that drifts from the first row to the last, or jumps at one
 coarse_labels       labels of few values, rounded or cut off downwards, with noise
 further_term        a sine, a product of two inputs or a square beside the network, of 5 to 50 per cent of the noise
+power_term          a square, cube or fourth power of one direction beside the network, of 10 to 100 per cent of the noise
+close_units         two units 6 to 35 degrees apart, their output weights less than 45, noise of 3 to 40 per cent
+grouped_rows        groups of 2 to 12 rows that share some inputs, and 5 to 50 per cent of the noise's variance
 loud_noise          noise of 20 to 60 per cent on few samples, which hides units near others or weaker than they
 correlated_rows     inputs and noise that both follow those of the row before
 one_sided_errors    1 to 5 per cent of the labels are too large, by 3 to 10 standard deviations of the noise
@@ -240,6 +243,52 @@ def further_term(rng: np.random.Generator) -> Problem:
     return X, F + float(rng.uniform(0.05, 0.5)) * level * term + noise, net, "beside"
 
 
+def power_term(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    n, d = int(rng.choice([500, 1000, 1500])), net.n_features
+    X = rng.standard_normal((n, d)) if rng.random() < 0.5 else rng.uniform(-1.7, 1.7, (n, d))
+    F, w = net(X), np.eye(d)[0] if rng.random() < 0.5 else rng.standard_normal(d)
+    term = (X @ w / np.linalg.norm(w)) ** int(rng.integers(2, 5))
+    weights = np.ones(net.n_outputs) if rng.random() < 0.6 else rng.standard_normal(net.n_outputs)
+    level = float(rng.uniform(0.05, 0.4)) * F.std(axis=0)
+    size = float(rng.uniform(0.1, 1.0))
+    F += size * level * np.outer((term - term.mean()) / term.std(), weights)
+    return X, F + level * rng.standard_normal(F.shape), net, "beside"
+
+
+def close_units(rng: np.random.Generator) -> Problem:
+    base = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    d, m = base.n_features, base.n_outputs
+    v, u = np.append(base.W[0], base.b[0]), rng.standard_normal(d + 1)
+    u -= v * (u @ v) / (v @ v)
+    angle = np.deg2rad(rng.uniform(6.0, 35.0))
+    v = np.cos(angle) * v + np.sin(angle) * np.linalg.norm(v) / np.linalg.norm(u) * u
+    a, across = base.A[:, 0], rng.standard_normal(m)
+    across -= a * (across @ a) / (a @ a)
+    size = np.linalg.norm(a) / max(np.linalg.norm(across), 1e-9) * (m > 1)
+    a = float(rng.uniform(0.4, 1.5)) * (a + np.tan(rng.uniform(0.0, np.pi / 4)) * size * across)
+    net = TwoLayerNetwork(
+        np.vstack([base.W, v[:d]]), np.append(base.b, v[d]), np.column_stack([base.A, a]), base.c
+    )
+    X = rng.standard_normal((int(rng.choice([500, 1500, 4000])), d))
+    F = net(X)
+    return X, F + float(rng.uniform(0.03, 0.4)) * F.std() * rng.standard_normal(F.shape), net, "noisy"
+
+
+def grouped_rows(rng: np.random.Generator) -> Problem:
+    net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
+    groups = np.repeat(np.arange(int(rng.integers(80, 200))), int(rng.integers(2, 13)))
+    X = rng.standard_normal((len(groups), net.n_features))
+    shared = int(rng.integers(1, net.n_features + 1))
+    X[:, :shared] = X[groups, :shared]
+    F, share = net(X), float(rng.uniform(0.05, 0.5))
+    effects, own = (rng.standard_normal(F.shape) for _ in range(2))
+    noise = np.sqrt(share) * effects[groups] + np.sqrt(1 - share) * own
+    order = rng.permutation(len(X))
+    Y = F + float(rng.choice([0.03, 0.1, 0.3])) * F.std() * noise
+    return X[order], Y[order], net, "noisy"
+
+
 def loud_noise(rng: np.random.Generator) -> Problem:
     net = draw_teacher(rng, scalar=bool(rng.random() < 0.3))
     X = rng.standard_normal((int(rng.integers(300, 1500)), net.n_features))
@@ -319,6 +368,9 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Problem]] = {
     "drifting_rows": drifting_rows,
     "coarse_labels": coarse_labels,
     "further_term": further_term,
+    "power_term": power_term,
+    "close_units": close_units,
+    "grouped_rows": grouped_rows,
     "loud_noise": loud_noise,
     "correlated_rows": correlated_rows,
     "one_sided_errors": one_sided_errors,

@@ -7,7 +7,8 @@ network is refined from the truth, so that the certificate and its intervals are
 sees the data alone. Intervals are estimate ± 1.96 standard errors, counted over all parameters of all claims, wrong ones
 included. The parameters of a fit are not independent, so the error of a share is taken from its spread over the fits; a
 law holds if the share is within two of these errors of 93 to 97 %. A law with fewer than 20 claims is called rarely
-claimed: so few do not tell 93 from 99 %, and only a wrong claim counts against it.
+claimed: so few give no such spread, and the binomial interval of the share must reach 93 to 97 %, as for the families of
+`calibration.py`.
 
 Every refusal here is one of a true network. Tests that are made at a level, as those of the residual are, may refuse one
 in ten of all of them together; which did is said. What the noise is too large for (units that it hides, parameters that
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from _table import Line, parse_options, report
-from calibration import judge
+from calibration import covers, judge
 from families_noisy import FAMILIES
 from refusals import one_noisy_kink
 
@@ -105,7 +106,7 @@ def summary(name: str, rows: list[dict[str, Any]]) -> Line:
     if len(claims) < FEW_CLAIMS:
         inside, total = (sum(row[key] for row in claims) for key in ("covered", "parameters"))
         few = f"rarely claimed: {len(claims)} of {len(rows)} fits, {inside}/{total} covered, {wrong} wrong"
-        return Line(target, few, not wrong)
+        return Line(target, few, covers(inside, total) and not wrong)
     covered, count = (np.array([row[key] for row in claims], float) for key in ("covered", "parameters"))
     share = float(covered.sum() / count.sum())
     error = float(np.sqrt(((covered - share * count) ** 2).sum()) / count.sum())

@@ -80,6 +80,7 @@ class Check(Enum):
     LOST_ROWS = "lost-rows"
     ONE_SIDED = "one-sided"
     COPIED_ROWS = "copied-rows"
+    GROUPED_ROWS = "grouped-rows"
     TAILS = "tails"
     FAR_SAMPLES = "far-samples"
     HELD_OUT_ERROR = "held-out-error"

@@ -103,3 +103,36 @@ def test_a_single_kink_that_noise_on_the_inputs_rounds_is_not_claimed(seed: int)
     verdict = certify_noisy(problem, fit, offset=False)
     assert verdict.outcome is Outcome.FITTED
     assert Check.SMOOTH_BENDS in [item.key for item in verdict.evidence if not item.passed]
+
+
+def beside_a_pair(seed: int, curve) -> tuple:
+    """A drawn network with a curve of one direction beside it, and the network with two opposite units in its place."""
+    rng = np.random.default_rng([seed, 21])
+    d, m = int(rng.integers(3, 6)), int(rng.integers(2, 5))
+    net = simulate.teacher(d, 2, m, activity=(0.3, 0.7), random_state=seed)
+    X = rng.standard_normal((700, d))
+    w, a = rng.standard_normal(d), rng.standard_normal(m)
+    w, a = w / np.linalg.norm(w), a * np.sqrt(m) / np.linalg.norm(a)
+    place, noise = float(rng.uniform(0.5, 0.8)), float(rng.uniform(0.15, 0.3))
+    pair = TwoLayerNetwork(
+        np.vstack([net.W, w, -w]), np.append(net.b, [-place, -place]), np.column_stack([net.A, a, a]), net.c
+    )
+    F = net(X) + np.outer(curve(rng, X @ w, place, noise), a)
+    return X, F + noise * rng.standard_normal(F.shape), pair
+
+
+def power_of_one_direction(rng: np.random.Generator, t: np.ndarray, place: float, noise: float) -> np.ndarray:
+    return noise * float(rng.uniform(0.3, 0.6)) * np.abs(t) ** rng.uniform(2.0, 3.0)
+
+
+def two_kinks(rng: np.random.Generator, t: np.ndarray, place: float, noise: float) -> np.ndarray:
+    return np.maximum(t - place, 0.0) + np.maximum(-t - place, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_opposite_units_in_place_of_a_power_are_no_kinks(seed: int) -> None:
+    """The kinks of the other units are sharp, so that bends of all units together say nothing."""
+    wide, _ = evidence_at(*beside_a_pair(seed, power_of_one_direction))
+    assert not wide.passed and "kinks of units 3 and 4" in wide.name, wide
+    wide, _ = evidence_at(*beside_a_pair(seed, two_kinks))
+    assert wide.passed, wide

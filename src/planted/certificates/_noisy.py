@@ -28,6 +28,7 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
+from planted.certificates.noise._groups import grouped_rows_evidence
 from planted.certificates.noise._labels import copied_rows, label_fault_evidence, one_sided_evidence
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.certificates.noise._rounding import half_steps, with_half_step
@@ -122,6 +123,7 @@ def certify_noisy(
         *label_fault_evidence(problem.Y, net(problem.X)),
         one_sided_evidence(problem.Y - net(problem.X)),
         copied_rows(problem.X, problem.Y),
+        *grouped_rows_evidence(problem.X, problem.Y - net(problem.X)),
     )
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
         near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
@@ -144,7 +146,7 @@ def certify_noisy(
             text = f"Nothing in the residual speaks against {these}, but at this noise "
             if hidden in unseen:
                 text += (
-                    f"two units within {angle.measured:.2g} radians look like one. More samples tell them apart. About "
+                    f"two units within {angle.measured:.2g} radians may look like one. More samples tell them apart. About "
                     f"{samples_that_resolve(problem, hidden, biases=biases):.2g} are needed."
                 )
             else:
@@ -158,7 +160,9 @@ def certify_noisy(
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
     if net.n_hidden == 1:
-        text += f" Two units within {angle.measured:.2g} radians would look like this one."
+        text += (
+            f" Two units with like output weights within {angle.measured:.2g} radians may look like this one."
+        )
     said = (level, _error_bound(noise, unknowns, equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 

@@ -22,14 +22,23 @@ Idea        Replace the kink of every unit by a smooth bend of the same freedom 
 
             Narrow bends cannot be distinguished from kinks at most noise levels. They are only required not to explain
             the data better than the kinks, by more than `ROUNDER`.
+
+            *Nearly parallel units.* All bends together say little about a few of them: where the other kinks are sharp,
+            the sum of squares rises by what these lose. But two units with nearly parallel hyperplanes, of equal or of
+            opposite sides, are a function of one direction, piecewise linear with two kinks: the broken line that
+            stands for a smooth curve, such as a square (opposite sides) or a step (equal sides). So for every pair
+            within `PARALLEL` the two kinks alone are replaced by bends. The pair and its rival have the same
+            freedom, and the same limit holds. Wide bends of opposite sides make up a square: a softplus of large width
+            is a line plus a square.
 Guarantee   The refined rival may be a local minimum, in which case the rise is too large. Bends that are narrower than
             the rivals are not excluded: the claim is about bends of at least those widths.
-Cost        Three to six refinements on `SOME_ROWS` rows; those that come close are repeated on more,
-            and on the rows in memory.
+Cost        Three to six refinements on `SOME_ROWS` rows, and two for each pair of nearly parallel units; those that
+            come close are repeated on more, and on the rows in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,6 +49,7 @@ from planted._typing import Array, as_array
 from planted.checks import Check
 from planted.fitting._refine import refine
 from planted.fitting._run import Problem
+from planted.linalg.symmetric import unit_rows
 from planted.networks import Activation, TwoLayerNetwork
 from planted.results import Evidence
 from planted.rows import RowBlocks, RowWeights
@@ -54,6 +64,9 @@ CLEARLY = 3.0  # times the limit: a difference on some rows that needs no others
 CLOSEST = (("GELU", 0.5), ("softplus", 0.25))
 WIDER = (("GELU", 1.0), ("softplus", 0.5), ("softplus", 1.0))
 NARROW = (("softplus", 0.1),)
+OF_PAIRS = (("softplus", 0.5), ("GELU", 1.0))
+PARALLEL = 0.3  # radians between the normals of two units, or one and the other turned round
+SHARP = 1e-6  # width that is no bend
 SOME_ROWS, ROWS_PER_UNKNOWN = (300, 1000), (8, 8)  # so many rows, or so many equations for each unknown
 STEPS = 8
 STEP_GAIN = 0.5  # noise variances: a step that gains less does not matter here
@@ -97,27 +110,31 @@ def smooth_rival_evidence(
 ) -> tuple[Evidence, ...]:
     """Compare the kinks of a network with smooth bends in their place.
 
-    Returns two lines: the smallest rise of the sum of squares with wide bends, and the largest fall with narrow ones.
+    Returns two lines: the smallest rise of the sum of squares with wide bends, of all units or of two that are nearly
+    parallel, and the largest fall with narrow ones.
     An activation that is not piecewise linear has no kink, and no line.
     """
     if not network.activation.is_piecewise_linear:
         return ()
     fits = _Fits(problem, network, offset, noise, biases, weights)
-    wide = {rival: fits.rise(rival, SHARPER) for rival in CLOSEST}
+    wide = {_name(rival): fits.rise(rival, SHARPER) for rival in CLOSEST}
     if min(wide.values()) < FAR * SHARPER:
-        wide |= {rival: fits.rise(rival, SHARPER) for rival in WIDER}
-    narrow = {rival: fits.rise(rival, -ROUNDER) for rival in NARROW}
+        wide |= {_name(rival): fits.rise(rival, SHARPER) for rival in WIDER}
+    for pair in _parallel_pairs(network):
+        units = f"the kinks of units {pair[0] + 1} and {pair[1] + 1}"
+        wide |= {_name(rival, units): fits.rise(rival, SHARPER, pair) for rival in OF_PAIRS}
+    narrow = {_name(rival): fits.rise(rival, -ROUNDER) for rival in NARROW}
     closest, rounder = min(wide, key=lambda rival: wide[rival]), min(narrow, key=lambda rival: narrow[rival])
     return (
         Evidence(
-            f"rise of the sum of squares with {_name(closest)} in place of kinks, in noise variances",
+            f"rise of the sum of squares with {closest}, in noise variances",
             wide[closest],
             SHARPER if network.n_hidden > 1 else SHARPER_ALONE,
             ">=",
             key=Check.SMOOTH_BENDS,
         ),
         Evidence(
-            f"fall of the sum of squares with {_name(rounder)} in place of kinks, in noise variances",
+            f"fall of the sum of squares with {rounder}, in noise variances",
             max(-narrow[rounder], 0.0),
             ROUNDER,
             "<=",
@@ -126,8 +143,17 @@ def smooth_rival_evidence(
     )
 
 
-def _name(rival: tuple[str, float]) -> str:
-    return f"{rival[0]} bends of width {rival[1]:g}"
+def _name(rival: tuple[str, float], kinks: str = "kinks") -> str:
+    return f"{rival[0]} bends of width {rival[1]:g} in place of {kinks}"
+
+
+def _parallel_pairs(network: TwoLayerNetwork) -> list[tuple[int, int]]:
+    """Return the pairs of units whose hyperplanes are nearly parallel; where there are two units, all is said."""
+    if network.n_hidden == 2:
+        return []
+    normals = unit_rows(network.W)[0]
+    is_near = np.triu(np.abs(normals @ normals.T) > np.cos(PARALLEL), 1)
+    return [(int(first), int(second)) for first, second in zip(*np.nonzero(is_near), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -141,11 +167,14 @@ class _Fits:
     biases: bool
     weights: RowWeights | None
 
-    def rise(self, rival: tuple[str, float], limit: float) -> float:
-        """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear."""
+    def rise(self, rival: tuple[str, float], limit: float, units: Sequence[int] = ()) -> float:
+        """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear.
+
+        `units`: those that bend, all of them if none are named.
+        """
         rise = np.inf
         for sample in self.samples:
-            rise = (self.cost(sample.rows, self._soft(rival)) - sample.own_cost) / self.noise**2
+            rise = (self.cost(sample.rows, self._soft(rival, units)) - sample.own_cost) / self.noise**2
             if rise >= limit + CLEARLY * abs(limit):
                 break
         return float(rise)
@@ -158,10 +187,12 @@ class _Fits:
         some = [rows for rows in map(self.problem.evenly_spaced_rows, counts) if rows is not None]
         return tuple(_Sample(rows, self) for rows in (*some, self.problem.sampled_rows))
 
-    def _soft(self, rival: tuple[str, float]) -> SoftActivation:
+    def _soft(self, rival: tuple[str, float], units: Sequence[int]) -> SoftActivation:
         bend, width = rival
         kinks = self.network.activation
-        widths = np.maximum(width * self.spreads, np.finfo(float).tiny)
+        shares = np.full(self.network.n_hidden, SHARP if units else width)
+        shares[list(units)] = width
+        widths = np.maximum(shares * self.spreads, np.finfo(float).tiny)
         return SoftActivation(kinks.name, kinks.degree, kinks.right, kinks.left, widths, bend)
 
     @cached_property

@@ -181,6 +181,19 @@ def test_errors_of_one_side_are_no_noise(seed):
         assert one_sided_evidence(level * fair).passed
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_few_errors_of_one_side_in_each_of_several_outputs_are_seen_together(seed):
+    rng = np.random.default_rng([seed, 43])
+    m, n = int(rng.integers(4, 7)), 500
+    noise = rng.standard_normal((n, m))
+    signs = np.ones(m) if seed % 2 else rng.choice([-1.0, 1.0], m)
+    errors = np.zeros((n, m))
+    for output in range(m):
+        errors[rng.choice(n, 8, replace=False), output] = signs[output] * rng.uniform(4.0, 9.0, 8)
+    assert not one_sided_evidence(noise + errors).passed
+    assert one_sided_evidence(noise + errors * rng.choice([-1.0, 1.0], (n, m))).passed
+
+
 def certified(X, Y, net):
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0)
     fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)

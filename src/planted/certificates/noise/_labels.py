@@ -25,7 +25,8 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             Noise that is larger where predictions are small looks the same, and is refused too.
             *One-sided.* Gross errors of one sign move the mean of the noise away from zero, and the offset, or the units
             where there is none, take the difference. What the residuals beyond the middle `MIDDLE` of an output add to its
-            mean is tested against zero. Skewed noise of mean zero looks the same, and is refused too.
+            mean is tested against zero: in each output, in all together, and in their sum, since a few errors of one output
+            are no more than chance. Skewed noise of mean zero looks the same, and is refused too.
             *Copies.* Rows that repeat another one with its label hold the same noise. Standard errors would count it as new.
             Equal inputs may be drawn twice; equal labels with noise are not, unless they have few values.
 Guarantee   The level of the second test is that of normal noise. Labels of two values are not tested for limits, since they
@@ -40,6 +41,7 @@ from scipy import special
 
 from planted._typing import Array, as_array
 from planted.checks import Check
+from planted.linalg.symmetric import spectrum_of
 from planted.results import Evidence
 
 __all__ = ["copied_rows", "label_fault_evidence", "one_sided_evidence"]
@@ -54,6 +56,7 @@ MISSING_BEYOND = 25.0  # labels; the largest of them is exceeded by one on avera
 FEWEST_SMALL = 30  # rows of small predictions
 MIDDLE = 0.8  # part of the residuals
 ONE_SIDED_LEVEL = 1e-3  # of all outputs together
+DEPENDENT = 1e-9  # variance of a combination of outputs that is one of the others
 FEW_EQUAL, FEW_FAR = 2, 5  # equal labels that are chance: on no grid, and far off on a coarse one
 
 
@@ -119,7 +122,7 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
 
 
 def one_sided_evidence(residual: Array) -> Evidence:
-    """Return the line on what the residuals beyond the middle of an output add to its mean. Shapes: residual (n, m).
+    """Return the line on what the residuals beyond the middle of the outputs add to their means. Shapes: residual (n, m).
 
     Examples
     --------
@@ -128,17 +131,32 @@ def one_sided_evidence(residual: Array) -> Evidence:
     >>> one_sided_evidence(noise).passed, one_sided_evidence(noise + 6 * (rng.random((800, 2)) < 0.05)).passed
     (True, False)
     """
-    n = len(residual)
+    n, m = residual.shape
     ordered, outside = np.sort(residual, axis=0), int((1 - MIDDLE) / 2 * n)
     middle = ordered[outside : n - outside].mean(axis=0)
     # The influence of every row on the mean, less that on the mean of the middle.
     clipped = np.clip(residual, ordered[outside], ordered[n - 1 - outside])
     influence = residual - (clipped - clipped.mean(axis=0)) / MIDDLE
-    sizes = np.linalg.norm(influence - influence.mean(axis=0), axis=0)
-    scores = n * np.abs(residual.mean(axis=0) - middle) / np.maximum(sizes, np.finfo(float).tiny)
-    limit = float(special.ndtri(1 - ONE_SIDED_LEVEL / 2 / residual.shape[1]))
-    name = "what the residuals beyond the middle of an output add to its mean, in standard errors"
-    return Evidence(name, float(scores.max()), limit, "<=", "one-sided errors", key=Check.ONE_SIDED)
+    influence -= influence.mean(axis=0)
+    sizes = np.maximum(np.linalg.norm(influence, axis=0), np.finfo(float).tiny)
+    scores, influence = n * (residual.mean(axis=0) - middle) / sizes, influence / sizes
+    spectrum = spectrum_of(influence.T @ influence).above(DEPENDENT)
+    along, size = float(scores.sum()), float(np.linalg.norm(influence.sum(axis=1)))
+    p_values = (
+        2 * m * special.ndtr(-np.abs(scores).max()),
+        special.chdtrc(len(spectrum.values), ((scores @ spectrum.whitening()) ** 2).sum()),
+        2 * special.ndtr(-abs(along) / max(size, np.finfo(float).tiny)),
+    )
+    p_value = min(1.0, len(p_values) * max(float(min(p_values)), np.finfo(float).tiny))
+    name = "what the residuals beyond the middle of the outputs add to their means, in standard errors"
+    return Evidence(
+        name,
+        float(-special.ndtri(p_value / 2)),
+        float(-special.ndtri(ONE_SIDED_LEVEL / 2)),
+        "<=",
+        "one-sided errors",
+        key=Check.ONE_SIDED,
+    )
 
 
 def copied_rows(X: Array, Y: Array) -> Evidence:

@@ -112,7 +112,7 @@ def bend_evidence(
     That part of the sum of squares, in noise variances, must be beyond what a bend fitted to noise reaches.
     """
     k = network.n_hidden
-    sums = accumulate(problem.blocks, _RegressionSummand(network, weights))
+    sums = accumulate(problem.all_rows, _RegressionSummand(network, weights))
     columns = column_spectrum(sums.GG)
     coefficients = columns.regular().solve(sums.GY)
     coefficients[:k] += network.A.T

@@ -39,6 +39,7 @@ from planted._typing import Array, as_array
 from planted.certificates._parts import model_uncertainty, with_curvature
 from planted.certificates._residual import inverse_root
 from planted.checks import Check
+from planted.fitting._jacobian import Information
 from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
 from planted.fitting._sandwich import sandwich_errors
@@ -123,9 +124,15 @@ class NoiseLaw:
         )
 
 
-def noise_law(problem: Problem, network: TwoLayerNetwork, *, weights: RowWeights | None = None) -> NoiseLaw:
-    """Test the residual of a network."""
-    X, F = problem.X, network(problem.X)
+def noise_law(
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    weights: RowWeights | None = None,
+    F: Array | None = None,
+) -> NoiseLaw:
+    """Test the residual of a network; F: its predictions for the rows in memory, if they are known."""
+    X, F = problem.X, network(problem.X) if F is None else F
     residual = problem.Y - F
     if weights is not None:
         residual = residual * np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
@@ -144,11 +151,15 @@ def standard_errors_under(
     offset: bool,
     biases: bool = True,
     weights: RowWeights | None = None,
+    known: Information | None = None,
 ) -> Uncertainty | Unavailable:
-    """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected."""
+    """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected.
+
+    `known`: what the rows say about the parameters in other units.
+    """
     network = problem.scaling.restore(fit.network)
     if not (law.is_unequal or law.is_ordered):
-        return with_curvature(model_uncertainty(problem, fit, offset, biases), network)
+        return with_curvature(model_uncertainty(problem, fit, offset, biases, known), network)
     correlation = law.correlation if law.is_ordered else 0.0
     errors = sandwich_errors(
         problem, fit, offset=offset, biases=biases, weights=weights, correlation=correlation

@@ -379,7 +379,7 @@ SECTIONS = {
     ),
     "(15,45)": gather(rate("(15,45), measured only", 5, 0.0, mixed(15, 45))),
     "(50,50)": gather(rate_and_time("(50,50)", 10, 60.0, mixed(50, 50))),
-    "(100,100)": gather(attempt(100, 100, 2280.0)),
+    "(100,100)": gather(attempt(100, 100, 3600.0)),
 }  # fmt: skip
 
 

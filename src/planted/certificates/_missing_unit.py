@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from planted._typing import Array, as_array
 from planted.certificates._residual import inverse_root
@@ -126,6 +126,7 @@ def missing_unit_evidence(
                 max_iter=STEPS,
                 decrease_tol=STEP_GAIN * limit,
                 weights=weights,
+                goal=base - limit * noise**2,
             ).cost
             fall = max(fall, (base - cost) / noise**2)
             if not NEARLY * limit < fall <= limit:
@@ -150,7 +151,7 @@ def _hidden_part(problem: Problem, network: TwoLayerNetwork, spectra: Array, lim
 
 def noise_limit(problem: Problem, level: float) -> float:
     """Return what a unit fitted to noise explains, in noise variances, with at most a given probability."""
-    return float(stats.chi2.ppf(1 - level, 2 * (problem.n_features + problem.n_outputs)))
+    return float(special.chdtri(2 * (problem.n_features + problem.n_outputs), level))
 
 
 def lacks_a_unit(recovery: Recovery) -> bool:

@@ -423,8 +423,9 @@ def largest_root_p_value(value: float, shape: tuple[int, ...]) -> float:
     """
     a, b = sorted(shape)
     if a == 1:
-        return float(stats.chi2.sf(value, b))
+        return float(special.chdtrc(b, value))
     sides = np.sqrt([a - 0.5, b - 0.5])
     scale = sides.sum() * (1 / sides).sum() ** (1 / 3)
     gamma_shape, gamma_scale, shift = GAMMA
-    return float(stats.gamma.sf((value - sides.sum() ** 2) / scale + shift, gamma_shape, scale=gamma_scale))
+    place = max((value - sides.sum() ** 2) / scale + shift, 0.0)
+    return float(special.gammaincc(gamma_shape, place / gamma_scale))

@@ -76,8 +76,9 @@ def needless_unit_evidence(
             some = problem.evenly_spaced_rows(count)
             if some is None:
                 break
-            rise = again(some, rest, max_iter=REST_STEPS).cost - _sum_of_squares(some, fit.network)
-            if rise / noise**2 >= CLEARLY * limit:
+            own, clear = _sum_of_squares(some, fit.network), CLEARLY * limit * noise**2
+            rise = again(some, rest, max_iter=REST_STEPS, goal=own + clear).cost - own
+            if rise >= clear:
                 return Evidence(
                     name, float(rise / noise**2), limit, ">=", "χ² with 2(d + m)", key=Check.NEEDLESS_UNIT
                 )

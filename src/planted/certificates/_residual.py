@@ -213,16 +213,22 @@ def inverse_root(M: Array, squares: Array) -> Array:
 
     Which of these R is returned is not said. Shapes: M (p, p), squares (p,), result (p, rank).
     """
+    regular = _regular_root(M, squares)
+    if regular is not None:
+        return regular
+    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return spectrum_of(M / np.outer(lengths, lengths)).above(RANK_TOL).whitening() / lengths[:, None]
+
+
+def _regular_root(M: Array, squares: Array) -> Array | None:
+    """Return such an R from Cholesky's factor, in a tenth of the time, or None if M is not clearly regular."""
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
     scaled = M / np.outer(lengths, lengths)
     factor, is_singular = linalg.lapack.dpotrf(scaled) if len(M) else (scaled, True)
-    if (
-        not is_singular
-    ):  # Cholesky's factor has the answer in a tenth of the time, unless directions are to be left out
-        size = np.abs(scaled).sum(axis=0).max(initial=0.0)
-        if size * linalg.lapack.dpocon(factor, size)[0] > CLEARLY_REGULAR * RANK_TOL:
-            return as_array(linalg.lapack.dtrtri(factor)[0] / lengths[:, None])
-    return spectrum_of(scaled).above(RANK_TOL).whitening() / lengths[:, None]
+    size = np.abs(scaled).sum(axis=0).max(initial=0.0)
+    if is_singular or size * linalg.lapack.dpocon(factor, size)[0] <= CLEARLY_REGULAR * RANK_TOL:
+        return None
+    return as_array(linalg.lapack.dtrtri(factor)[0] / lengths[:, None])
 
 
 def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
@@ -254,10 +260,11 @@ def _explained(sums: ResidualSums, *, end: int) -> tuple[float, int]:
     N = weigh_blocks(products[:hidden, :hidden] - mixed.T @ mixed, A)
     remaining = (cross[:hidden] - mixed.T @ own).reshape(A.shape[1], -1, len(A))
     gradient = np.einsum("jpl,lj->jp", remaining, A).ravel()
-    T = sums.tangents  # the scale of a unit moves nothing, and without it the matrix is regular
-    squares = np.einsum("ij,ij->j", T, weigh_blocks(products[:hidden, :hidden], A) @ T)
-    root_N = inverse_root(T.T @ N @ T, squares)
-    total = float((own**2).sum() + ((root_N.T @ (T.T @ gradient)) ** 2).sum())
+    lengths, T = weigh_blocks(products[:hidden, :hidden], A), sums.tangents
+    root_N = _regular_root(T.T @ N @ T, np.einsum("ij,ij->j", T, lengths @ T))
+    # The scale of a unit moves nothing: without it the matrix is mostly regular.
+    root_N = inverse_root(N, np.diag(lengths)) if root_N is None else T @ root_N
+    total = float((own**2).sum() + ((root_N.T @ gradient) ** 2).sum())
     return total, root.shape[1] * len(A) + root_N.shape[1]
 
 

@@ -117,15 +117,17 @@ def test_unequal_noise_is_no_model_beside_the_network() -> None:
 def test_the_certificate_refuses_what_the_tests_of_anything_let_pass() -> None:
     """Units t^1.1, n = 400: all were claimed once, with kinks five standard errors off."""
     alone = 0
-    for seed in range(8):
+    for seed in range(16):
         rng = np.random.default_rng([seed, 3])
         net = TwoLayerNetwork([[1.0]], [rng.uniform(-0.6, 0.6)], rng.uniform(0.6, 1.5, (3, 1)))
         X = rng.uniform(-2.0, 2.0, (400, 1))
         Y = noisy(rng, np.maximum(net.preactivations(X), 0.0) ** 1.1 @ net.A.T, 0.25)
         problem, fit = fitted(X, Y, net)
         verdict = certify_noisy(problem, fit, offset=True)
-        alone += [line.key for line in verdict.evidence if not line.passed] == [Check.NEAR_MODELS]
-    assert alone >= 5
+        failed = [line.key for line in verdict.evidence if not line.passed]
+        assert failed, seed
+        alone += failed == [Check.NEAR_MODELS]
+    assert alone >= 8  # other tests see the rest
 
 
 @pytest.mark.parametrize("cut", [np.floor, np.trunc])

@@ -67,6 +67,7 @@ LARGEST_RISE = 3.0  # ordinary problems have at most 2; inputs on a curve gave 6
 SOME_OF_ALL = 1e-4
 LEVEL = 0.005  # of the tests of single units and outputs, all together
 _SLICE_ROWS = 1024  # masked inputs of one slice stay in the cache
+FAR_FROM_DEPENDENT = 1e-3  # part of a column outside the others above which products of them lose no digits that matter
 DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
 
 
@@ -123,7 +124,7 @@ def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evi
     A = net.A / levels[:, None]
     turned = beside.rows @ np.hstack([net.W, net.b[:, None]]).T
     is_certain = (A**2).sum(axis=0) * net.activation(turned) ** 2 > CERTAIN_SIDE**2
-    products, mixed = _hidden_products(beside.slopes * is_certain, beside.rows, beside.Q)
+    products, mixed, _ = _hidden_products(beside.slopes * is_certain, beside.rows, beside.Q)
     # A little of all samples, so that a direction which the others leave free has an error, and a large one.
     certain = products - mixed @ mixed.T + SOME_OF_ALL * beside.hidden_products
     T = tangent_basis(net, biases=biases)
@@ -179,7 +180,12 @@ def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list
     if problem.holds_all_rows:
         place = np.linspace(-1.0, 1.0, len(X))[:, None]
         depart(("the outputs' size rising with the order of rows", ""), place * added, each)
-        depart(("", "the order of rows in output"), np.repeat(place, m, axis=1), each)
+        alone = np.array([sum(column.shape[1] for column in columns)])
+        columns.append(place)
+        departures.extend(
+            Departure(f"the order of rows in output {output + 1}", alone, each[:, [output]], True)
+            for output in range(m)
+        )
     return np.hstack(columns), departures
 
 
@@ -224,20 +230,22 @@ class Beside:
         """
         X = problem.X
         t, rows = network.preactivations(X), augment(X)
-        slopes = network.activation.derivative(t)
-        G = output_columns(network, network.activation(t), X, offset=offset)
-        residual = problem.Y - network(X)
+        slopes, H = network.activation.derivative(t), network.activation(t)
+        G = output_columns(network, H, X, offset=offset)
+        residual = network.less_linear(X, problem.Y) - H @ network.A.T - network.c
         if weights is not None:
             root = np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
             slopes, G, residual, functions = (root * values for values in (slopes, G, residual, functions))
-        Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
-        inside, in_residual = Q.T @ functions, Q.T @ residual
-        products, inner, mixed, hidden_residual = _hidden_products(
+        Q, inverse = _orthonormal_columns(G)
+        products, with_hidden, among = _hidden_products(
             slopes, rows, Q, functions, residual, known=None if known is None else known.ZZ
         )
+        places = np.cumsum([Q.shape[1], functions.shape[1]])
+        inner, mixed, hidden_residual = np.split(with_hidden, places, axis=1)
+        _, inside, in_residual = np.split(among[: places[0]], places, axis=1)
+        _, own, of_residual = np.split(among[places[0] : places[1]], places, axis=1)
         inner = inner.T
         products = products - inner.T @ inner
-        own = functions.T @ functions
         return cls(
             network,
             offset,
@@ -245,7 +253,7 @@ class Beside:
             slopes,
             residual,
             Q,
-            linalg.pinv(triangle, check_finite=False),
+            inverse,
             inner,
             products,
             _spread(products, network.A, tangent_basis(network, biases=biases)),
@@ -254,9 +262,9 @@ class Beside:
             np.diag(own),
             own - inside.T @ inside,
             mixed - inner.T @ inside,
-            functions.T @ residual - inside.T @ in_residual,
+            of_residual - inside.T @ in_residual,
             hidden_residual - inner.T @ in_residual,
-            residual.T @ residual,
+            among[places[1] :, places[1] :],
         )
 
     def coefficients(
@@ -342,25 +350,45 @@ class Beside:
         return moved | ({"c": outer[:, -1]} if self.has_offset else {})
 
 
+def _orthonormal_columns(G: Array) -> tuple[Array, Array]:
+    """Return orthonormal columns Q of the same span, and the matrix that gives them from G.
+
+    Cholesky's factor of the products gives both in less than half the time of Householder's way, twice for what rounding
+    left, unless the columns are close to dependent. Shapes: G (n, g), results (n, g), (g, g).
+    """
+    lengths = np.sqrt(np.einsum("ng,ng->g", G, G))
+    inverse = np.diag(1 / np.where(lengths > 0, lengths, 1.0))
+    for _ in range(2):
+        Q = G @ inverse
+        factor, is_singular = linalg.lapack.dpotrf(Q.T @ Q)
+        if is_singular or np.diag(factor).min(initial=1.0) < FAR_FROM_DEPENDENT:
+            Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
+            return Q, linalg.pinv(triangle, check_finite=False)
+        inverse = inverse @ linalg.lapack.dtrtri(factor)[0]
+    return G @ inverse, inverse
+
+
 def _hidden_products(
     slopes: Array, rows: Array, *columns: Array, known: Array | None = None
-) -> tuple[Array, ...]:
-    """Return the products of the hidden layer's columns with themselves, (k p, k p), and with others, (k p, q) each.
+) -> tuple[Array, Array, Array]:
+    """Return the products of the hidden layer's columns with themselves, with others, and of the others.
 
-    `known`: the former, if they are. Shapes: slopes (n, k), rows (n, p), columns (n, q).
+    `known`: the first, if they are. Shapes: slopes (n, k), rows (n, p), columns (n, q) each, results (k p, k p), (k p, q)
+    and (q, q) for q columns together.
     """
-    width = slopes.shape[1] * rows.shape[1]
+    width, others = slopes.shape[1] * rows.shape[1], sum(item.shape[1] for item in columns)
     own = np.zeros((width, width)) if known is None else known
-    mixed = [np.zeros((width, item.shape[1])) for item in columns]
+    mixed, among = np.zeros((width, others)), np.zeros((others, others))
     memory = np.empty((width, min(_SLICE_ROWS, len(rows))))
     for start in range(0, len(rows), _SLICE_ROWS):
         here = slice(start, start + _SLICE_ROWS)
         Z = mask_rows(slopes[here], rows[here], memory)
+        beside = np.hstack([item[here] for item in columns])
         if known is None:
             own += Z @ Z.T
-        for total, item in zip(mixed, columns, strict=True):
-            total += Z @ item[here]
-    return own, *mixed
+        mixed += Z @ beside
+        among += beside.T @ beside
+    return own, mixed, among
 
 
 def _spread(products: Array, A: Array, T: Array) -> Array:

@@ -73,7 +73,7 @@ def certify_noisy(
     identifiable. Returns RECOVERED (asymptotic), FITTED, or a refusal.
     """
     net = fit.network
-    rows = check_rows_against(problem.blocks, net)
+    rows = check_rows_against(problem.all_rows, net)
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     equations = rows.n_samples * net.n_outputs
     count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns", key=Check.EQUATIONS)
@@ -97,14 +97,18 @@ def certify_noisy(
             f"{equations} equations for {unknowns} unknowns.",
         )
         outcome = outcome if count.passed else Outcome.TOO_FEW_SAMPLES
-        doubt = model_uncertainty(problem, fit, offset, biases)
+        doubt = model_uncertainty(problem, fit, offset, biases, info)
         return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
     noise = float(np.sqrt(fit.cost / (equations - unknowns)))
     if noise == 0:
         text = "The network reproduces every label, so that there is no noise to measure a claim by."
-        doubt = model_uncertainty(problem, fit, offset, biases)
+        doubt = model_uncertainty(problem, fit, offset, biases, info)
         return Verdict(Outcome.FITTED, Guarantee.NONE, (count, rank, *sides), text, doubt)
-    traces = _trace_evidence(residual_sums(problem, net, offset=offset, biases=biases, weights=weights))
+    F = net(problem.X)
+    residual = problem.Y - F
+    traces = _trace_evidence(
+        residual_sums(problem, net, offset=offset, biases=biases, weights=weights, known=fit.sums)
+    )
     missing = missing_unit_evidence(problem, fit, offset=offset, noise=noise, biases=biases, weights=weights)
     strengths, direction = _unit_strengths(net, info, noise)
     needed = needless_unit_evidence(
@@ -112,22 +116,24 @@ def certify_noisy(
     )
     bends = bend_evidence(problem, net, noise=noise, weights=weights)
     angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
-    law = noise_law(problem, net, weights=weights)
-    doubt = standard_errors_under(law, problem, fit, offset=offset, biases=biases, weights=weights)
+    law = noise_law(problem, net, weights=weights, F=F)
+    doubt = standard_errors_under(
+        law, problem, fit, offset=offset, biases=biases, weights=weights, known=info
+    )
     doubt = with_half_step(doubt, problem, net, half_steps(problem), offset=offset, biases=biases)
     known = _known_units(problem, net, doubt, direction)
-    checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(problem, net), *known)
+    checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(residual), *known)
     checks = (
         *checks,
         *law.evidence,
-        *label_fault_evidence(problem.Y, net(problem.X)),
-        one_sided_evidence(problem.Y - net(problem.X)),
+        *label_fault_evidence(problem.Y, F),
+        one_sided_evidence(residual),
         copied_rows(problem.X, problem.Y),
         *grouped_rows_evidence(problem.X, problem.Y - net(problem.X)),
     )
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
         near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
-        checks = (*checks, *input_trace_evidence(problem.X, problem.Y - net(problem.X)), *near)
+        checks = (*checks, *input_trace_evidence(problem.X, residual), *near)
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
             problem, net, offset=offset, noise=noise, biases=biases, weights=weights
@@ -201,9 +207,8 @@ def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
     return Evidence(name, bound, equation="normal noise of one variance", key=Check.ERROR_BOUND)
 
 
-def _tails(problem: Problem, network: TwoLayerNetwork) -> Evidence:
+def _tails(residual: Array) -> Evidence:
     """Compare the median absolute residual with the root mean square: 0.67 for normal noise, 0 for gross errors."""
-    residual = problem.Y - network(problem.X)
     level = np.sqrt((residual**2).mean())
     ratio = float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
     return Evidence(

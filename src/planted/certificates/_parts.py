@@ -361,14 +361,19 @@ def first_failure(checks: Sequence[Evidence]) -> str:
 
 
 def model_uncertainty(
-    problem: Problem, fit: Refinement, offset: bool, biases: bool
+    problem: Problem, fit: Refinement, offset: bool, biases: bool, known: Information | None = None
 ) -> Uncertainty | Unavailable:
-    """Return the standard errors of a fit, for noise of one variance, in the user's units."""
+    """Return the standard errors of a fit, for noise of one variance, in the user's units.
+
+    `known`: what the rows say about it in other units.
+    """
     unknowns = degrees_of_freedom(fit.network, offset=offset, biases=biases)
     freedom = problem.n_samples * problem.n_outputs - unknowns
     if freedom <= 0:
         return Unavailable("There are no more equations than unknowns, so the noise cannot be estimated.")
-    info = information(fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling)
+    info = information(
+        fit.sums, fit.network, offset=offset, biases=biases, units=problem.scaling, known=known
+    )
     if info.variances is None:
         return Unavailable(f"The information matrix is singular along unit {info.weakest_unit + 1}.")
     variance = fit.cost / freedom

@@ -51,10 +51,18 @@ from scipy import linalg, spatial, special, stats
 
 from planted._typing import Array, as_array
 from planted.checks import Check
+from planted.fitting._jacobian import tangent_basis
 from planted.fitting._refine import weigh_blocks
 from planted.fitting._run import Problem
 from planted.linalg.symmetric import column_spectrum, spectrum_of, unit_rows
-from planted.moments import RegressionSums, augment, mask_rows, n_output_columns, output_columns
+from planted.moments import (
+    NormalSums,
+    RegressionSums,
+    augment,
+    mask_rows,
+    n_output_columns,
+    output_columns,
+)
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
 from planted.rows import RowWeights, accumulate
@@ -96,6 +104,7 @@ class ResidualSums:
     hidden: int  # columns of Z
     own: int  # columns of Z and G
     n_samples: int  # number of rows
+    tangents: Array  # (columns of Z, r): directions in which units can move at unit norm
 
 
 def residual_sums(
@@ -105,11 +114,13 @@ def residual_sums(
     offset: bool,
     biases: bool = True,
     weights: RowWeights | None = None,
+    known: NormalSums | None = None,
 ) -> ResidualSums:
     """Accumulate the sums in one pass.
 
     Φ holds, for every unit, its pre-activation and the squares on both sides of its kink, and ReLU random features;
-    at most half of the degrees of freedom go to it.
+    at most half of the degrees of freedom go to it. `known`: the normal equations of the network with these weights, if
+    they were summed already; the products of Z and G are taken from there.
     """
     k, m, d = network.n_hidden, network.n_outputs, network.n_features
     hidden = k * (d + int(biases))
@@ -121,17 +132,36 @@ def residual_sums(
     own = hidden + outer
     probes = np.hstack([directions, thresholds[:, None]])
     summand = _ProductSummand(
-        network=network, offset=offset, biases=biases, probes=probes, budget=budget, weights=weights
+        network=network,
+        offset=offset,
+        biases=biases,
+        probes=probes,
+        budget=budget,
+        weights=weights,
+        first=0 if known is None else own,
     )
-    sums = accumulate(problem.blocks, summand)
+    sums = accumulate(problem.all_rows, summand)
+    is_free = np.tile(np.append(np.ones(d), float(biases)), k) > 0
+    products, cross = sums.GG, sums.GY
+    if known is not None:
+        kept = np.append(np.flatnonzero(is_free), k * (d + 1) + np.arange(outer))
+        of_own = np.block([[known.ZZ, known.GZ.T], [known.GZ, known.GG]])[np.ix_(kept, kept)]
+        products = np.vstack([np.hstack([of_own, products[:, :own].T]), products])
+        cross = np.vstack([np.vstack([known.ZR, known.GR])[kept], cross])
     # A combination of outputs without residual is left out.
     whiten = inverse_root(sums.YY, np.diag(sums.YY))
-    return ResidualSums(sums.GG, sums.GY @ whiten, whiten.T @ network.A, hidden, own, n_samples=sums.count)
+    tangents = tangent_basis(network, biases=biases)[is_free]
+    return ResidualSums(
+        products, cross @ whiten, whiten.T @ network.A, hidden, own, sums.count, tangents
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProductSummand:
-    """The products at a network; Φ is made of the units and of the probes (direction, threshold)."""
+    """The products at a network; Φ is made of the units and of the probes (direction, threshold).
+
+    The columns from the `first` on are multiplied with all of them and with the residual.
+    """
 
     network: TwoLayerNetwork
     offset: bool
@@ -139,6 +169,7 @@ class _ProductSummand:
     probes: Array
     budget: int
     weights: RowWeights | None
+    first: int
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> RegressionSums:
         width = self.network.n_hidden * (self.network.n_features + 1 + 4) + len(self.probes) + X.shape[1] + 1
@@ -146,9 +177,12 @@ class _ProductSummand:
 
         def of_slice(start: int) -> RegressionSums:
             here = slice(start, start + _SLICE_ROWS)
-            weights = None if self.weights is None else self.weights(first_row + start, X[here], Y[here])
             rows, residual = self._turned(X[here], Y[here], memory)
-            return RegressionSums.of(rows.T, residual, weights)
+            if self.weights is not None:
+                root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
+                rows, residual = rows * root, residual * root[:, None]
+            some = rows[self.first :]
+            return RegressionSums(len(residual), some @ rows.T, some @ residual, residual.T @ residual)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
 
@@ -179,16 +213,22 @@ def inverse_root(M: Array, squares: Array) -> Array:
 
     Which of these R is returned is not said. Shapes: M (p, p), squares (p,), result (p, rank).
     """
+    regular = _regular_root(M, squares)
+    if regular is not None:
+        return regular
+    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return spectrum_of(M / np.outer(lengths, lengths)).above(RANK_TOL).whitening() / lengths[:, None]
+
+
+def _regular_root(M: Array, squares: Array) -> Array | None:
+    """Return such an R from Cholesky's factor, in a tenth of the time, or None if M is not clearly regular."""
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
     scaled = M / np.outer(lengths, lengths)
     factor, is_singular = linalg.lapack.dpotrf(scaled) if len(M) else (scaled, True)
-    if (
-        not is_singular
-    ):  # Cholesky's factor has the answer in a tenth of the time, unless directions are to be left out
-        size = np.abs(scaled).sum(axis=0).max(initial=0.0)
-        if size * linalg.lapack.dpocon(factor, size)[0] > CLEARLY_REGULAR * RANK_TOL:
-            return as_array(linalg.lapack.dtrtri(factor)[0] / lengths[:, None])
-    return spectrum_of(scaled).above(RANK_TOL).whitening() / lengths[:, None]
+    size = np.abs(scaled).sum(axis=0).max(initial=0.0)
+    if is_singular or size * linalg.lapack.dpocon(factor, size)[0] <= CLEARLY_REGULAR * RANK_TOL:
+        return None
+    return as_array(linalg.lapack.dtrtri(factor)[0] / lengths[:, None])
 
 
 def lack_of_fit(sums: ResidualSums) -> tuple[float, int]:
@@ -220,7 +260,10 @@ def _explained(sums: ResidualSums, *, end: int) -> tuple[float, int]:
     N = weigh_blocks(products[:hidden, :hidden] - mixed.T @ mixed, A)
     remaining = (cross[:hidden] - mixed.T @ own).reshape(A.shape[1], -1, len(A))
     gradient = np.einsum("jpl,lj->jp", remaining, A).ravel()
-    root_N = inverse_root(N, np.diag(weigh_blocks(products[:hidden, :hidden], A)))
+    lengths, T = weigh_blocks(products[:hidden, :hidden], A), sums.tangents
+    root_N = _regular_root(T.T @ N @ T, np.einsum("ij,ij->j", T, lengths @ T))
+    # The scale of a unit moves nothing: without it the matrix is mostly regular.
+    root_N = inverse_root(N, np.diag(lengths)) if root_N is None else T @ root_N
     total = float((own**2).sum() + ((root_N.T @ gradient) ** 2).sum())
     return total, root.shape[1] * len(A) + root_N.shape[1]
 
@@ -321,9 +364,10 @@ def _neighbour_score(X: Array, residual: Array) -> float:
     if not u.shape[1]:
         return 0.0
     nearest = spatial.KDTree(X[some]).query(X[some], k=NEIGHBOURS + 1)[1][:, 1:]
-    pairs = np.sort(np.column_stack([np.repeat(np.arange(len(some)), NEIGHBOURS), nearest.ravel()]), axis=1)
-    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    terms = u[pairs[:, 0]] * u[pairs[:, 1]]
+    rows, others = np.repeat(np.arange(len(some)), NEIGHBOURS), nearest.ravel()
+    low, high = np.minimum(rows, others), np.maximum(rows, others)
+    low, high = np.divmod(np.unique((low * len(some) + high)[low != high]), len(some))
+    terms = u[low] * u[high]
     terms = np.column_stack([terms, terms.sum(axis=1)])
     scores = terms.sum(axis=0) / np.maximum(np.linalg.norm(terms, axis=0), np.finfo(float).tiny)
     return float(scores.max())
@@ -362,12 +406,15 @@ def _unit_p_value(sums: ResidualSums, unit: int, freedom: float, root: Array) ->
     gram = sums.products[masked, masked] - shared @ shared.T
     score = sums.cross[masked] - shared @ (root.T @ sums.cross[free])
     white = inverse_root(gram, np.diag(sums.products)[masked])
-    across = linalg.null_space(sums.A[:, unit][None])
-    coefficients = white.T @ score @ across
-    if 0 in coefficients.shape:
+    weights, size = sums.A[:, unit], float(np.linalg.norm(sums.A[:, unit]))
+    coefficients = white.T @ score
+    if size > 0:
+        coefficients = coefficients - np.outer(coefficients @ (weights / size), weights / size)
+    shape = len(coefficients), len(weights) - int(size > 0)
+    if 0 in shape:
         return float("nan")
-    largest = freedom * float(linalg.svdvals(coefficients, check_finite=False)[0]) ** 2
-    return largest_root_p_value(largest, coefficients.shape)
+    largest = freedom * float(np.linalg.norm(coefficients, 2)) ** 2
+    return largest_root_p_value(largest, shape)
 
 
 def largest_root_p_value(value: float, shape: tuple[int, ...]) -> float:
@@ -383,8 +430,9 @@ def largest_root_p_value(value: float, shape: tuple[int, ...]) -> float:
     """
     a, b = sorted(shape)
     if a == 1:
-        return float(stats.chi2.sf(value, b))
+        return float(special.chdtrc(b, value))
     sides = np.sqrt([a - 0.5, b - 0.5])
     scale = sides.sum() * (1 / sides).sum() ** (1 / 3)
     gamma_shape, gamma_scale, shift = GAMMA
-    return float(stats.gamma.sf((value - sides.sum() ** 2) / scale + shift, gamma_shape, scale=gamma_scale))
+    place = max((value - sides.sum() ** 2) / scale + shift, 0.0)
+    return float(special.gammaincc(gamma_shape, place / gamma_scale))

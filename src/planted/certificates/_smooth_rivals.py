@@ -32,8 +32,8 @@ Idea        Replace the kink of every unit by a smooth bend of the same freedom 
             is a line plus a square.
 Guarantee   The refined rival may be a local minimum, in which case the rise is too large. Bends that are narrower than
             the rivals are not excluded: the claim is about bends of at least those widths.
-Cost        Three to six refinements on `SOME_ROWS` rows, and two for each pair of nearly parallel units; those that
-            come close are repeated on more, and on the rows in memory.
+Cost        Three to six refinements on `SOME_ROWS` rows, and two for each pair of nearly parallel units, which end where
+            the rise is seen to stay large; those that come close are repeated on more, and on the rows in memory.
 """
 
 from __future__ import annotations
@@ -81,11 +81,13 @@ class SoftActivation(Activation):
 
     def __call__(self, t: Array) -> Array:
         """Return the activation of ``t``, elementwise; columns are units."""
-        return as_array(self.right * self._rectified(t) + self.left * self._rectified(-t))
+        right = as_array(self.right * self._rectified(t))
+        return right if self.left == 0.0 else right + self.left * self._rectified(-t)
 
     def derivative(self, t: Array) -> Array:
         """Return the derivative."""
-        return as_array(self.right * self._slope(t) - self.left * self._slope(-t))
+        right = as_array(self.right * self._slope(t))
+        return right if self.left == 0.0 else right - self.left * self._slope(-t)
 
     def _rectified(self, t: Array) -> Array:
         if self.bend == "GELU":
@@ -117,7 +119,7 @@ def smooth_rival_evidence(
     if not network.activation.is_piecewise_linear:
         return ()
     fits = _Fits(problem, network, offset, noise, biases, weights)
-    wide = {_name(rival): fits.rise(rival, SHARPER) for rival in CLOSEST}
+    wide = {_name(rival): fits.rise(rival, SHARPER, least=FAR * SHARPER) for rival in CLOSEST}
     if min(wide.values()) < FAR * SHARPER:
         wide |= {_name(rival): fits.rise(rival, SHARPER) for rival in WIDER}
     for pair in _parallel_pairs(network):
@@ -167,15 +169,19 @@ class _Fits:
     biases: bool
     weights: RowWeights | None
 
-    def rise(self, rival: tuple[str, float], limit: float, units: Sequence[int] = ()) -> float:
+    def rise(
+        self, rival: tuple[str, float], limit: float, units: Sequence[int] = (), *, least: float = -np.inf
+    ) -> float:
         """Return the rise of the sum of squares with a rival's bends, in noise variances; on some rows if it is clear.
 
-        `units`: those that bend, all of them if none are named.
+        `units`: those that bend, all of them if none are named. A refinement ends where the rise is seen to stay beyond
+        what is clear, and beyond `least`.
         """
-        rise = np.inf
+        rise, clear = np.inf, limit + CLEARLY * abs(limit)
         for sample in self.samples:
-            rise = (self.cost(sample.rows, self._soft(rival, units)) - sample.own_cost) / self.noise**2
-            if rise >= limit + CLEARLY * abs(limit):
+            goal = sample.own_cost + max(clear, least) * self.noise**2
+            rise = (self.cost(sample.rows, self._soft(rival, units), goal) - sample.own_cost) / self.noise**2
+            if rise >= clear:
                 break
         return float(rise)
 
@@ -200,8 +206,8 @@ class _Fits:
         """Standard deviations of the units' pre-activations."""
         return as_array(self.network.preactivations(self.problem.X).std(axis=0))
 
-    def cost(self, rows: RowBlocks, activation: Activation) -> float:
-        """Return the sum of squares of the network with other bends, refined on some rows."""
+    def cost(self, rows: RowBlocks, activation: Activation, goal: float = -np.inf) -> float:
+        """Return the sum of squares of the network with other bends, refined on some rows towards a goal."""
         net = self.network
         return refine(
             rows,
@@ -211,6 +217,7 @@ class _Fits:
             max_iter=STEPS,
             decrease_tol=STEP_GAIN,
             weights=self.weights,
+            goal=goal,
         ).cost
 
 

@@ -76,8 +76,9 @@ def needless_unit_evidence(
             some = problem.evenly_spaced_rows(count)
             if some is None:
                 break
-            rise = again(some, rest, max_iter=REST_STEPS).cost - _sum_of_squares(some, fit.network)
-            if rise / noise**2 >= CLEARLY * limit:
+            own, clear = _sum_of_squares(some, fit.network), CLEARLY * limit * noise**2
+            rise = again(some, rest, max_iter=REST_STEPS, goal=own + clear).cost - own
+            if rise >= clear:
                 return Evidence(
                     name, float(rise / noise**2), limit, ">=", "χ² with 2(d + m)", key=Check.NEEDLESS_UNIT
                 )
@@ -112,7 +113,7 @@ def bend_evidence(
     That part of the sum of squares, in noise variances, must be beyond what a bend fitted to noise reaches.
     """
     k = network.n_hidden
-    sums = accumulate(problem.blocks, _RegressionSummand(network, weights))
+    sums = accumulate(problem.all_rows, _RegressionSummand(network, weights))
     columns = column_spectrum(sums.GG)
     coefficients = columns.regular().solve(sums.GY)
     coefficients[:k] += network.A.T

@@ -245,6 +245,7 @@ class Information:
     weakest_unit: int  # the unit that carries most of the worst-determined direction
     # Keys ``W, b, A, c``: variances of the parameters for unit noise variance; None when singular.
     variances: dict[str, Array] | None
+    root: Array | None = None  # (k p, r): root of the hidden layer's covariance, in the network's own units
 
 
 def information(
@@ -255,18 +256,22 @@ def information(
     biases: bool = True,
     units: Scaling | None = None,
     mixing: Array | None = None,
+    known: Information | None = None,
 ) -> Information:
     """Measure how well the rows determine a network.
 
     `biases`: whether b is a parameter; it is known to be zero otherwise. `units`: the user's units, in which
     variances are expressed; those of the network itself if omitted. `mixing`: maps the network's outputs to those of
-    the units, where they were whitened; the identity if omitted. Shapes: mixing (m, m).
+    the units, where they were whitened; the identity if omitted. `known`: the same in other units, so that nothing but
+    the variances is left to compute. Shapes: mixing (m, m).
     """
     k = network.n_hidden
-    T = tangent_basis(network, biases=biases)
     units = units or identity_scaling(network.n_features, network.n_outputs)
+    if known is not None and known.root is not None:
+        return replace(known, variances=_variances(known.root, sums, network, offset, units, mixing))
+    T = tangent_basis(network, biases=biases)
     if not T.shape[1]:  # one input and no bias: a unit is its sign, and nothing of it can move
-        return Information(1.0, 0, _variances(T, sums, network, offset, units, mixing))
+        return Information(1.0, 0, _variances(T, sums, network, offset, units, mixing), T)
     N = _along(reduced_normal_matrix(sums, network, offset=offset), np.stack(_blocks(T, k)))
     lengths = np.sqrt(np.maximum(_column_squares(sums, network, T), 0.0))  # rounding may leave -1e-17
     if not (lengths > 0).all():
@@ -278,7 +283,7 @@ def information(
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Information(conditioning, weakest, None)
     root = (T / lengths) @ (vectors / np.sqrt(values))
-    return Information(conditioning, weakest, _variances(root, sums, network, offset, units, mixing))
+    return Information(conditioning, weakest, _variances(root, sums, network, offset, units, mixing), root)
 
 
 def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
@@ -292,12 +297,10 @@ def tangent_basis(network: TwoLayerNetwork, *, biases: bool = True) -> Array:
         free = np.tile(np.append(np.ones(d), float(biases)), k)
         return as_array(np.eye(k * (d + 1))[:, free > 0])
     size = d if biases else d - 1
-    T = np.zeros((k, d + 1, k, size))
-    for j, row in enumerate(network.W):
-        complement = linalg.qr(row[:, None], mode="full")[0][:, 1:]
-        T[j, :d, j, : d - 1] = complement
-        if biases:
-            T[j, d, j, d - 1] = 1.0
+    T, units = np.zeros((k, d + 1, k, size)), np.arange(k)
+    T[units, :d, units, : d - 1] = np.linalg.qr(network.W[:, :, None], mode="complete")[0][:, :, 1:]
+    if biases:
+        T[units, d, units, d - 1] = 1.0
     return T.reshape(k * (d + 1), k * size)
 
 

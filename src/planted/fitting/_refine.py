@@ -174,13 +174,15 @@ def refine(
     decrease_tol: float = DECREASE_TOL,
     weights: RowWeights | None = None,
     ridge: float = 0.0,
+    goal: float = -np.inf,
 ) -> Refinement:
     """Minimise the sum of squares from a given network.
 
     If `biases` is false, the start must have b = 0, and b stays zero. The refinement stops when a step changes the
     cost by less than `decrease_tol` residual variances: near a minimum steps jump between kinks. `ridge`
     times the squared output weights of units of unit rows is added to the sum of squares; it is for data that are not
-    planted, and a recovery uses none.
+    planted, and a recovery uses none. `goal`: a cost that decides something; the refinement ends where gains as large as
+    the last one in all steps that are left would not reach it.
     """
     state, passes = _evaluate_start(blocks, _unit_rows(network), offset, weights, ridge)
     costs, damping = [state.cost], INITIAL_DAMPING
@@ -203,6 +205,8 @@ def refine(
             return state.ended(iteration + 1, passes, True, costs)
         if gained <= decrease_tol * state.residual_variance:
             return state.ended(iteration + 1, passes, True, costs)
+        if state.cost - (max_iter - iteration - 1) * gained > goal > -np.inf:
+            return state.ended(iteration + 1, passes, False, costs)
     return state.ended(max_iter, passes, False, costs)
 
 

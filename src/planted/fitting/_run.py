@@ -147,6 +147,11 @@ class Problem:
         """The sampled rows as blocks, with their weights if they have any."""
         return RowBlocks.from_arrays(self.X, self.Y, weights=self.w)
 
+    @property
+    def all_rows(self) -> RowBlocks:
+        """All rows, standardised: those in memory where these are all, which need not be read and standardised again."""
+        return self.sampled_rows if self.holds_all_rows else self.blocks
+
     def evenly_spaced_rows(self, count: int) -> RowBlocks | None:
         """So many of the rows in memory, whatever the seed, or None if there are no more."""
         if count >= len(self.X):

@@ -69,8 +69,9 @@ class Diagnosis:
     methods : tuple of MethodCheck
         Every method, in the order in which "auto" considers them.
     cost : Cost, optional
-        Predicted time and memory of a recovery of the smallest such network by "complementarity", in one process; None
-        where that method does not apply, since how long the others search cannot be told beforehand.
+        Predicted time and memory of a recovery by "complementarity", the first method, in one process. None where that
+        method does not apply, since how long the others search cannot be told beforehand, and where it may not be the
+        last: there may be more units than outputs, or as many, and then neither their number nor the noise is known.
     """
 
     shape: tuple[int, int, int]
@@ -84,8 +85,10 @@ class Diagnosis:
     def prediction(self) -> str:
         """What can be said beforehand about time and memory."""
         if self.cost is None:
-            return "none: the time of a search is not known beforehand, and complementarity, whose time is, does not apply"
-        return f"{self.cost} by complementarity, if a network made these data"
+            return (
+                "none: the time of a search is not known beforehand; that of complementarity is, for fewer units than outputs"
+            )
+        return f"{self.cost} by complementarity, if a network made these data and its claim stands"
 
     def __str__(self) -> str:
         n, d, m = self.shape
@@ -316,8 +319,9 @@ def _diagnose_problem(facts: Facts) -> Diagnosis:
     )
     shape = (problem.n_samples, problem.n_features, problem.n_outputs)
     is_exact = facts.noise.relative_std <= EXACT_NOISE
-    cost = None
-    if any(check.method == PREDICTED and check.applies for check in checks):
+    cost, (fewest, most) = None, facts.widths
+    is_known = fewest == most and (is_exact or most < problem.n_outputs)
+    if is_known and any(check.method == PREDICTED and check.applies for check in checks):
         cost = predict_cost(
             *shape[:2],
             facts.widths[0],

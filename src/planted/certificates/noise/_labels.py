@@ -85,14 +85,15 @@ def label_fault_evidence(Y: Array, F: Array) -> tuple[Evidence, ...]:
     """
     labels, residuals = np.ascontiguousarray(Y.T), np.ascontiguousarray((Y - F).T)
     sizes = np.abs(residuals)
-    is_far = sizes > FAR * 1.4826 * np.median(sizes, axis=1)[:, None]
+    is_far = sizes > FAR * 1.4826 * _medians(sizes)[:, None]
     outputs = list(zip(labels, residuals, is_far, strict=True))
     ends = list(zip(labels, residuals, np.sort(labels, axis=1), strict=True))
+    middles = _medians(labels - residuals)
     counts = [_at_an_end(*end) for end in ends] + [_equal_and_far(y[far], r[far]) for y, r, far in outputs]
     count, limit = max(counts, key=lambda pair: pair[0] / pair[1])
     scores = _normal_scores([_against(y[far] - r[far], r[far]) for y, r, far in outputs])
     lost = float(max(scores.max(), scores.sum() / np.sqrt(len(scores)), 0.0))
-    beyond = max(_beyond_an_end(*end) for end in ends)
+    beyond = max(_beyond_an_end(*end, middle) for end, middle in zip(ends, middles, strict=True))
     return (
         Evidence(
             "equal labels off their predictions, at an end of the range or far off",
@@ -132,7 +133,7 @@ def one_sided_evidence(residual: Array) -> Evidence:
     (True, False)
     """
     n, m = residual.shape
-    ordered, outside = np.sort(residual, axis=0), int((1 - MIDDLE) / 2 * n)
+    ordered, outside = np.sort(residual.T, axis=1).T, int((1 - MIDDLE) / 2 * n)
     middle = ordered[outside : n - outside].mean(axis=0)
     # The influence of every row on the mean, less that on the mean of the middle.
     clipped = np.clip(residual, ordered[outside], ordered[n - 1 - outside])
@@ -203,16 +204,21 @@ def _at_an_end(labels: Array, residual: Array, ordered: Array) -> tuple[int, int
     return max(ends), max(most_inside, FEW_EQUAL)
 
 
-def _beyond_an_end(labels: Array, residual: Array, ordered: Array) -> float:
+def _medians(values: Array) -> Array:
+    """Return the median of every row: to sort takes half the time of NumPy's medians. Shapes: values (m, n)."""
+    ordered, n = np.sort(values, axis=1), values.shape[1]
+    return as_array((ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2)
+
+
+def _beyond_an_end(labels: Array, residual: Array, ordered: Array, middle: float) -> float:
     """Return how many labels of large predictions would exceed all labels with the residuals of small predictions.
 
-    The same downwards: the larger number counts. `ordered`: the labels in order.
+    The same downwards: the larger number counts. `ordered`: the labels in order; `middle`: the median prediction.
     """
     predictions = labels - residual
     steps = np.diff(ordered)
     steps = steps[steps > 0]
     step = float(steps.min()) if 0 < len(steps) < len(labels) / 2 - 1 else 0.0  # of rounded labels
-    middle = np.median(predictions)
     most = 0.0
     for sign, end in ((1, ordered[-1]), (-1, ordered[0])):
         is_small, signed = sign * predictions < sign * middle, sign * residual

@@ -39,6 +39,7 @@ from planted._typing import Array, as_array
 from planted.certificates._parts import model_uncertainty, with_curvature
 from planted.certificates._residual import inverse_root
 from planted.checks import Check
+from planted.fitting._jacobian import Information
 from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
 from planted.fitting._sandwich import sandwich_errors
@@ -57,6 +58,7 @@ NOISY_INPUTS_OF_ONE, NOISY_INPUTS = 0.01, 0.002
 GRADIENTS = 50_000  # of outputs for inputs that are held at a time
 PAIR_PRODUCTS = 2e8  # of two outputs, with gradients for one input: rows are left out beyond
 DEPENDENT = 1e-8  # part of a column outside the others below which it is one of their combinations
+MUCH_OUTSIDE = 0.1  # the same: above, rounding leaves nothing that has to be taken out again
 FAR_FROM_DEPENDENT = 1e-3  # the same: above, products of the columns lose no digits that matter
 LAGS = 10
 FAR_LAGS = (6, 7, 8, 9, 10)
@@ -123,9 +125,15 @@ class NoiseLaw:
         )
 
 
-def noise_law(problem: Problem, network: TwoLayerNetwork, *, weights: RowWeights | None = None) -> NoiseLaw:
-    """Test the residual of a network."""
-    X, F = problem.X, network(problem.X)
+def noise_law(
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    weights: RowWeights | None = None,
+    F: Array | None = None,
+) -> NoiseLaw:
+    """Test the residual of a network; F: its predictions for the rows in memory, if they are known."""
+    X, F = problem.X, network(problem.X) if F is None else F
     residual = problem.Y - F
     if weights is not None:
         residual = residual * np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
@@ -144,11 +152,15 @@ def standard_errors_under(
     offset: bool,
     biases: bool = True,
     weights: RowWeights | None = None,
+    known: Information | None = None,
 ) -> Uncertainty | Unavailable:
-    """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected."""
+    """Return the standard errors that are right under a law of noise: those of the model, unless it was rejected.
+
+    `known`: what the rows say about the parameters in other units.
+    """
     network = problem.scaling.restore(fit.network)
     if not (law.is_unequal or law.is_ordered):
-        return with_curvature(model_uncertainty(problem, fit, offset, biases), network)
+        return with_curvature(model_uncertainty(problem, fit, offset, biases, known), network)
     correlation = law.correlation if law.is_ordered else 0.0
     errors = sandwich_errors(
         problem, fit, offset=offset, biases=biases, weights=weights, correlation=correlation
@@ -223,36 +235,43 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
 def _orthonormal_rows(rows: Array) -> Array:
     """Return an orthonormal basis of some long rows, the first along the first.
 
-    Cholesky's factor of their products gives it in a fifth of the time of Householder's way, twice for what rounding left,
-    unless they are close to dependent. Shapes: rows (p, n), result (rank, n).
+    Cholesky's factor of their products gives it in a fifth of the time of Householder's way, again for what rounding left
+    if little was left outside the others, unless they are close to dependent. Shapes: rows (p, n), result (rank, n).
     """
     turned = rows / np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)[:, None]
-    for _ in range(2):
+    least = 0.0
+    while least < MUCH_OUTSIDE:
         factor, is_singular = linalg.lapack.dpotrf(turned @ turned.T)
         if is_singular or np.diag(factor).min() < FAR_FROM_DEPENDENT:
             Q, R = linalg.qr(rows.T, mode="economic", check_finite=False)
             kept = np.abs(np.diag(R)) > DEPENDENT * np.linalg.norm(R, axis=0)
             return np.ascontiguousarray(Q[:, kept].T)
-        turned = linalg.lapack.dtrtri(factor)[0].T @ turned
+        turned, least = linalg.lapack.dtrtri(factor)[0].T @ turned, float(np.diag(factor).min())
     return as_array(turned)
 
 
 def _make_orthonormal(Q: Array, base: Array) -> Array:
     """Make each set of columns orthonormal, outside an orthonormal base, where they are; return what of each was outside.
 
-    Gram and Schmidt's way, all sets at once, twice for what rounding left. Shapes: Q (m, c, n), base (p, n), result (m, c).
+    Gram and Schmidt's way, all sets at once, twice for what rounding left if little was left. Shapes: Q (m, c, n), base
+    (p, n), result (m, c).
     """
     outside = np.empty(Q.shape[:2])
     long = Q.reshape(-1, Q.shape[2])
-    for _ in range(2):
+    before = np.linalg.norm(long, axis=1)
+    long -= (long @ base.T) @ base
+    if (np.linalg.norm(long, axis=1) < MUCH_OUTSIDE * before).any():
         long -= (long @ base.T) @ base
     for place in range(Q.shape[1]):
         column = Q[:, place]
         for _ in range(2):
+            before = np.linalg.norm(column, axis=1)
             for earlier in range(place):
                 q = Q[:, earlier]
                 column -= np.einsum("mn,mn->m", q, column)[:, None] * q
-        outside[:, place] = np.linalg.norm(column, axis=1)
+            outside[:, place] = np.linalg.norm(column, axis=1)
+            if (outside[:, place] >= MUCH_OUTSIDE * before).all():
+                break
         column /= np.maximum(outside[:, place], np.finfo(float).tiny)[:, None]
     return outside
 

@@ -278,7 +278,11 @@ def measure_cost(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
         rows.append(row | {"outcome": found.outcome.name, "method": found.provenance.algorithm})
         name = f"cost, ({d},{k},{m}), n = {n:,}, noise {noise:g}: "
         ratio = cost.seconds / seconds if cost else float("nan")
-        text = f"{ratio:.2f} ({cost.seconds:.2f} s, took {seconds:.2f} s)" if cost else f"none (took {seconds:.2f} s)"
+        text = (
+            f"{ratio:.2f} ({cost.seconds:.2f} s, took {seconds:.2f} s)"
+            if cost
+            else f"none (took {seconds:.2f} s)"
+        )
         wanted = "predicted over measured, 0.5 to 2" if k < m else "the same, or no prediction"
         lines.append(Line(f"{name}{wanted}", text, 0.5 < ratio < 2 or (cost is None and k >= m)))
     return lines[2:], rows[2:]

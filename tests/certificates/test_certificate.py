@@ -400,7 +400,7 @@ def test_the_bound_on_a_noisy_networks_error_holds_where_it_is_said() -> None:
     covered = []
     for seed in range(30):
         data = dataset(
-            400, n_features=3, n_hidden=2, n_outputs=2, noise=0.1, bias=(-0.5, 0.5), random_state=seed
+            1_200, n_features=3, n_hidden=2, n_outputs=4, noise=0.1, bias=(-0.5, 0.5), random_state=seed
         )
         answer = planted.recover(data.X, data.Y, 2, random_state=900 + seed)
         bound = _bound_of(answer)

@@ -8,7 +8,12 @@ from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._near_models import Beside, Departure, near_model_evidence
+from planted.certificates._near_models import (
+    Beside,
+    Departure,
+    _orthonormal_columns,
+    near_model_evidence,
+)
 from planted.certificates._noisy import certify_noisy
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
@@ -76,6 +81,19 @@ def test_the_coefficient_and_what_it_moves_are_those_of_a_regression() -> None:
         assert np.isclose(shifts["c"][output], expected[2], rtol=1e-8)
     (unequal,), _ = beside.coefficients([departure], replace(law, variance_p_value=0.0), 300 - 4)
     assert np.isclose(unequal, value, rtol=1e-9) and abs(score) < 4
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-5, 0.0])
+def test_columns_are_made_orthonormal_however_close_they_are(apart: float) -> None:
+    rng = np.random.default_rng(0)
+    G = rng.standard_normal((200, 4)) * [1.0, 1e3, 1.0, 1.0]
+    G[:, 3] = G[:, 2] + apart * G[:, 3]
+    Q, inverse = _orthonormal_columns(G)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-14)
+    inside = G - Q @ (Q.T @ G)
+    assert np.abs(inside / np.linalg.norm(G, axis=0)).max() < 1e-14
+    if apart:
+        np.testing.assert_allclose(G @ inverse, Q, atol=1e-9)
 
 
 def test_right_networks_pass_as_often_as_the_levels_say() -> None:

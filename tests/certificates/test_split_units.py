@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted.certificates._residual import largest_root_p_value, residual_sums, split_unit_p_value
+from planted.certificates._residual import lack_of_fit, largest_root_p_value, residual_sums, split_unit_p_value
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem
 from planted.networks import TwoLayerNetwork
@@ -67,3 +67,32 @@ def test_the_largest_root_has_the_stated_law(shape):
         assert largest_root_p_value(float(np.quantile(roots, 1 - level)), shape) == pytest.approx(
             level, rel=0.25
         )
+
+
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("is_weighted", [True, False])
+@pytest.mark.parametrize("has_line", [True, False])
+def test_products_that_the_fit_knows_are_those_of_the_rows(biases, offset, is_weighted, has_line):
+    rng = np.random.default_rng([biases, offset, is_weighted, has_line])
+    d, k, m = 3, 2, 2
+    b = rng.uniform(-0.5, 0.5, k) if biases else None
+    B = rng.standard_normal((m, d)) if has_line else None
+    net = TwoLayerNetwork(rng.standard_normal((k, d)), b, rng.standard_normal((m, k)), B=B)
+    X = rng.standard_normal((1500, d))
+    Y = net(X) + 0.3 * rng.standard_normal((1500, m))
+    weights = (lambda first, X, Y: np.exp(X[:, 0] / 2)) if is_weighted else None
+    form = "centred" if biases else "uncentred"
+
+    def sums(**known):
+        problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0, form=form)
+        start = problem.scaling.standardise(net)
+        fit = refine(problem.blocks, start, offset=offset, biases=biases, weights=weights)
+        known = {"known": fit.sums} if known else {}
+        return residual_sums(problem, fit.network, offset=offset, biases=biases, weights=weights, **known)
+
+    summed, taken = sums(), sums(known=True)
+    scale = np.abs(summed.products).max()
+    np.testing.assert_allclose(taken.products, summed.products, rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(taken.cross, summed.cross, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(lack_of_fit(taken), lack_of_fit(summed), rtol=1e-7)

@@ -221,3 +221,16 @@ def test_the_reduced_matrix_is_the_schur_complement_of_the_full_one():
         expected = np.einsum("lna,lnb->ab", projected, projected)
         N = reduced_normal_matrix(accumulate_normal(rows_of(data), net), net, offset=offset)
         np.testing.assert_allclose(N, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_goal_out_of_reach_ends_the_refinement_and_one_in_reach_does_not(seed):
+    data = planted_data(noise=0.1, seed=seed)
+    rows, start = rows_of(data), nearby(data.network, seed, size=0.3)
+    whole = refine(rows, start, max_iter=12)
+    early = refine(rows, start, max_iter=12, goal=whole.cost / 2)
+    assert len(early.costs) < len(whole.costs) and not early.converged
+    assert early.costs == whole.costs[: len(early.costs)]
+    gained = early.costs[-2] - early.costs[-1]
+    assert early.cost - (12 - early.iterations) * gained > whole.cost / 2
+    assert refine(rows, start, max_iter=12, goal=whole.cost).costs == whole.costs

@@ -114,7 +114,9 @@ def test_nothing_is_predicted_where_only_searches_apply():
     assert "predicted: none" in str(diagnosis)
 
 
-@pytest.mark.parametrize(("k", "m", "noise"), [(4, 2, 0.1), (3, 3, 0.1), (3, 3, 0.0), (2, 3, 0.1), (2, 3, 0.0)])
+@pytest.mark.parametrize(
+    ("k", "m", "noise"), [(4, 2, 0.1), (3, 3, 0.1), (3, 3, 0.0), (2, 3, 0.1), (2, 3, 0.0)]
+)
 def test_nothing_is_predicted_where_complementarity_may_not_be_the_last(k: int, m: int, noise: float) -> None:
     """As many directions of the outputs as outputs: there may be more units, and noise cannot be told from its absence."""
     data = planted.simulate.dataset(

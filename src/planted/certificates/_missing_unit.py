@@ -449,9 +449,7 @@ class _ProductSummand:
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Products:
         net, normals = self.network, np.vstack([self.W.T, self.b]).astype(self.dtype)
-        memory = np.empty(
-            (net.n_hidden * (net.n_features + 1), min(_SLICE_ROWS, len(X))), dtype=self.dtype
-        )
+        memory = np.empty((net.n_hidden * (net.n_features + 1), min(_SLICE_ROWS, len(X))), dtype=self.dtype)
 
         def of_slice(start: int) -> _Products:
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]

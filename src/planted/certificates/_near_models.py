@@ -67,7 +67,9 @@ LARGEST_RISE = 3.0  # ordinary problems have at most 2; inputs on a curve gave 6
 SOME_OF_ALL = 1e-4
 LEVEL = 0.005  # of the tests of single units and outputs, all together
 _SLICE_ROWS = 1024  # masked inputs of one slice stay in the cache
-FAR_FROM_DEPENDENT = 1e-3  # part of a column outside the others above which products of them lose no digits that matter
+FAR_FROM_DEPENDENT = (
+    1e-3  # part of a column outside the others above which products of them lose no digits that matter
+)
 DEPENDENT = 1e-6  # part of a departure outside the Jacobian below which it is one of the network's own
 
 

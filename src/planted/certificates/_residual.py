@@ -151,9 +151,7 @@ def residual_sums(
     # A combination of outputs without residual is left out.
     whiten = inverse_root(sums.YY, np.diag(sums.YY))
     tangents = tangent_basis(network, biases=biases)[is_free]
-    return ResidualSums(
-        products, cross @ whiten, whiten.T @ network.A, hidden, own, sums.count, tangents
-    )
+    return ResidualSums(products, cross @ whiten, whiten.T @ network.A, hidden, own, sums.count, tangents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

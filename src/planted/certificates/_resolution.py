@@ -13,7 +13,8 @@ Idea        In the space of hyperplanes v = (w, b) let the two be an angle α ap
             u being the direction in which the hyperplanes differ and p(0) the density of t at the kink. The first term is
             that of output weights which differ, the second that of the wedge, which is all there is with one output or
             with output weights of one direction. The Jacobian of the network takes a part of δ²: of 120 pairs drawn three
-            in four kept more than `KEPT`, one in thirty less than `LEAST_KEPT`.
+            in four kept more than `KEPT`; of the 40 with like output weights one kept less than `LEAST_KEPT`, of the others
+            seven.
 
             The test for a missing unit finds a fall of δ² + ν on average, ν = d + m, with variance 4 δ² + 2 ν. A pair is
             missed if that stays below the limit L of the test. The angle that is stated is the one from which on a pair

@@ -85,9 +85,7 @@ class Diagnosis:
     def prediction(self) -> str:
         """What can be said beforehand about time and memory."""
         if self.cost is None:
-            return (
-                "none: the time of a search is not known beforehand; that of complementarity is, for fewer units than outputs"
-            )
+            return "none: only complementarity has a time known beforehand, for fewer units than outputs"
         return f"{self.cost} by complementarity, if a network made these data and its claim stands"
 
     def __str__(self) -> str:

@@ -54,6 +54,29 @@ def test_a_unit_that_noise_hides_is_not_claimed_away(missing: int) -> None:
     assert missing_unit_evidence(problem, fit, offset=False, noise=level / 100)[1].passed
 
 
+@pytest.mark.parametrize("is_bent", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_bias_and_bent_labels_do_not_hide_each_other(seed: int, is_bent: bool) -> None:
+    """Taken for a network without biases, such data leave no room for a further unit without a bias."""
+    rng = np.random.default_rng([9, seed])
+    n, m = 800, 2
+    net = TwoLayerNetwork([[1.0]], [-rng.uniform(0.1, 0.2) * is_bent], rng.standard_normal((m, 1)))
+    X = rng.uniform(-1.7, 1.7, (n, 1))
+    F = net(X)
+    largest = rng.uniform(1.0, 1.5) * np.abs(F).max(axis=0)
+    F = largest * np.tanh(F / largest) if is_bent else F
+    problem = prepare_problem(
+        RowBlocks.from_arrays(X, F + 0.1 * F.std(axis=0) * rng.standard_normal((n, m))),
+        form="uncentred",
+        random_state=1,
+    )
+    start = problem.scaling.standardise(TwoLayerNetwork(net.W, None, net.A))
+    fit = refine(problem.blocks, start, offset=False, biases=False)
+    noise = (fit.cost / (n * m)) ** 0.5
+    line, *_ = missing_unit_evidence(problem, fit, offset=False, noise=noise, biases=False)
+    assert line.passed == (not is_bent)
+
+
 @pytest.mark.parametrize("offset", [False, True])
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("is_weighted", [False, True])
@@ -73,7 +96,7 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=1)
     problem = replace(problem, X=X, Y=Y)
     W, cuts = rng.standard_normal((5, d)), rng.standard_normal(5) * biases
-    score = _Score(problem.sampled_rows, net, offset, biases, weights)
+    score = _Score(problem.sampled_rows, net, offset, weights)
     falls = score.falls(W, cuts)
     # The search counts nearly the same, from single precision: rounding of 1e-6 beside the part that it adds.
     u, S, squares = score.terms(W, cuts)
@@ -83,7 +106,7 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
 
     root = np.sqrt(np.exp(X[:, 0])) if is_weighted else np.ones(n)
     slopes = (X @ net.W.T + net.b > 0).astype(float)
-    inputs = np.hstack([X, np.ones((n, 1))]) if biases else X
+    inputs = np.hstack([X, np.ones((n, 1))])
     Z = np.hstack([slopes[:, [i]] * inputs for i in range(k)])
     G = np.hstack(
         [
@@ -112,7 +135,7 @@ def test_some_rows_are_enough_for_the_search() -> None:
     fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
     rng = np.random.default_rng(6)
     W, cuts = rng.standard_normal((60, 4)), rng.standard_normal(60)
-    score = _Score(problem.sampled_rows, fit.network, False, True, None)
+    score = _Score(problem.sampled_rows, fit.network, False, None)
     exact = score.falls(W, cuts)
     screen = _Screen.of(problem, score)
     assert sum(len(X) for X, _ in screen.some.rows) == SOME_ROWS < 4000
@@ -124,7 +147,7 @@ def test_half_spaces_without_a_row_promise_nothing() -> None:
     data = simulate.dataset(300, n_features=3, n_hidden=2, n_outputs=2, noise=0.1, random_state=5)
     problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
     fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
-    score = _Score(problem.sampled_rows, fit.network, False, True, None)
+    score = _Score(problem.sampled_rows, fit.network, False, None)
     W, cuts = np.eye(3), np.array([-100.0, 0.5, -100.0])
     for falls in (score.falls(W, cuts), _Screen.of(problem, score).falls(W, cuts)):
         assert falls[1] > 0 and (falls[[0, 2]] == 0).all()

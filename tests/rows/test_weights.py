@@ -12,9 +12,9 @@ from planted.outcomes import BadInputError, Outcome
 from planted.rows import StoredWeights, pack_sums
 
 DATA = planted.simulate.dataset(
-    600, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=4
+    1200, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=4
 )
-COUNTS = np.random.default_rng(5).integers(0, 4, 600)
+COUNTS = np.random.default_rng(5).integers(0, 4, 1200)
 COLUMNS = {"a": DATA.X[:, 0], "w": COUNTS / 4, "b": DATA.X[:, 1], "c": DATA.X[:, 2], "y": DATA.Y[:, 0]}
 OPTIONS = {"n_hidden": 2, "random_state": 0, "n_restarts": 2}
 BLOCK = 50

@@ -23,6 +23,9 @@ Idea        At a minimum the residual R is orthogonal to the Jacobian J of the n
             limit, and not beyond it, is the network with the best half-space refined, and with the next one if the first
             ends within `NEARLY`.
 
+            J has the columns of biases, also where the method takes them for zero: half-spaces without biases beside a
+            network without them say nothing of data with a small bias and bent labels, where each hides the other.
+
             *What would not have been seen.* A unit with output weights a that is there raises (1) by
             :math:`a^\top S a` noise variances on average, beyond the d + m that noise gives it. It is hidden where that
             stays below the limit. The half-spaces that were drawn at random, each with output weights of random direction
@@ -108,21 +111,20 @@ def missing_unit_evidence(
     """
     limit, network = noise_limit(problem, LEVEL), fit.network
     known = fit.sums if problem.holds_all_rows else None
-    score = _Score(problem.sampled_rows, network, offset, biases, weights, known)
-    W, b, falls, spectra = _best_half_spaces(problem, score, biases)
+    score = _Score(problem.sampled_rows, network, offset, weights, known)
+    W, b, falls, spectra = _best_half_spaces(problem, score)
     fall = float(falls[0]) / noise**2
     if ALARM * limit < fall <= limit:
         rows = problem.sampled_rows
         base = fit.cost
-        if known is None or not fit.converged:
-            base = refine(rows, network, offset=offset, biases=biases, max_iter=STEPS, weights=weights).cost
+        if known is None or not (fit.converged and biases):
+            base = refine(rows, network, offset=offset, max_iter=STEPS, weights=weights).cost
         for unit in range(min(STARTS, len(b))):
             wider = _with_unit(network, W[unit], float(b[unit]))
             cost = refine(
                 rows,
                 wider,
                 offset=offset,
-                biases=biases,
                 max_iter=STEPS,
                 decrease_tol=STEP_GAIN * limit,
                 weights=weights,
@@ -168,7 +170,7 @@ def _with_unit(network: TwoLayerNetwork, w: Array, b: float) -> TwoLayerNetwork:
     )
 
 
-def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Array, Array, Array, Array]:
+def _best_half_spaces(problem: Problem, score: _Score) -> tuple[Array, Array, Array, Array]:
     """Return half-spaces with the falls (1) they promise, the best first, and the eigenvalues of S of random ones.
 
     Shapes: the normals (s, d), the biases (s,), the falls (s,), the eigenvalues (`HALF_SPACES`, m).
@@ -178,13 +180,13 @@ def _best_half_spaces(problem: Problem, score: _Score, biases: bool) -> tuple[Ar
     W = unit_rows(rng.standard_normal((HALF_SPACES, d)))[0]
     t = W @ problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)].T
     places = (rng.uniform(0.05, 0.95, (HALF_SPACES, 1)) * t.shape[1]).astype(np.intp)
-    b = -np.take_along_axis(np.sort(t, axis=1), places, axis=1)[:, 0] * biases
+    b = -np.take_along_axis(np.sort(t, axis=1), places, axis=1)[:, 0]
     falls, S = screen.of_units(W, b)
     for reach in REACHES:
         best = np.argsort(falls)[::-1][:VARIED]
         centres, levels = np.repeat(W[best], VARIATIONS, axis=0), np.repeat(b[best], VARIATIONS)
         near = unit_rows(centres + reach / np.sqrt(d) * rng.standard_normal(centres.shape))[0]
-        beside = levels + 0.5 * reach * rng.standard_normal(len(levels)) * biases
+        beside = levels + 0.5 * reach * rng.standard_normal(len(levels))
         W, b = np.vstack([W[best], near]), np.append(b[best], beside)
         falls = np.append(falls[best], screen.falls(near, beside))
     best = np.argsort(falls)[::-1][: 2 * VARIED]
@@ -200,7 +202,6 @@ class _Score:
     rows: RowBlocks
     network: TwoLayerNetwork
     offset: bool
-    biases: bool
     weights: RowWeights | None
     known: NormalSums | None = None  # the normal equations on these rows, if they were summed already
 
@@ -219,18 +220,15 @@ class _Score:
 
     @cached_property
     def weighted(self) -> Array:
-        """Weights of the hidden layer's columns in every output, (k p, m); zero for columns that are held."""
-        columns = np.repeat(self.network.A.T, self.network.n_features + 1, axis=0)
-        if not self.biases:
-            columns[self.network.n_features :: self.network.n_features + 1] = 0.0
-        return columns
+        """Weights of the hidden layer's columns in every output, (k p, m)."""
+        return np.repeat(self.network.A.T, self.network.n_features + 1, axis=0)
 
     @cached_property
     def whitening(self) -> Array:
         """A root of the pseudo-inverse of the hidden layer's products, the output layer eliminated; (k p, rank)."""
         GZ = self.sums.GZ[: self.size]
         N = weigh_blocks(self.sums.ZZ - GZ.T @ self.outer.solve(GZ), self.network.A)
-        T = tangent_basis(self.network, biases=self.biases)
+        T = tangent_basis(self.network)
         along = T.T @ N @ T
         return as_array(T @ inverse_root(along, np.diag(along)))
 

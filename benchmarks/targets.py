@@ -245,6 +245,11 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "kinks",
+        r"further kinks tested at the level 0\.[123]",
+        "Not the level in use: shown for what a less strict test would find, and how often it would have too many kinks.",
+    ),
+    (
+        "kinks",
         r"^squared error over the Cramér–Rao bound, (1e|2a, n=100)",
         "The bound is that of many samples on either side of a kink; twelve of a hundred lie before the one near the edge, "
         "and least squares does not reach it there either.",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,7 +30,9 @@ import planted
 from planted import Outcome, TwoLayerNetwork
 from planted.checks import Check
 from planted.fitting.segments._axes import find_axis_kinks, hyperplane_p_values
-from planted.fitting.segments._kinks import find_segments
+from planted.fitting.segments._kinks import FIRST_LEVEL, find_segments, further_kinks
+from planted.fitting.segments._least_squares import KinkData, segment_fits
+from planted.fitting.segments._places import at_median_places
 
 Seeds = Callable[[int], range]
 SOLVER = 10_000  # solver seeds start here: never those of the data
@@ -424,6 +427,8 @@ PEERS: dict[str, tuple[str | None, Places, int]] = {
 }
 NEAR = 0.05  # of the range: a kink is found
 HIGH_NOISE = 1.0
+LEVELS = (0.05, 0.1, 0.2, 0.3)  # of the test for further kinks; the first is in use
+MOST_TRIED = 4
 
 
 def peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
@@ -556,6 +561,40 @@ def drawn_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
     return lines, rows
 
 
+def levels(options: argparse.Namespace) -> tuple[list[Line], Rows]:
+    """The same drawn kinks at other levels of the test for further ones: kinks found against kinks too many.
+
+    A level of which the number is right more often than at the level in use would be better.
+    """
+    rows: Rows = []
+    for k in (1, 2, 3):
+        for seed in range(options.seed, options.seed + (3 if options.quick else 34)):
+            x, y, truth = _drawn(k, seed)
+            order = np.argsort(x)
+            data, rng = KinkData(x[order], y[order]), np.random.default_rng(SOLVER)
+            fits = segment_fits(data, MOST_TRIED)
+            p_values: list[float] = []
+            while len(p_values) < MOST_TRIED and (not p_values or p_values[-1] < max(LEVELS)):
+                p_values.append(further_kinks(data, fits[len(p_values)], rng))
+            for level in LEVELS:
+                passed = [p < (level if i else FIRST_LEVEL) for i, p in enumerate(p_values)]
+                number = passed.index(False) if False in passed else MOST_TRIED
+                got = at_median_places(data, fits[number]).kinks
+                hits = sum(bool(len(got)) and np.abs(got - place).min() <= NEAR for place in truth)
+                rows.append({"level": level, "kinks": k, "seed": seed, "number": number, "found": int(hits)})
+    lines = []
+    for level in LEVELS:
+        mine = [row for row in rows if row["level"] == level]
+        right, many = (
+            sum(is_so(row["number"], row["kinks"]) for row in mine) for is_so in (operator.eq, operator.gt)
+        )
+        found, total = (sum(row[key] for row in mine) for key in ("found", "kinks"))
+        name = f"drawn kinks, n=200, s=1.0, further kinks tested at the level {level}: number right in 40 %"
+        note = f" data sets, too many in {many}; {found}/{total} kinks found"
+        lines.append(at_least(name, right, len(mine), 0.4, note))
+    return lines, rows
+
+
 def _drawn(k: int, seed: int) -> tuple[np.ndarray, np.ndarray, list[float]]:
     rng = np.random.default_rng([seed, k, 200])
     places = np.sort(rng.uniform(0.08, 0.92, k))
@@ -629,7 +668,7 @@ MEASURES: dict[str, list[Measure]] = {
     + [partial(leaky_by_asking, slope) for slope in LEAKS],
     "number": [partial(number, 200, s, share) for s, share in ((0.25, 0.9), (0.5, 0.75), (1.0, 0.55))],
     "places": [partial(coverage, case, n, 0.5) for case in ("1c", "1e", "2a") for n in (100, 400)],
-    "efficiency": [partial(efficiency, case, 400) for case in ("1c", "2a")],
+    "efficiency": [partial(efficiency, case, n) for case in ("1c", "2a", "1e") for n in (400, 100)],
     "columns": [partial(columns, 200, s, share) for s, share in ((0.5, 0.9), (1.0, 0.85))],
     "no-kink": [no_kinks],
     "correlated": [partial(correlated, n) for n in (100, 400)],
@@ -639,6 +678,6 @@ MEASURES: dict[str, list[Measure]] = {
 
 if __name__ == "__main__":
     sections: dict[str, Section] = {name: gather(*measures) for name, measures in MEASURES.items()}
-    sections |= {"peers": peers, "drawn-peers": drawn_peers, "column-peers": column_peers}
+    sections |= {"peers": peers, "drawn-peers": drawn_peers, "levels": levels, "column-peers": column_peers}
     folder = {"metavar": "FOLDER", "help": "packages of the peers, as pip install --target makes it"}
     run_sections("kinks", __doc__ or "", sections, peers=folder)

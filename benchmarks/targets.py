@@ -239,9 +239,20 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "kinks",
         r"planted, not told, no fewer than",
-        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out. pwlf.fit, told the "
-        "number, ends at the same least squares as planted does when it is told: the difference is what knowing the number "
-        "is worth.",
+        "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out: the difference is "
+        "what knowing the number is worth. Less strict tests find a few more and have too many more often; the lines of "
+        "other levels say how many.",
+    ),
+    (
+        "kinks",
+        r"further kinks tested at the level 0\.[123]",
+        "Not the level in use: shown for what a less strict test would find, and how often it would have too many kinks.",
+    ),
+    (
+        "kinks",
+        r"^squared error over the Cramér–Rao bound, (1e|2a, n=100)",
+        "The bound is that of many samples on either side of a kink; twelve of a hundred lie before the one near the edge, "
+        "and least squares does not reach it there either.",
     ),
     (
         "kinks",

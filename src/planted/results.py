@@ -82,7 +82,7 @@ class Evidence:
     @property
     def passed(self) -> bool:
         """Whether the measured number satisfies the requirement (information always does)."""
-        return _COMPARISONS[self.comparison](self.measured, self.required)
+        return bool(_COMPARISONS[self.comparison](self.measured, self.required))  # JSON holds no NumPy ones
 
     @property
     def shortfall(self) -> str:

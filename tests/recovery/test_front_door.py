@@ -306,3 +306,7 @@ def test_kinks_are_settled_although_neighbours_are_correlated_by_chance() -> Non
 
     assert settled(0.3) and settled(0.04)
     assert not settled(0.001)  # the smallest that 999 samples of the bootstrap give
+
+
+def test_evidence_of_numpy_numbers_is_plain_data() -> None:
+    assert Evidence("a number", np.float64(1.0), 2.0, "<=").passed is True

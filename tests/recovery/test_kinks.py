@@ -225,6 +225,18 @@ def test_the_regressor_shows_kinks_and_intervals() -> None:
         model.predict(fresh, interval=1.5)
 
 
+def test_more_units_than_samples_do_not_widen_the_interval_of_a_prediction() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.random((2120, 2))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(len(X))
+    with pytest.warns(RecoveryWarning):
+        model = TwoLayerRegressor(random_state=0, effort="quick").fit(X[:120], y[:120])
+    assert model.network_.n_parameters > 120
+    _, low, high = model.predict(X[120:], interval=0.9)
+    inside = ((y[120:] >= low) & (y[120:] <= high)).mean()
+    assert abs(inside - 0.9) < 0.06  # the error of 120 held-out rows is known to 6 per cent
+
+
 def test_the_interval_of_a_change_is_about_the_change() -> None:
     rng = np.random.default_rng(5)
     x = rng.uniform(0, 10, 200)

@@ -67,3 +67,16 @@ def test_unknown_kinds_are_refused() -> None:
     X, Y = sample(2)
     with pytest.raises(BadInputError, match="kind='magic'; expected one of 'model', 'sandwich', 'bootstrap'"):
         planted.standard_errors(NET, X, Y, kind="magic")
+
+
+def test_a_line_without_units_has_the_errors_of_least_squares() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.uniform(1, 5, (200, 2))
+    y = X @ rng.standard_normal(2) + 0.3 * X[:, 0] * rng.standard_normal(200)
+    line = planted.TwoLayerNetwork(np.zeros((0, 2)), A=np.zeros((1, 0)), B=np.zeros((1, 2)))
+    found = planted.standard_errors(line, X, y).standard_errors
+    columns = np.column_stack([np.ones(200), X])
+    inverse = np.linalg.pinv(columns)
+    rest = (y - columns @ (inverse @ y)) / (1 - np.einsum("ij,ji->i", columns, inverse))
+    expected = np.linalg.norm(inverse * rest, axis=1)  # HC3
+    np.testing.assert_allclose([found["c"][0], *found["B"][0]], expected, rtol=1e-9)

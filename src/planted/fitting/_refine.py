@@ -138,7 +138,7 @@ def weigh_blocks(inner: Array, A: Array) -> Array:
     Shapes: inner (k*p, k*p), A (m, k), result (k*p, k*p).
     """
     k = A.shape[1]
-    p = len(inner) // k
+    p = len(inner) // max(k, 1)
     weighed = inner.reshape(k, p, k, p) * (A.T @ A)[:, None, :, None]
     return weighed.reshape(k * p, k * p)
 

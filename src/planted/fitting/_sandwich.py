@@ -70,7 +70,7 @@ def sandwich_errors(
     freedom = problem.n_samples * net.n_outputs - degrees_of_freedom(net, offset=offset, biases=biases)
     T = tangent_basis(net, biases=biases)
     N = T.T @ reduced_normal_matrix(fit.sums, net, offset=offset) @ T
-    if freedom <= 0 or np.linalg.cond(N) > 1 / np.finfo(float).eps:
+    if freedom <= 0 or (N.size and np.linalg.cond(N) > 1 / np.finfo(float).eps):
         return Unavailable("The samples do not determine the network even locally.")
     spread = T @ linalg.solve(N, T.T, assume_a="pos", check_finite=False)
     mixing = np.eye(net.n_outputs) if mixing is None else mixing

@@ -111,6 +111,9 @@ class TwoLayerNetwork(Saved):
     ) -> None:
         if A is None:
             raise BadInputError("A is required: the output weights, of shape (m, k)")
+        slopes = None if B is None else frozen_array("B", B, 2)
+        if slopes is not None and np.size(W) == 0:  # an empty list does not tell the number of inputs; B does
+            W = np.zeros((0, slopes.shape[1]))
         weights = frozen_array("W", W, 2)
         k = weights.shape[0]
         outputs = frozen_array("A", A, 2)
@@ -125,7 +128,6 @@ class TwoLayerNetwork(Saved):
         offset = frozen_array("c", np.zeros(m) if c is None else c, 1)
         if offset.shape != (m,):
             raise BadInputError(f"c has shape {offset.shape} but A has {m} rows")
-        slopes = None if B is None else frozen_array("B", B, 2)
         if slopes is not None and slopes.shape != (m, weights.shape[1]):
             raise BadInputError(
                 f"B has shape {slopes.shape}; expected {(m, weights.shape[1])}, outputs by inputs"

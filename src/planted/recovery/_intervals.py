@@ -92,7 +92,7 @@ def prediction_noise(recovery: Recovery) -> tuple[float, float]:
 
     It is that of the noise and of the error that parameters cause on average: with P free parameters and n m equations the
     mean variance of a prediction at the samples is that of the noise times P / (n m). Where no noise was estimated but
-    rows were held out, their error takes its place.
+    rows were held out, their error takes its place, which no parameter was fitted to.
     """
     if isinstance(recovery.uncertainty, Uncertainty) and recovery.uncertainty.kind == "information":
         raise BadInputError(
@@ -104,7 +104,7 @@ def prediction_noise(recovery: Recovery) -> tuple[float, float]:
     if isinstance(recovery.uncertainty, Uncertainty) and freedom > 0:
         return recovery.uncertainty.noise_std * float(np.sqrt(1 + unknowns / (n * m))), float(freedom)
     if recovery.held_out_mse is not None:
-        return float(np.sqrt(recovery.held_out_mse)), float(max(freedom, 1))
+        return float(np.sqrt(recovery.held_out_mse)), float(n * m)
     reason = getattr(recovery.uncertainty, "reason", "there are too few samples")
     raise BadInputError(f"no prediction interval is known: {reason}")
 

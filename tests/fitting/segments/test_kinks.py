@@ -132,6 +132,14 @@ def test_medians_are_those_of_the_likelihood_and_no_worse_than_noise_allows(k: i
         assert abs(found.kinks[0] - np.interp(share[-1] / 2, share, grid)) < 2e-3
 
 
+def test_a_median_between_two_peaks_where_no_fit_is_good_is_not_taken() -> None:
+    """A rise between two levels, one kink asked for: either end of it explains the samples, the middle neither."""
+    x, noise = np.linspace(0, 1, 200), 0.05 * np.random.default_rng(0).standard_normal(100)
+    data = KinkData(x, np.clip(x, 0.3, 0.7) + np.concatenate([noise, -noise[::-1]]))
+    least = segment_fits(data, 1)[1]
+    assert at_median_places(data, least) is least
+
+
 def test_certain_places_stay_those_of_least_squares() -> None:
     data, _ = drawn_kinks(2, 1e-3, 0)
     least = segment_fits(data, 2)[2]

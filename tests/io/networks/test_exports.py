@@ -288,6 +288,19 @@ def test_json_holds_plain_numbers(tmp_path: Path) -> None:
     assert record["activation"] == "relu" and record["W"] == NET.W.tolist()
 
 
+@pytest.mark.parametrize("suffix", ["json", "onnx", "safetensors"])
+def test_a_network_without_units_keeps_its_line(suffix: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    line = TwoLayerNetwork(
+        np.zeros((0, 3)), A=np.zeros((2, 0)), c=rng.standard_normal(2), B=rng.standard_normal((2, 3))
+    )
+    export_network(line, tmp_path / f"net.{suffix}")
+    back = import_network(tmp_path / f"net.{suffix}")
+    assert back.W.shape == (0, 3)
+    np.testing.assert_array_equal(back.B, line.B)
+    np.testing.assert_array_equal(back.c, line.c)
+
+
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_identify_reads_foreign_models_back(precision: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"

@@ -283,7 +283,8 @@ def _against_request(search: KinkSearch, verdict: Verdict, network: TwoLayerNetw
     if network.n_hidden < search.n_hidden:
         text = (
             f"{network.n_hidden} units reproduce all samples; {search.n_hidden} were asked for. "
-            "A unit that is never on, or that coincides with another, leaves no trace."
+            "A unit that is never on, or that coincides with another, leaves no trace"
+            f"{'' if network.B is None else ', and one that is always on is part of the linear part'}."
         )
     else:
         text = (

@@ -12,7 +12,7 @@ from planted.outcomes import BadInputError, Outcome
 from planted.rows import StoredWeights, pack_sums
 
 DATA = planted.simulate.dataset(
-    1200, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=4
+    1200, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=6
 )
 COUNTS = np.random.default_rng(5).integers(0, 4, 1200)
 COLUMNS = {"a": DATA.X[:, 0], "w": COUNTS / 4, "b": DATA.X[:, 1], "c": DATA.X[:, 2], "y": DATA.Y[:, 0]}
@@ -141,7 +141,7 @@ def test_a_checkpoint_knows_its_weights(tmp_path):
 
 
 def test_the_representation_says_what_there_is_and_shows_no_number(tmp_path):
-    assert repr(in_memory()) == "RowBlocks(1200 rows, d=3, m=1, blocks of 50, arrays, weighted)"
+    assert repr(in_memory()) == "RowBlocks(1,200 rows, d=3, m=1, blocks of 50, arrays, weighted)"
     write_table(tmp_path / "rows.csv", COLUMNS)
     rows = open_blocks(tmp_path / "rows.csv", targets="y")
     assert repr(rows) == "RowBlocks(rows not counted, d=4, m=1, blocks of 4,096, a file (.csv))"

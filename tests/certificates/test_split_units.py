@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from planted.certificates._residual import lack_of_fit, largest_root_p_value, residual_sums, split_unit_p_value
+from planted.certificates._residual import (
+    lack_of_fit,
+    largest_root_p_value,
+    residual_sums,
+    split_unit_p_value,
+)
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem
 from planted.networks import TwoLayerNetwork

@@ -12,9 +12,9 @@ from planted.outcomes import BadInputError, Outcome
 from planted.rows import StoredWeights, pack_sums
 
 DATA = planted.simulate.dataset(
-    1200, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=6
+    600, n_features=3, n_hidden=2, n_outputs=1, bias=(-0.5, 0.5), noise=0.01, random_state=5
 )
-COUNTS = np.random.default_rng(5).integers(0, 4, 1200)
+COUNTS = np.random.default_rng(5).integers(0, 4, 600)
 COLUMNS = {"a": DATA.X[:, 0], "w": COUNTS / 4, "b": DATA.X[:, 1], "c": DATA.X[:, 2], "y": DATA.Y[:, 0]}
 OPTIONS = {"n_hidden": 2, "random_state": 0, "n_restarts": 2}
 BLOCK = 50
@@ -85,7 +85,7 @@ def test_rows_of_weight_zero_are_no_rows():
 
 @pytest.mark.parametrize(("value", "said"), [(-0.5, "is -0.5"), (np.inf, "is inf")])
 def test_bad_weights_are_refused_by_row(value, said):
-    weights = np.ones(1200)
+    weights = np.ones(600)
     weights[217] = value
     blocks = RowBlocks.from_arrays(DATA.X, DATA.Y, block_rows=BLOCK, weights=weights)
     with pytest.raises(BadInputError, match=f"block 4: the weight of row 217 {said}"):
@@ -93,7 +93,7 @@ def test_bad_weights_are_refused_by_row(value, said):
 
 
 def test_missing_weights_in_a_file_are_refused_by_row(tmp_path):
-    weights = np.ones(1200)
+    weights = np.ones(600)
     weights[217] = np.nan
     write_table(tmp_path / "rows.parquet", COLUMNS | {"w": weights})
     with pytest.raises(BadInputError, match=r"block 4 of .*row 217, column 4 \('w'\)"):
@@ -112,14 +112,14 @@ def test_what_is_no_column_of_weights_is_refused(tmp_path):
     with pytest.raises(BadInputError, match=r"the weights have shape \(3,\)"):
         RowBlocks.from_arrays(DATA.X, DATA.Y, weights=np.ones(3))
     with pytest.raises(BadInputError, match="all weights are zero"):
-        planted.recover(RowBlocks.from_arrays(DATA.X, DATA.Y, weights=np.zeros(1200)), **OPTIONS)
+        planted.recover(RowBlocks.from_arrays(DATA.X, DATA.Y, weights=np.zeros(600)), **OPTIONS)
 
 
 def test_methods_without_weights_say_so():
     with pytest.raises(BadInputError, match="'complementarity' cannot weigh rows; 'restarts' can"):
         planted.recover(in_memory(), method="complementarity")
     with pytest.raises(BadInputError, match="carry weights already"):
-        planted.recover(in_memory(), method="restarts", sample_weight=np.ones(1200))
+        planted.recover(in_memory(), method="restarts", sample_weight=np.ones(600))
     with pytest.raises(BadInputError, match="cannot have missing labels"):
         planted.recover(in_memory(), missing_labels="mask")
 
@@ -141,7 +141,7 @@ def test_a_checkpoint_knows_its_weights(tmp_path):
 
 
 def test_the_representation_says_what_there_is_and_shows_no_number(tmp_path):
-    assert repr(in_memory()) == "RowBlocks(1,200 rows, d=3, m=1, blocks of 50, arrays, weighted)"
+    assert repr(in_memory()) == "RowBlocks(600 rows, d=3, m=1, blocks of 50, arrays, weighted)"
     write_table(tmp_path / "rows.csv", COLUMNS)
     rows = open_blocks(tmp_path / "rows.csv", targets="y")
     assert repr(rows) == "RowBlocks(rows not counted, d=4, m=1, blocks of 4,096, a file (.csv))"

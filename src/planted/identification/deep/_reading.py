@@ -109,12 +109,17 @@ class Reading:
     bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
 
     def confirm(self, box: BlackBox, rng: np.random.Generator) -> None:
-        """Ask whether the layers read so far, all below the last of them confirmed, are all that the answers show."""
-        if self.rounding is None or len(self.certain) < len(self.layers) - 1:
-            return
-        places = confirming_places(box, self.layers, self.rounding, rng.spawn(1)[0])
-        if places:
-            self.certain.append(self.layers[-1])
+        """Ask of each layer read so far, as long as those below it are confirmed, whether the answers show no more.
+
+        A last layer that all answers seemed to explain is left out.
+        """
+        for number in range(len(self.certain), len(self.layers) - (self.top is not None)):
+            if self.rounding is None:
+                return
+            places = confirming_places(box, self.layers[: number + 1], self.rounding, rng.spawn(1)[0])
+            if not places:
+                return
+            self.certain.append(self.layers[number])
             self.places.append(places)
 
     @property
@@ -137,10 +142,12 @@ def read_layers(
     rng: np.random.Generator,
     progress: Progress,
     is_dense: bool = False,
+    may_stop: bool = False,
 ) -> Iterator[Reading]:
     """Read layer after layer, and yield what is known after each; the last is the answer.
 
-    `scans`: lines that have been scanned already. `is_dense`: read a convolution as the dense layer that it is.
+    `scans`: lines that have been scanned already. `is_dense`: read a convolution as the dense layer that it is. `may_stop`:
+    confirm each layer at once, since there may be no questions left for it later.
     """
     reading = Reading()
     box = records.box
@@ -187,7 +194,8 @@ def read_layers(
             return
         rows, biases = layer.planes
         reading.layers.append((rows * layer.signs[:, None], biases * layer.signs))
-        reading.confirm(asked, rng)
+        if may_stop:
+            reading.confirm(asked, rng)
         yield reading
         progress(f"looking for the units of layer {number + 1}", 0.0)
         if number == 1:
@@ -233,7 +241,6 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
         completed = MissingUnits(records, rng).complete(reading.layers, second)
         top = None if completed is None else fit_top(records.all(), reading.layers, *completed)
     if top is None:
-        reading.confirm(replace(records.box, ask=records.ask), rng)
         reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
         return
     reading.layers.append(top.layer)

@@ -83,14 +83,20 @@ class DeepFinding:
     bound: float | None = None  # on the error of a parameter, where answers are rounded
     words: str = ""  # how they are rounded
     n_attempts: int = 1  # how often fresh questions were asked, so that chance had as many opportunities
+    rays: int = 0  # on which answers far out were asked
+    agrees_within: float = np.inf  # typical inputs: the distance up to which all of these were as predicted
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all fresh answers at random places and on lines match."""
+        return not (self.checks.misfits or self.off_line)
 
 
 def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:
     """Polish the network of a complete reading, and check it; what fresh answers show to be missing is added."""
     for attempt in range(ATTEMPTS):
         finding = replace(_finish_once(reading, records, rng), n_attempts=attempt + 1)
-        is_right = finding.checks.misfits == 0 and finding.off_line == 0
-        if is_right or not _add_missing(reading, records, rng):
+        if finding.is_right or not _add_missing(reading, records, rng):
             break
     return finding
 

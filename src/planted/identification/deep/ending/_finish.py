@@ -26,11 +26,11 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._patterns import corner_places, least_places
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 

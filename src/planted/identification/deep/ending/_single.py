@@ -22,7 +22,6 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._space import Records
 from planted.identification.deep.ending._finish import (
     DeepFinding,
@@ -32,6 +31,7 @@ from planted.identification.deep.ending._finish import (
     rescaled,
 )
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import N_CHECKS, BlackBox, Checks
 from planted.networks import DeepNetwork
 

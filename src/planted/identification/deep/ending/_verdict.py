@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planted.checks import Check
-from planted.identification.deep._reading import Reading
 from planted.identification.deep.ending._far import FARTHEST
 from planted.identification.deep.ending._finish import DeepFinding
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import N_CHECKS
 from planted.identification.two_layer._verdict import CONFIDENCE
 from planted.networks import DeepNetwork

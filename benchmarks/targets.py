@@ -274,7 +274,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "deep",
         r"<= 40 questions",
         "A first layer wider than the inputs is read by tracing surfaces of the second across its hyperplanes. A unit that "
-        "is on for few inputs is missed, and every trace begins anew. What is missed is refused, not claimed.",
+        "is on for few inputs is met by few lines, and may be missed. What is missed is refused, not claimed.",
     ),
     (
         "activations",

@@ -170,5 +170,6 @@ class Check(Enum):
     QUESTIONS = "questions"
     QUESTIONS_PER_PARAMETER = "questions-per-parameter"
     FRESH_ANSWERS = "fresh-answers"
+    FAR_ANSWERS = "far-answers"
     COVERED_INPUTS = "covered-inputs"
     CLOSE_BREAKS = "close-breaks"

@@ -33,6 +33,7 @@ from planted.identification.deep import (
     read_leaky,
     refine_nearby,
     survey_layer,
+    with_far_answers,
 )
 from planted.identification.two_layer import (
     COARSE,
@@ -185,10 +186,19 @@ class _DeepReader:
     def read(self, scans: list[tuple[Line, LineScan]]) -> None:
         """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
         self.is_started = True
+        self._read(scans)
+        if self.finding is not None and self.finding.is_right:
+            self.finding = with_far_answers(self.finding, self.records, self.rng)
+
+    def _read(self, scans: list[tuple[Line, LineScan]]) -> None:
         try:
-            is_dense = self.run.depth != "auto"
             steps = read_layers(
-                self.records, scans, rng=self.rng, progress=self.run.progress, is_dense=is_dense
+                self.records,
+                scans,
+                rng=self.rng,
+                progress=self.run.progress,
+                is_dense=self.run.depth != "auto",
+                may_stop=self.run.may_stop,
             )
             for latest in steps:
                 self.reading = latest
@@ -204,6 +214,8 @@ class _DeepReader:
             if self.near is not None:
                 larger = float((self.domain.scale / self.run.domain.scale).max())
                 self.finding = refine_nearby(self.finding, self.records, self.near, larger, self.rng)
+        if self.finding is None or not self.finding.is_right:
+            self.reading.confirm(replace(self.records.box, ask=self.records.ask), self.rng)
 
     def _read_leaky(self) -> None:
         """Read the layers above a first one of leaky units, and refine and check the network."""
@@ -266,9 +278,8 @@ class _DeepReader:
 class _SingleReader(_DeepReader):
     """The reading of answers in single precision: rough layers first, then all parameters at once."""
 
-    def read(self, scans: list[tuple[Line, LineScan]]) -> None:
+    def _read(self, scans: list[tuple[Line, LineScan]]) -> None:
         """Read the layers; lines scanned before go too far out to be of use."""
-        self.is_started = True
         try:
             for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
                 self.reading = latest
@@ -276,7 +287,7 @@ class _SingleReader(_DeepReader):
                     continue
                 self.run.progress("refining all layers", 0.9)
                 finding = finish_single(latest, self.records, self.domain.scale, rng=self.rng)
-                if not (finding.checks.misfits or finding.off_line):
+                if finding.is_right:
                     self.finding = finding
                     break
         except LinAlgError as error:

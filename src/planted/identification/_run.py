@@ -31,6 +31,11 @@ class QueryRun:
     activation: Activation
     started: float = field(default_factory=perf_counter)
 
+    @property
+    def may_stop(self) -> bool:
+        """Whether a budget may end the search."""
+        return self.session.budget is not None or self.budget_seconds is not None
+
     def finish(
         self,
         found: Identification | Refusal | None,

@@ -11,11 +11,11 @@ from planted.identification._rounding import Rounding
 from planted.identification.deep._coarse import _name_dependence
 from planted.identification.deep._patterns import least_places
 from planted.identification.deep._planes import Planes, Survey
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._space import DOUBLES
 from planted.identification.deep.ending._confirm import confirming_places
 from planted.identification.deep.ending._finish import _count_off
 from planted.identification.deep.ending._verdict import judge_deep_stop
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import BlackBox
 
 ROUNDING = Rounding(np.array([1e-15]), 3.0, False, 1e-15)

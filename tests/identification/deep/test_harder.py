@@ -8,10 +8,13 @@ import pytest
 import planted
 from planted import DeepNetwork, Outcome
 from planted.identification._grid import DOUBLES
-from planted.identification.deep._expansive import _common_solution, _share_solution
+from planted.identification.deep._expansive import _common_solution, _gather_by_outputs, _share_solution
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places
+from planted.identification.deep._planes import Planes
 from planted.identification.deep._residual import _common_row, _solve_gaps
+from planted.identification.deep._space import Breaks, Space
+from planted.identification.deep.stages._tracing import Surface, Tracer
 from planted.identification.two_layer._search import BlackBox
 
 
@@ -156,6 +159,81 @@ def test_breaks_of_one_unit_are_recognised_by_their_common_solution():
     np.testing.assert_allclose((found * np.sign(found @ row))[:-1][settled], row[:-1][settled], atol=1e-8)
     assert settled.sum() >= 12
     assert _common_solution(np.concatenate([A, B]), np.concatenate([g, h])) is None
+
+
+def places_of(rng, net, unit, count, accepts=lambda x: True):
+    """Places at which a unit of the second layer switches, and the normals there."""
+    (V, a), (W, b) = net.layers[:2]
+    found = []
+    while len(found) < count:
+        X = rng.normal(size=(2, V.shape[1]))
+        values = np.maximum(X @ V.T + a, 0) @ W[unit] + b[unit]
+        if values[0] * values[1] > 0:
+            continue
+        for _ in range(60):
+            middle = X.mean(axis=0)
+            X[int(np.sign(np.maximum(middle @ V.T + a, 0) @ W[unit] + b[unit]) == np.sign(values[1]))] = (
+                middle
+            )
+        if accepts(X[0]):
+            normal = (W[unit] * (X[0] @ V.T + a > 0)) @ V
+            found.append((X[0], rng.choice([-1.0, 1.0]) * normal))
+    places, normals = (np.array(each) for each in zip(*found, strict=True))
+    return places, normals
+
+
+def tracer_of(net):
+    V, a = net.layers[0]
+    lengths = np.linalg.norm(V, axis=1) * np.resize([1.0, -1.0, -1.0], len(a))  # sides are not told
+    d = V.shape[1]
+    space = Space.calibrated(
+        net,
+        lambda count, rng: rng.normal(size=(count, d)),
+        sides=np.zeros((0, d)),
+        limits=np.zeros(0),
+        reach=1024.0,
+        rng=np.random.default_rng(0),
+    )
+    planes = Planes.none(d)
+    for row, bias, length in zip(V, a, lengths, strict=True):
+        planes.append(row / length, bias / length, 1e-12, row)
+    return Tracer(space, planes, np.random.default_rng(1)), np.sign(lengths)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_several_outputs_tell_breaks_of_units_apart_before_sides_are_known(seed):
+    rng = np.random.default_rng([seed, 2])
+    net = draw(rng, (4, 9, 6, 2))
+    tracer, sides = tracer_of(net)
+    parts = []
+    for unit in range(6):
+        places, normals = places_of(rng, net, unit, 60)
+        sizes = np.linalg.norm(normals, axis=1)
+        strengths = net.layers[2][0][:, [unit]] * sizes
+        none = np.zeros((60, 2, 2, 4))
+        parts.append(
+            Breaks(normals / sizes[:, None], strengths, places, np.full(60, 1e-12), none, places[:, None])
+        )
+    _gather_by_outputs(tracer, Breaks.join(parts))
+    np.testing.assert_array_equal(tracer.sides, sides)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_surface_is_found_beyond_a_unit_that_was_off_at_all_its_places(seed):
+    rng = np.random.default_rng([seed, 3])
+    net = draw(rng, (4, 9, 6, 1))
+    tracer, tracer.sides = tracer_of(net)
+    (V, a), (W, b) = net.layers[:2]
+    places, normals = places_of(rng, net, 0, 40, accepts=lambda x: V[2] @ x + a[2] < 0)
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    surface = Surface(list(places), list(normals))
+    assert tracer.solve(surface) == "open"
+    solution, settled = tracer.partial_solution(surface)
+    assert not settled[2] and settled.sum() == 8  # other draws have more such units
+    tracer.complete(surface, solution, settled)
+    row = np.append(W[0] * np.linalg.norm(V, axis=1), b[0])
+    found = surface.solution / np.linalg.norm(surface.solution)
+    np.testing.assert_allclose(found * np.sign(found @ row), row / np.linalg.norm(row), atol=1e-6)
 
 
 def test_a_place_shows_the_weight_to_a_unit_that_is_barely_on():

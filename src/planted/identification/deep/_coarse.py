@@ -26,9 +26,9 @@ import numpy as np
 from planted._typing import Array, IntArray, Progress
 from planted.identification.deep._layers import Base, pass_layers
 from planted.identification.deep._planes import Planes, Survey, place_on_plane
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._space import Records, Space, scan_between
 from planted.identification.deep._top import Top, fit_top
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._breakpoints import LineScan
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer

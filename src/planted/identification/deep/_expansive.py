@@ -15,302 +15,43 @@ sides of the first layer follow from all surfaces j together, by least squares:
 Once they are known, L and c are no longer free. If the second layer is the last, the gradient jumps by a constant multiple
 of what (1) gives wherever the unit breaks, so that every break that was measured is d + 1 equations for one unit, not only
 up to scale. Breaks of one unit are then recognised by their common solution, and few further units need to be traced.
+Several outputs change in a proportion that is the unit's own: their breaks are put together before the sides are known, and
+hardly any surface is traced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from planted._typing import Array, BoolArray
+from planted._typing import Array, BoolArray, IntArray
 from planted.identification.deep._gathered import switches_on
 from planted.identification.deep._layers import Base
-from planted.identification.deep._planes import Planes, Survey
+from planted.identification.deep._planes import Survey
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
+from planted.identification.deep.stages._tracing import DETERMINED, Surface, Tracer
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 
 __all__ = ["read_expansive"]
 
-ALIKE = 1e-5  # relative: a normal that is a bent one of the surface that is traced
-DETERMINED = 1e-7  # the second smallest singular value of the equations, relative
-CONSISTENT = 1e-4  # the smallest, relative to the second smallest
-BEYOND = (
-    0.3,
-    0.04,
-    0.005,
-)  # of the way to the next hyperplane: where the surface is looked for beyond a crossing
-CROSSINGS = 2.5  # of a trace, for each unit of the first layer, at most
-WALKS = 400  # steps of a walk without questions
-FARTHEST = 30.0  # radii: how far a walk goes
-ORIENTED = 0.2  # how far from ±1 a solution of (2) may be
-FITS = 1e-4  # relative residual of (2)
-SURFACES = 2  # before (2) is tried
 MOST_LINES = 24
 QUIET = 2
-SPREAD = np.array([-1.0, -0.3, -0.06, 0.06, 0.3, 1.0])
-SAME = 1e-4  # relative distance from a known surface of a trace that is on it
-TWICE = 1e-8  # one minus the cosine of two solutions that are the same
 COMMON = 1e-6  # relative residual of equations with a common solution
 TELLS = 1e-3  # part of the right-hand side of a break that another break's equations test
 PROPORTIONAL = 1e-11  # one minus the cosine of changes of several outputs in the same proportion
 FAILURES = 4  # of traces of what could not be put together
-LOOKS = 3  # in vain, for one crossing
-
-
-@dataclass(slots=True)
-class _Surface:
-    """What is known of one surface: its equations, and the coefficients once they are unique."""
-
-    places: list[Array] = field(default_factory=list)
-    normals: list[Array] = field(default_factory=list)
-    solution: Array | None = None
-
-
-@dataclass(slots=True)
-class _Tracer:
-    space: Space
-    planes: Planes
-    rng: np.random.Generator
-    sides: Array | None = None  # orientation of the first layer, once it is known
-    surfaces: list[_Surface] = field(default_factory=list)
-    met: list[Breaks] = field(default_factory=list)  # all breaks that were measured on lines
-
-    def values(self, X: Array) -> Array:
-        """Pre-activations up to sign, shape (n, k)."""
-        return np.asarray(X @ self.planes.normals.T + self.planes.offsets)
-
-    def features(self, X: Array) -> Array:
-        """What the coefficients of a surface are multiplied with, shape (n, unknowns)."""
-        T, ones = self.values(X), np.ones((len(X), 1))
-        if self.sides is None:
-            return np.hstack([np.abs(T), X, ones])
-        return np.hstack([np.maximum(T * self.sides, 0.0), ones])
-
-    def equations(self, surface: _Surface) -> Array:
-        """The homogeneous equations of a surface: it holds its places, and its tangents there."""
-        X = np.array(surface.places)
-        rows = [self.features(X)]
-        for x, normal in zip(X, surface.normals, strict=True):
-            tangents = np.linalg.svd(normal[None])[2][1:]
-            slopes = tangents @ self.planes.normals.T
-            signs = np.sign(self.values(x[None])[0])
-            if self.sides is None:
-                parts = [slopes * signs, tangents, np.zeros((len(tangents), 1))]
-            else:
-                parts = [
-                    slopes * np.where(signs * self.sides > 0, self.sides, 0.0),
-                    np.zeros((len(tangents), 1)),
-                ]
-            rows.append(np.hstack(parts))
-        return np.concatenate(rows)
-
-    def solve(self, surface: _Surface) -> str:
-        """Solve the equations of a surface: "open" if further places are needed, "unique", or "wrong"."""
-        A = self.equations(surface)
-        if len(A) < A.shape[1]:
-            return "open"
-        lengths = np.linalg.norm(A, axis=0)
-        if (lengths == 0).any():
-            return "open"
-        values, rows = np.linalg.svd(A / lengths, full_matrices=False)[1:]
-        if values[-2] < DETERMINED * values[0]:
-            return "open"
-        if values[-1] > CONSISTENT * values[-2]:
-            return "wrong"
-        surface.solution = rows[-1] / lengths
-        return "unique"
-
-    def explains(self, X: Array, slack: float) -> BoolArray:
-        """Whether places lie on a surface that is known."""
-        known = np.zeros(len(X), dtype=np.bool_)
-        for surface in self.surfaces:
-            if surface.solution is not None:
-                known |= _off(self, surface, X) <= slack
-        return known
-
-    def holds_already(self, surface: _Surface) -> bool:
-        """Whether a surface is one of those that are known."""
-        return any(
-            other.solution is not None and bool((_off(self, other, np.array(surface.places)) <= SAME).all())
-            for other in self.surfaces
-        )
-
-    def trace(self, place: Array, normal: Array) -> _Surface | None:
-        """Walk on a surface from crossing to crossing until its coefficients are unique."""
-        surface = _Surface([place], [normal])
-        bends: dict[int, float] = {}  # -2 α_i, in the scale of the first normal
-        start = place, normal
-        for _ in range(int(CROSSINGS * self.planes.offsets.size)):
-            found = self._next_crossing(*start, bends, self._unseen(surface))
-            if found is None:
-                return None
-            i, beyond, bent, bend = found
-            bends[i] = bend
-            surface.places.append(beyond)
-            surface.normals.append(bent / np.linalg.norm(bent))
-            state = self.solve(surface)
-            if state == "wrong":
-                return None
-            if state == "unique":
-                return surface
-            start = beyond, bent
-        return None
-
-    def _unseen(self, surface: _Surface) -> list[int]:
-        """Units of the first layer that were off at all places of a surface; none if it is not known which are on."""
-        if self.sides is None:
-            return []
-        on = (self.values(np.array(surface.places)) * self.sides > 0).any(axis=0)
-        return [int(i) for i in np.flatnonzero(~on)]
-
-    def _next_crossing(
-        self, place: Array, normal: Array, bends: dict[int, float], wanted: list[int]
-    ) -> tuple[int, Array, Array, float] | None:
-        """Walk to a hyperplane whose bend is not known, and find the surface beyond it."""
-        count = self.planes.offsets.size
-        open_ones = wanted or [i for i in range(count) if i not in bends]
-        if not open_ones:
-            return None
-        looks = 0
-        x, n = place, normal
-        distances = np.abs(self.values(x[None])[0])
-        target = min(open_ones, key=lambda i: distances[i] * self.rng.uniform(0.5, 2.0))
-        for step in range(WALKS):
-            if step % 40 == 39:
-                target = int(self.rng.choice(open_ones))
-            t = self.values(x[None])[0]
-            direction = -np.sign(t[target]) * self.planes.normals[target]
-            direction = direction + 0.1 * self.rng.standard_normal(direction.size) / np.sqrt(direction.size)
-            direction -= (direction @ n) / (n @ n) * n
-            direction /= np.linalg.norm(direction)
-            along = self.planes.normals @ direction
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ahead = np.where(np.abs(along) > 1e-9, -t / along, np.inf)
-            ahead = np.where(ahead > 1e-12, ahead, np.inf)
-            order = np.argsort(ahead)
-            first, second = order[0], order[1]
-            if not np.isfinite(ahead[first]):
-                continue
-            gap = min(ahead[second] - ahead[first], self.space.rounding.radius)
-            if (
-                ahead[first] > FARTHEST * self.space.rounding.radius
-                or gap <= 1e-7 * self.space.rounding.radius
-            ):
-                continue
-            sign = np.sign(t[first])
-            if first in bends:
-                n = n + bends[first] * sign * self.planes.normals[first]
-                p = x + ahead[first] * direction
-                onto = self._onto(p, direction, n, 0.3 * gap, int(first))
-                x = place if onto is None else onto
-                if onto is None or np.linalg.norm(x) > FARTHEST * self.space.rounding.radius:
-                    x, n = place, normal
-                continue
-            found = self._look_beyond(x + ahead[first] * direction, direction, gap, n, int(first))
-            if found is None:
-                looks += 1
-                x, n = place, normal
-                target = int(self.rng.choice(open_ones))
-                if looks >= LOOKS:
-                    return None
-                continue
-            beyond, bent, change = found
-            return int(first), beyond, bent, change / sign
-        return None
-
-    def _onto(self, p: Array, direction: Array, n: Array, step: float, i: int) -> Array | None:
-        """Step from a place on hyperplane i onto the bent surface beyond it, into the region on the other side."""
-        tangent = direction - (direction @ n) / (n @ n) * n
-        size = np.linalg.norm(tangent)
-        if size < 1e-9 or (tangent @ self.planes.normals[i]) * (direction @ self.planes.normals[i]) <= 0:
-            return None
-        tangent /= size
-        t, along = self.values(p[None])[0], self.planes.normals @ tangent
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ahead = np.where(np.abs(along) > 1e-9, -t / along, np.inf)
-        ahead[i] = np.inf
-        room = float(np.where(ahead > 1e-12, ahead, np.inf).min())
-        return np.asarray(p + min(step, 0.5 * room) * tangent)
-
-    def _look_beyond(
-        self, p: Array, direction: Array, gap: float, n: Array, i: int
-    ) -> tuple[Array, Array, float] | None:
-        """Find the surface beyond hyperplane i on a short line along the old normal."""
-        across = n / np.linalg.norm(n)
-        for share in BEYOND:
-            origin = p + share * gap * direction
-            t, along = self.values(origin[None])[0], self.planes.normals @ across
-            with np.errstate(divide="ignore", invalid="ignore"):
-                meets = np.where(np.abs(along) > 1e-9, -t / along, np.inf)
-            low, high = meets[meets < 0].max(initial=-np.inf), meets[meets > 0].min(initial=np.inf)
-            reach = min(40 * share * gap, self.space.rounding.radius)
-            low, high = max(0.98 * low, -reach), min(0.98 * high, reach)
-            segment = _segment(self.space, origin, across, low, high)
-            line = Line(origin, across)
-            scan = scan_line(segment, line, spread=SPREAD, expected=np.zeros(0))
-            places = scan.breakpoints[np.isfinite(scan.breakpoints)]
-            for place in places[np.argsort(np.abs(places))][:3]:
-                wanted = np.flatnonzero(scan.breakpoints == place)
-                breaks = measure_breaks(self.space, line, scan, wanted)
-                if not breaks.errors.size:
-                    continue
-                bent = breaks.normals[0]
-                basis = np.column_stack([n, self.planes.normals[i]])
-                (a, b), *_ = np.linalg.lstsq(basis, bent, rcond=None)
-                off = float(np.linalg.norm(basis @ [a, b] - bent))
-                if off <= ALIKE + 30 * float(breaks.errors[0]) and abs(a) > 1e-9:
-                    return breaks.places[0], bent / a, float(b / a)
-        return None
-
-    def orient(self) -> bool:
-        """Solve (2) for the sides of the first layer; whether they are settled."""
-        k, d = self.planes.normals.shape
-        solutions = [s.solution for s in self.surfaces if s.solution is not None]
-        if self.sides is not None or len(solutions) < SURFACES or len(solutions) * d <= k:
-            return self.sides is not None
-        rows, targets = [], []
-        for solution in solutions:
-            scale = np.linalg.norm(solution[:k])
-            rows.append((self.planes.normals * solution[:k, None]).T / scale)
-            targets.append(solution[k : k + d] / scale)
-        A, b = np.concatenate(rows), np.concatenate(targets)
-        found, _, rank, _ = np.linalg.lstsq(A, b, rcond=1e-9)
-        off = float(np.linalg.norm(A @ np.sign(found) - b)) / float(np.linalg.norm(b))
-        if rank < k or np.abs(np.abs(found) - 1).max() > ORIENTED or off > FITS:
-            return False
-        self.sides = np.sign(found)
-        for surface in self.surfaces:
-            if surface.solution is not None:
-                alphas, constant = surface.solution[:k], surface.solution[-1]
-                surface.solution = np.append(
-                    2 * alphas, constant - (alphas * self.sides) @ self.planes.offsets
-                )
-                self.solve(surface)
-        return True
-
-    def layers(self) -> tuple[Layer, Layer] | None:
-        """The first two layers as far as they are known; None without orientation or surfaces."""
-        solutions = np.array([s.solution for s in self.surfaces if s.solution is not None])
-        if self.sides is None or not len(solutions):
-            return None
-        weights, biases = solutions[:, :-1], solutions[:, -1]
-        norms = np.linalg.norm(weights, axis=1)
-        rows = solutions / np.linalg.norm(solutions, axis=1)[:, None]
-        alike = np.triu(np.abs(rows @ rows.T) > 1 - TWICE, 1).any(axis=0)
-        weights, biases, norms = weights[~alike], biases[~alike], norms[~alike]
-        first = self.planes.normals * self.sides[:, None], self.planes.offsets * self.sides
-        return first, (weights / norms[:, None], biases / norms)
-
-
-def _off(tracer: _Tracer, surface: _Surface, X: Array) -> Array:
-    """How far places are from a known surface, relative to the terms of its equation."""
-    assert surface.solution is not None
-    F = tracer.features(X)
-    return np.asarray(np.abs(F @ surface.solution) / (np.abs(F) @ np.abs(surface.solution)))
+SHARP = 1e-7  # error of a normal above which a break is not put together by its outputs
+TRIED = (
+    8,
+    12,
+    18,
+    27,
+)  # breaks of a unit: a surface is looked for beyond units below that were off at all of them
+PATIENT = 12  # lines before surfaces are traced, where several outputs tell units apart
+OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06])
 
 
 def read_expansive(
@@ -320,7 +61,7 @@ def read_expansive(
 
     `explains`: whether two layers explain all answers so far; then no further line is asked.
     """
-    tracer = _Tracer(space, survey.planes, rng)
+    tracer = Tracer(space, survey.planes, rng)
     _trace_all(tracer, survey.others)
     quiet = 0
     for _ in range(MOST_LINES):
@@ -336,39 +77,82 @@ def read_expansive(
     return tracer.layers()
 
 
-def _gather(tracer: _Tracer, breaks: Breaks) -> None:
-    """Put breaks down to common units, without questions, and add the surfaces of units that they determine.
+def _gather_by_outputs(tracer: Tracer, breaks: Breaks) -> None:
+    """Put breaks down to units by the proportion in which several outputs change, before it is known which are on below.
+
+    Places and tangents of many breaks of one unit solve (1) as a trace does, without questions. Units whose outputs change
+    in the same proportion have no common solution.
+    """
+    if len(breaks.strengths) == 1 or not breaks.errors.size:
+        return
+    exact = breaks.select((breaks.errors < SHARP) & ~tracer.explains(breaks.places, 1e-6))
+    if not exact.errors.size:
+        return
+    for members in _proportional(exact):
+        surface = Surface(list(exact.places[members]), list(exact.normals[members]))
+        if tracer.solve(surface) == "unique" and not tracer.holds_already(surface):
+            tracer.surfaces.append(surface)
+            if tracer.orient():
+                return
+
+
+def _proportional(breaks: Breaks) -> list[IntArray]:
+    """Groups of breaks at which several outputs change in the same proportion."""
+    units = breaks.strengths / np.linalg.norm(breaks.strengths, axis=0)
+    labels = connected_components(np.abs(units.T @ units) > 1 - PROPORTIONAL, directed=False)[1]
+    return [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
+
+
+def _gather(tracer: Tracer, breaks: Breaks, *, is_last: bool = False) -> None:
+    """Put breaks down to common units, and add the surfaces of units that they determine.
 
     Two breaks belong together if the equations of both have a solution for one choice of sign, and none without the other
-    break's scale; with several outputs also if the outputs change in the same proportion.
+    break's scale; with several outputs if the outputs change in the same proportion. Where all places of many breaks of one
+    unit lie where some unit below is off, the surface is looked for beyond the hyperplane of that unit; `is_last`: also
+    where breaks are few.
     """
-    breaks = breaks.select(~tracer.explains(breaks.places, 1e-6))
+    breaks = breaks.select((breaks.errors < SHARP) & ~tracer.explains(breaks.places, 1e-6))
     count = breaks.errors.size
     if tracer.sides is None or count < 2:
         return
+    A, g = _jump_equations(tracer, breaks)
+    if len(breaks.strengths) > 1:
+        groups = _proportional(breaks)
+    else:
+        together = np.eye(count, dtype=np.bool_)
+        for i in range(count - 1):
+            together[i, i + 1 :] = _share_solution(A[i], g[i], A[i + 1 :], g[i + 1 :])
+        labels = connected_components(together, directed=False)[1]
+        groups = [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
+    for members in groups:
+        surface = Surface(list(breaks.places[members]), list(breaks.normals[members]))
+        if tracer.solve(surface) == "open":
+            found = _common_solution(A[members], g[members])
+            if found is not None and found[1].all():
+                surface.solution = found[0]
+            elif is_last or len(members) in TRIED:
+                found = found or tracer.partial_solution(surface)
+                if found is not None:
+                    tracer.complete(surface, *found)
+        if surface.solution is not None and not tracer.holds_already(surface):
+            tracer.surfaces.append(surface)
+
+
+def _jump_equations(tracer: Tracer, breaks: Breaks) -> tuple[Array, Array]:
+    """The equations A (w, b) = ±g of a unit from each break, by how the gradient changes there.
+
+    Shapes: A (n, d + 1, k + 1), g (n, d + 1).
+    """
+    assert tracer.sides is not None
+    count = breaks.errors.size
     T = tracer.values(breaks.places) * tracer.sides
     oriented = tracer.planes.normals * tracer.sides[:, None]
     slopes = oriented.T[None] * (T > 0)[:, None, :]  # (n, d, k)
     slopes = np.concatenate([slopes, np.zeros((count, slopes.shape[1], 1))], axis=2)
     holds = np.column_stack([np.maximum(T, 0.0), np.ones(count)])[:, None, :]
-    A = np.concatenate([slopes, holds], axis=1)  # (n, d + 1, k + 1)
     sizes = np.linalg.norm(breaks.strengths, axis=0)
     g = np.column_stack([breaks.normals * sizes[:, None], np.zeros(count)])
-    links = np.abs((breaks.strengths / sizes).T @ (breaks.strengths / sizes))
-    together = links > 1 - PROPORTIONAL if len(breaks.strengths) > 1 else np.eye(count, dtype=np.bool_)
-    if len(breaks.strengths) == 1:
-        for i in range(count - 1):
-            together[i, i + 1 :] = _share_solution(A[i], g[i], A[i + 1 :], g[i + 1 :])
-    for label in range((labels := connected_components(together, directed=False)[1]).max() + 1):
-        members = np.flatnonzero(labels == label)
-        found = _common_solution(A[members], g[members])
-        if found is None:
-            continue
-        solution, settled = found
-        if settled.all():
-            surface = _Surface(list(breaks.places[members]), list(breaks.normals[members]), solution)
-            if not tracer.holds_already(surface):
-                tracer.surfaces.append(surface)
+    return np.concatenate([slopes, holds], axis=1), g
 
 
 def _share_solution(A: Array, g: Array, others: Array, theirs: Array) -> BoolArray:
@@ -413,9 +197,14 @@ def _least(system: Array, ends: Array) -> tuple[Array, float]:
     return found / lengths, float(np.linalg.norm(system / lengths @ found - ends.ravel()))
 
 
-def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> None:
+def _trace_all(tracer: Tracer, parts: list[Breaks]) -> None:
     """Trace the surfaces of breaks that no known surface explains."""
     tracer.met += parts
+    if tracer.sides is None:
+        _gather_by_outputs(tracer, Breaks.join(tracer.met))
+    several = len(tracer.space.rounding.level) > 1
+    if tracer.sides is None and several and len(tracer.met) < PATIENT:
+        return  # further lines cost less than traces
     for breaks in parts:
         for place, normal in zip(breaks.places, breaks.normals, strict=True):
             if tracer.sides is not None:
@@ -428,10 +217,11 @@ def _trace_all(tracer: _Tracer, parts: list[Breaks]) -> None:
                 tracer.orient()
 
 
-def _trace_rest(tracer: _Tracer) -> None:
+def _trace_rest(tracer: Tracer) -> None:
     """Trace the surfaces of breaks that could not be put together, until some traces have failed."""
     failures = 0
     met = Breaks.join(tracer.met)
+    _gather(tracer, met, is_last=True)
     for place, normal in zip(met.places, met.normals, strict=True):
         if failures >= FAILURES:
             return
@@ -444,7 +234,7 @@ def _trace_rest(tracer: _Tracer) -> None:
             tracer.surfaces.append(surface)
 
 
-def _trace_line(tracer: _Tracer) -> bool:
+def _trace_line(tracer: Tracer) -> bool:
     """Scan a fresh line and trace what is unexplained on it; return whether all was explained."""
     space = tracer.space
     origin, direction = space.draw(2, tracer.rng)
@@ -461,14 +251,3 @@ def _trace_line(tracer: _Tracer) -> bool:
     known = planes.hold(places, 1e-6 * space.rounding.radius).any(axis=1) | tracer.explains(places, 1e-6)
     _trace_all(tracer, [measure_breaks(space, line, scan, usable[~known])])
     return bool(known.all())
-
-
-OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06])
-
-
-def _segment(space: Space, origin: Array, direction: Array, low: float, high: float) -> Space:
-    """The space cut down to a segment of a line."""
-    at = float(direction @ origin)
-    sides = np.concatenate([space.sides, direction[None], -direction[None]])
-    limits = np.concatenate([space.limits, [at + high, -at - low]])
-    return Space(space.ask, space.dim, space.draw, sides, limits, space.rounding, space.reach)

@@ -23,7 +23,6 @@ from scipy import linalg
 from planted._typing import Array, Progress
 from planted.identification.deep._kinds import sides_of_leaky
 from planted.identification.deep._planes import Survey
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._space import Records, Space
 from planted.identification.deep._top import EXPLAINED, NO_REST, Top, orientations
 from planted.identification.deep.ending._finish import (
@@ -35,6 +34,7 @@ from planted.identification.deep.ending._finish import (
     weigh,
 )
 from planted.identification.deep.ending._polish import jacobian, moved, polish
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import check_network
 from planted.networks import DeepNetwork
 from planted.networks._deep import Layer

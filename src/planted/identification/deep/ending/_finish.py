@@ -26,11 +26,11 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._patterns import corner_places, least_places
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
 
@@ -83,14 +83,20 @@ class DeepFinding:
     bound: float | None = None  # on the error of a parameter, where answers are rounded
     words: str = ""  # how they are rounded
     n_attempts: int = 1  # how often fresh questions were asked, so that chance had as many opportunities
+    rays: int = 0  # on which answers far out were asked
+    agrees_within: float = np.inf  # typical inputs: the distance up to which all of these were as predicted
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all fresh answers at random places and on lines match."""
+        return not (self.checks.misfits or self.off_line)
 
 
 def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:
     """Polish the network of a complete reading, and check it; what fresh answers show to be missing is added."""
     for attempt in range(ATTEMPTS):
         finding = replace(_finish_once(reading, records, rng), n_attempts=attempt + 1)
-        is_right = finding.checks.misfits == 0 and finding.off_line == 0
-        if is_right or not _add_missing(reading, records, rng):
+        if finding.is_right or not _add_missing(reading, records, rng):
             break
     return finding
 

@@ -22,7 +22,6 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.identification.deep._reading import Reading
 from planted.identification.deep._space import Records
 from planted.identification.deep.ending._finish import (
     DeepFinding,
@@ -32,6 +31,7 @@ from planted.identification.deep.ending._finish import (
     rescaled,
 )
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import N_CHECKS, BlackBox, Checks
 from planted.networks import DeepNetwork
 
@@ -64,7 +64,7 @@ def finish_single(
     again = rng.permutation(near)[: int(AGAIN * per_row)]
     rows = box.draw(int(FRESH * per_row) + 40, rng)
     rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (len(rows), 1)))
-    rows = np.concatenate([rows, box.snap(rare_places(net, rows, old_X[near], box, rng))])
+    rows = np.concatenate([rows, box.snap(rare_places(net, rows, old_X, box, rng))])
     X, Y = np.concatenate([old_X[again], rows]), np.concatenate([old_Y[again], records.ask(rows)])
     for _ in range(ROUNDS):
         net = polish(net, X, Y, 1.0 / _sizes(net, X))

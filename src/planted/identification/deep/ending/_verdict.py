@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planted.checks import Check
-from planted.identification.deep._reading import Reading
+from planted.identification.deep.ending._far import FARTHEST
 from planted.identification.deep.ending._finish import DeepFinding
+from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import N_CHECKS
 from planted.identification.two_layer._verdict import CONFIDENCE
 from planted.networks import DeepNetwork
@@ -114,6 +115,12 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
             "black box is piecewise linear in another way."
         )
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
+    if finding.rays and finding.agrees_within < FARTHEST:
+        detail = (
+            f"The network of {_shape(net)} agrees with every answer out to {finding.agrees_within:.0e} times typical "
+            f"inputs, but not with all on {finding.rays} rays farther out: units that switch only there are missing."
+        )
+        return Outcome.FITTED, Guarantee.HEURISTIC, detail
     if reading.passing:
         detail = (
             f"The function is known, but not the network: {reading.passing} unit(s) of the last hidden layer pass their "
@@ -152,6 +159,11 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         f"Hidden layers: {_shape(net)}. Units "
         "that switch nowhere in that region leave no trace."
     )
+    if finding.rays:
+        detail += (
+            f" Answers on {finding.rays} rays out to {FARTHEST:.0e} times typical inputs were as predicted; nothing is "
+            "claimed beyond, nor far out between the rays."
+        )
     if finding.bound is not None:
         detail += (
             f" The answers have {finding.words}: parameters are right to {finding.bound:.1e}, with unit rows."
@@ -191,6 +203,10 @@ def _evidence(reading: Reading, finding: DeepFinding) -> tuple[Evidence, ...]:
     if finding.bound is not None:
         bound = "bound on the error of a parameter, with unit rows"
         found = (*found, Evidence(bound, finding.bound, LARGEST_BOUND, "<=", key=Check.ERROR_BOUND))
+    if finding.rays:
+        far = "distance out to which answers on rays were as predicted, in typical inputs"
+        within = finding.agrees_within, FARTHEST, ">=", f"{finding.rays} rays"
+        found = (*found, Evidence(far, *within, key=Check.FAR_ANSWERS))
     if finding.missing_rank < 0:
         return found
     return (*found, Evidence(rank, finding.missing_rank, 0, "<=", "rank J", key=Check.JACOBIAN))

@@ -1,0 +1,151 @@
+r"""Read the third or a later layer: as the last one from breaks that lines have met, otherwise region by region.
+
+If the layer is the last one, every break gives a part of a row with its size (`_gathered`). Weights that no break has shown
+are gaps: they come from the linear part (`_top`), from answers where they have an effect (`_gaps`), or from breaks beside
+them (`_regions`). Otherwise regions in which many lower units are on are surveyed one after the other (`_regions`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planted._typing import Array
+from planted.identification._rounding import Rounding
+from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
+from planted.identification.deep._gathered import explained_by, gather_units, switches_on
+from planted.identification.deep._layers import Base
+from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
+from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
+from planted.identification.deep._top import EXPLAINED, fit_top
+from planted.identification.deep.ending._polish import polish
+from planted.identification.deep.stages._found import LayerFound, shows_higher
+from planted.identification.deep.stages._second import CHORDS, chords
+from planted.identification.deep.stages._state import Reading
+from planted.identification.two_layer._jumps import Line
+from planted.networks import DeepNetwork
+from planted.networks._deep import Layer
+
+__all__ = ["read_last", "read_later"]
+
+NEARLY, FINELY = 1e-3, 1e-9  # residuals, relative, between which the units are refined
+ROUNDS = 4  # of further chords for the last layer
+FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
+
+
+def read_last(
+    records: Records, space: Space, bases: tuple[Base, Base], reading: Reading, rng: np.random.Generator
+) -> LayerFound | None:
+    """Read the third or a later layer as the last one, from breaks that lines have met and further ones; None if it is not.
+
+    `bases`: of the first survey and of the second.
+    """
+    parts = [
+        (breaks, base)
+        for survey, base in zip(reading.surveys, bases, strict=False)
+        for breaks in (*survey.others, *survey.unsure)
+    ]
+    layers, base = reading.layers, bases[1]
+    missing, sample = MissingUnits(records, rng), sample_places(base, rng)
+    for number in range(ROUNDS):
+        if number:
+            rows, _ = gather_units(parts, layers)
+            parts += [
+                (_scan_chord(space, base, layers, rows, each), base) for each in chords(base, CHORDS, rng)
+            ]
+        rows, is_last = gather_units(parts, layers)
+        if not is_last:
+            return None
+        found = _as_last(records, layers, rows)
+        for step in (None, ask_beside_gaps, fill_gaps):
+            if found is not None or rows.is_complete:
+                break
+            if step is ask_beside_gaps:
+                ask_beside_gaps(records, layers, rows, rng)
+            elif step is fill_gaps:
+                fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
+                rows.join_equal(is_scaled=True)
+            found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
+        if found is None:
+            found = _as_last(records, layers, rows, may_hide=True)
+        if found is not None:
+            return found
+        whole = np.array([known.all() for known in rows.known])
+        W, b = rows.arrays()
+        completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
+        if completed is not None and fit_top(records.all(), layers, *completed) is not None:
+            units, seen = completed
+            return LayerFound(units, np.ones(len(seen)), np.zeros(len(seen)), False, seen)
+    return None
+
+
+def _as_last(
+    records: Records, layers: list[Layer], rows: PartialRows, *, may_hide: bool = False
+) -> LayerFound | None:
+    """The units as the last layer; None if they do not explain all answers, or some of their weights have no effect.
+
+    Weights that fill gaps have few digits: where the units nearly explain the answers, all layers are refined on them.
+    """
+    (X, Y), planes, known = records.all(), rows.arrays(), np.array(rows.known)
+    top = fit_top((X, Y), layers, planes, known, explained=NEARLY)
+    if top is not None and top.residual > FINELY and not (top.passing or top.unseen):
+        net, weights = DeepNetwork([*layers, top.layer, top.output]), 1 / (1 + np.linalg.norm(X, axis=1))
+        *refined, planes, _ = polish(net, X, Y, weights).layers
+        better = fit_top((X, Y), refined, planes)
+        if better is not None:
+            layers[:], top, known = refined, better, np.ones(planes[0].shape, dtype=np.bool_)
+        else:
+            planes = rows.arrays()
+    if top is None or top.residual > EXPLAINED or (top.unseen and not may_hide):
+        return None
+    count = len(known)
+    return LayerFound(planes, np.ones(count), np.zeros(count), False, known)
+
+
+def _scan_chord(
+    space: Space, base: Base, layers: list[Layer], rows: PartialRows, chord: tuple[Line, Array]
+) -> Breaks:
+    """Scan a line in the coordinates of the second survey; the breaks that neither lower nor gathered units explain."""
+    line, spread = chord
+    low, high = space.room(line.origin, line.direction)
+    lower = switches_on(layers, base, line, low, high)
+    scan = scan_line(space, line, spread=spread, expected=lower)
+    usable = np.flatnonzero(np.isfinite(scan.breakpoints))
+    places = scan.breakpoints[usable]
+    slack = 1e-6 * space.rounding.radius
+    is_lower = np.abs(places[:, None] - lower).min(axis=1, initial=np.inf) <= slack
+    fresh = usable[~is_lower & ~explained_by(rows, layers, base.inputs(line.at(places)))]
+    return measure_breaks(space, line, scan, fresh)
+
+
+def read_later(
+    records: Records, base: Base, reading: Reading, rounding: Rounding, rng: np.random.Generator
+) -> LayerFound:
+    """Read the third or a later layer, until it explains all answers or there are no more regions."""
+
+    def ask(V: Array) -> Array:
+        return records.ask(base.inputs(V))
+
+    found = LayerFound((np.zeros((0, 0)), np.zeros(0)), np.zeros(0), np.zeros(0), False)
+    has_higher, missing = False, MissingUnits(records, rng)
+    for rows, survey in read_regions(ask, base, reading.layers, rounding, rng=rng):
+        reading.surveys.append(survey)
+        has_higher |= shows_higher(survey)
+        if not rows.biases:
+            continue
+        votes, cast = np.array(rows.votes), np.array(rows.cast)
+        signs = np.where(votes >= 0, 1.0, -1.0)
+        found = LayerFound(
+            rows.arrays(), signs, np.abs(votes) / np.maximum(cast, 1), has_higher, np.array(rows.known)
+        )
+        if fit_top(records.all(), reading.layers, found.planes, found.known) is not None:
+            break
+        whole = np.array([known.all() for known in rows.known])
+        if len(reading.surveys) > FIRST_REGIONS and whole.any():
+            planes = found.planes[0][whole], found.planes[1][whole]
+            completed = missing.complete(reading.layers, planes)
+            if completed is not None and fit_top(records.all(), reading.layers, *completed) is not None:
+                units, seen = completed
+                count = len(seen)
+                return LayerFound(units, np.ones(count), np.zeros(count), has_higher, seen)
+    return found

@@ -35,7 +35,6 @@ from planted.moments import augment, check_rows_against, output_columns
 from planted.networks import (
     Activation,
     TwoLayerNetwork,
-    facing_units,
     is_slope_unknown,
     parameter_error,
     parse_activation,
@@ -257,7 +256,7 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
 def _refined(search: UnitSearch, network: TwoLayerNetwork, *, exact: bool) -> Refinement:
     """Refine a network on all rows; an exact one is polished on those in memory too."""
     problem = search.problem
-    network = problem.scaling.in_order(facing_units(network))
+    network = problem.scaling.in_order(network)
     fit = refine(problem.blocks, network, offset=search.offset, weights=search.weights)
     for _ in range(SLOPE_STEPS if search.is_leaky and network.B is None else 0):
         slope, _ = _slope_step(problem, fit.network, search.offset)

@@ -52,6 +52,7 @@ from planted.networks import (
     TwoLayerNetwork,
     activation_of_module,
     activation_of_sklearn,
+    is_rectifier,
     linear_part_as_units,
 )
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
@@ -356,7 +357,7 @@ def _tensor(value: Any) -> Array | None:
 def _format_torch(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     from safetensors.numpy import save
 
-    if net.activation.name != "relu":
+    if not is_rectifier(net.activation):
         raise BadInputError(
             f"activation {net.activation.name!r} is not part of a state; use to_torch for a module, or ONNX for a file"
         )

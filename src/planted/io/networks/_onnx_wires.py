@@ -266,9 +266,7 @@ class _Wires:
         if self.is_made_by(inner, "Relu") and 1 <= degree <= LARGEST_DEGREE:
             return f"power:{degree!r}", self.take(inner, "Relu")[0].input[0]
         if degree != 2:
-            raise FileFormatError(
-                f"a power of degree {degree!r}: known are 1 to {LARGEST_DEGREE}, of a Relu"
-            )
+            raise FileFormatError(f"a power of degree {degree!r}: known are 1 to {LARGEST_DEGREE}, of a Relu")
         return "quadratic", inner
 
     def spelled(self, tree: Any, name: str, before: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -102,7 +102,7 @@ def test_log_odds_may_be_infinite(is_flat: bool) -> None:
             return odds[:, 0] if is_flat else odds
 
         found = identify(answers, 4, outputs="log-odds", random_state=seed)
-        assert found.outcome is Outcome.RECOVERED and parameter_error(found.network, truth) <= 1e-6
+        assert found.outcome is Outcome.RECOVERED and parameter_error(found.network, truth) <= 1e-10
         with pytest.raises(OracleError, match='outputs="log-odds"'):
             identify(answers, 4, random_state=seed)
 

@@ -30,9 +30,7 @@ from planted.results import Recovery
 __all__ = ["identify"]
 
 NOISY_SAMPLES = 20_000
-CURVED_DOUBLINGS = (
-    1  # of the scale of a box that is chosen for curved units, which are constant or straight far out
-)
+CURVED_DOUBLINGS = 1  # of a box that is chosen: far out curved units are constant or straight
 
 
 @one_thread_inside

@@ -176,7 +176,7 @@ class QuerySession:
         except Exception as error:  # an oracle is foreign code and may raise anything
             raise OracleError(f"the oracle raised {type(error).__name__}: {error}") from error
         self.queries += len(X)
-        return float(np.abs(answers).max(initial=0.0)), 1 if answers.ndim == 1 else answers.shape[-1]
+        return float(np.abs(answers).max(initial=0.0)), answers.shape[-1]
 
     def _checked(self, raw: object, count: int) -> Array:
         """Return answers as an array (count, m); raise if they are not numbers, not of this shape or not finite."""

@@ -60,6 +60,17 @@ def test_several_outputs_and_a_linear_part(name):
     assert planted.parameter_error(answer.network, truth) < 1e-8
 
 
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_the_offset_is_free_beside_a_linear_part(offset):
+    rng = np.random.default_rng(31)
+    truth = planted.TwoLayerNetwork(
+        rng.standard_normal((2, 3)), [0.3, -0.4], [[2.0, 1.5]], [offset], "tanh", [[1.0, -1.0, 0.5]]
+    )
+    X = rng.standard_normal((200, 3)) + 2
+    answer = planted.recover(X, truth(X), method="restarts", activation="tanh", offset=False, random_state=0)
+    assert answer.outcome is Outcome.RECOVERED and planted.parameter_error(answer.network, truth) < 1e-8
+
+
 def test_a_registered_function():
     register_activation("sinus", np.sin, np.cos)
     truth, X, Y = draw("sinus", (3, 2, 1), 4)
@@ -128,12 +139,6 @@ def test_units_that_are_linear_or_constant_on_the_samples_are_named():
     flat = planted.TwoLayerNetwork(truth.W, [30.0, 0.3], truth.A, None, "tanh")
     answer = recover(X, flat(X), "tanh", 2, effort="quick")
     assert answer.outcome is not Outcome.RECOVERED, answer
-
-
-def test_a_robust_loss_is_refused_by_name():
-    _, X, Y = draw("tanh", (3, 2, 1), 0)
-    with pytest.raises(planted.outcomes.BadInputError, match="loss"):
-        recover(X, Y, "tanh", loss="huber")
 
 
 # Noise

@@ -175,6 +175,19 @@ def test_a_width_that_noisy_samples_chose_is_not_claimed():
     assert answer.find(Check.WIDTH)[-1] in answer.failed
 
 
+def test_a_linear_part_is_not_tried_where_none_is_missing():
+    """Not for another trace of x in the residual: it would be a second chance for a claim, and a second search."""
+    _, X, Y = draw("tanh", (3, 2, 1), 4, noise=0.05)
+    Y = Y + 0.1 * Y.std() * X[:, :1] * X[:, 1:2]
+    begun = {"auto": [], False: []}
+    for affine, told in begun.items():
+        answer = recover(
+            X, Y, "tanh", 2, affine=affine, progress=lambda what, _, told=told: told.append(what)
+        )
+        assert answer.outcome is not Outcome.RECOVERED and answer.network.B is None
+    assert begun["auto"] == begun[False]
+
+
 def test_search_form_of_each_activation_finds_orientations():
     """With a linear part that no orientation explains, ``affine="auto"`` keeps it; without one it is absent."""
     plain, X, Y = draw("softplus", (3, 2, 1), 5)

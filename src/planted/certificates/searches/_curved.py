@@ -78,6 +78,7 @@ class UnitSearch:
     best: UnitPath | None = None
     ended: list[UnitPath] = field(default_factory=list)  # attempts that did not reproduce their rows
     linear: bool = False  # whether the present attempts have a free linear part
+    fit: Refinement | None = None  # the fit to all rows that was judged, of noisy ones
 
     @classmethod
     def begin(
@@ -155,13 +156,13 @@ class UnitSearch:
 
 
 def search_units(search: UnitSearch) -> Recovery:
-    """Attempt until a certificate holds; with ``affine="auto"`` a linear part is tried where there is none without it."""
+    """Attempt until a certificate holds; with ``affine="auto"`` a linear part is tried where one is missing."""
     search.run.on_stop = search.interrupted
     search.linear = search.can_turn or search.affine is True
     answer = _recover(search)
     if search.affine != "auto" or search.can_turn or answer.outcome is Outcome.RECOVERED:
         return answer
-    if any(line.passed for line in answer.find(Check.RESIDUAL)):
+    if any(line.passed for line in answer.find(Check.RESIDUAL)) or not _lacks_linear_part(search):
         return answer
     bent = replace(search, linear=True, best=None, ended=[])
     other = _recover(bent)
@@ -317,6 +318,7 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
         if search.affine == "auto" and free is not None and _needs_linear_part(problem, free, fit):
             fit = free
     assert fit is not None
+    search.fit = fit
     further = [
         Evidence("attempts that ended at the best optimum", 1 + is_repeated, 2, ">=", key=Check.LOCAL_MINIMUM)
     ]
@@ -349,6 +351,15 @@ def _noisy_verdict(search: UnitSearch, fit: Refinement, further: list[Evidence])
     return certify_curved_noisily(
         search.problem, fit, offset=search.frees_offset(fit.network), weights=search.weights, further=further
     )
+
+
+def _lacks_linear_part(search: UnitSearch) -> bool:
+    """Whether a linear part beside the units of the fit explains more than noise lets it."""
+    if search.fit is None:
+        return True
+    problem, network = search.problem, search.fit.network
+    start = replace(network, B=np.zeros((network.n_outputs, network.n_features)))
+    return _needs_linear_part(problem, refine(problem.blocks, start, weights=search.weights), search.fit)
 
 
 def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) -> bool:

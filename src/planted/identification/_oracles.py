@@ -50,9 +50,7 @@ class Oracle:
     name: str  # what it is, for the record
     # What answers, so that a log of another black box is refused: a command line, or the hash of a file. None if unknown.
     identity: str | None = None
-    is_log_odds: bool = (
-        False  # whether it answers with log-odds, which are infinite where probabilities are 0 or 1
-    )
+    is_log_odds: bool = False  # whether answers are log-odds, infinite where probabilities are 0 or 1
 
     def snap(self, X: Array) -> Array:
         """Round numbers to single precision if the black box does."""
@@ -69,9 +67,8 @@ def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SE
         same form.
     outputs : str, default="auto"
         "probabilities" if the answers are probabilities: they are turned into log-odds. "log-odds" if they are log-odds,
-        infinite where a probability is 0 or 1. "logits" if they are neither. "auto" asks classifiers for probabilities,
-        or for their decision function. For an ONNX file also the name of the output that is to be asked; it may be
-        omitted if there is only one.
+        infinite where a probability is 0 or 1. "logits" if neither. "auto" asks classifiers for probabilities, or for
+        their decision function. For an ONNX file also the name of the output, which may be omitted if there is only one.
     timeout : float, default=60
         Seconds that a command may take to answer one batch of questions.
 
@@ -89,17 +86,16 @@ def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SE
         return source
     is_file = isinstance(source, str | PathLike)
     if outputs not in ("auto", *KINDS) and not is_file:
+        known = ", ".join(map(repr, ("auto", *KINDS)))
         raise BadInputError(
-            f"outputs={outputs!r} names an output of an ONNX file; the oracle is none. Others are 'auto', "
-            f"{', '.join(map(repr, KINDS))}"
+            f"outputs={outputs!r} is for ONNX files, the name of an output; others are {known}"
         )
     if outputs in ("auto", "probabilities") and hasattr(source, "predict_proba"):
         features = getattr(source, "n_features_in_", None)
         return _of_log_odds(Oracle(source.predict_proba, features, False, type(source).__name__))
     made = _asked_as_it_is(source, outputs, is_file=is_file, timeout=timeout)
-    return (
-        _of_log_odds(made) if outputs == "probabilities" else replace(made, is_log_odds=outputs == "log-odds")
-    )
+    is_odds = outputs == "log-odds"
+    return _of_log_odds(made) if outputs == "probabilities" else replace(made, is_log_odds=is_odds)
 
 
 def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool, timeout: float) -> Oracle:

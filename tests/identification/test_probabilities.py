@@ -118,7 +118,7 @@ def test_certainty_in_a_box_is_an_error_that_says_what_to_do() -> None:
 def test_numbers_that_are_no_probabilities_are_refused() -> None:
     with pytest.raises(BadInputError, match="no probabilities"):
         identify(lambda X: 2 + X, 2, outputs="probabilities", random_state=0)
-    with pytest.raises(BadInputError, match="'probabilities'"):
+    with pytest.raises(BadInputError, match="auto, probabilities"):
         identify(lambda X: X, 2, outputs="probability")
 
 

@@ -86,10 +86,8 @@ def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SE
         return source
     is_file = isinstance(source, str | PathLike)
     if outputs not in ("auto", *KINDS) and not is_file:
-        known = ", ".join(map(repr, ("auto", *KINDS)))
-        raise BadInputError(
-            f"outputs={outputs!r} is for ONNX files, the name of an output; others are {known}"
-        )
+        kinds = ", ".join(("auto", *KINDS))
+        raise BadInputError(f"outputs={outputs!r} names an output of an ONNX file; else: {kinds}")
     if outputs in ("auto", "probabilities") and hasattr(source, "predict_proba"):
         features = getattr(source, "n_features_in_", None)
         return _of_log_odds(Oracle(source.predict_proba, features, False, type(source).__name__))

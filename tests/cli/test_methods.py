@@ -18,6 +18,10 @@ def test_the_table_shows_every_method_in_order() -> None:
     places = [result.stdout.index(f"│ {name} ") for name in planted.methods()]
     assert places == sorted(places)
     assert "m >= k" in result.stdout and "mean-zero" in result.stdout
+    below = " ".join(result.stdout.partition("└")[2].split())
+    for name, card in planted.methods().items():  # what a method takes beside ReLU units and numbers
+        others = [*card.activations[1:], *card.likelihoods[1:]]
+        assert (f"{name}: also units" in below) == bool(others) and all(each in below for each in others)
 
 
 def test_the_cards_as_json() -> None:

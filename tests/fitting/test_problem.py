@@ -38,6 +38,23 @@ def test_hand_numbers():
     assert (user.W[0, 0], user.b[0], user.A[0, 0], user.c[0]) == (1.0, -6.0, 3.75, 1.0)
 
 
+@pytest.mark.parametrize("has_linear", [False, True])
+@pytest.mark.parametrize(
+    "activation", ["relu", "leaky-relu:0.3", "absolute", "quadratic", "power:2", "tanh", "gelu", "elu"]
+)
+def test_units_have_the_order_and_the_orientation_of_the_canonical_form(activation, has_linear):
+    rng = np.random.default_rng([len(activation), has_linear])
+    for _ in range(5):
+        W, b, A, c, B = (rng.standard_normal(shape) for shape in ((4, 3), 4, (2, 4), 2, (2, 3)))
+        net = TwoLayerNetwork(W, b, A, c, activation, B if has_linear else None)
+        scaling = Scaling(
+            rng.standard_normal(3), np.exp(2 * rng.standard_normal(3)), rng.standard_normal(2), 4.0
+        )
+        user, form = scaling.restore(scaling.in_order(net)), scaling.restore(net).canonical()
+        for part in ("W", "b", "A", "c", *(["B"] if has_linear else [])):
+            np.testing.assert_allclose(getattr(user, part), getattr(form, part), rtol=1e-9, atol=1e-9)
+
+
 def test_a_unit_without_weights_survives_the_way_back():
     scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(1), 2.0)
     user = scaling.restore(TwoLayerNetwork([[0.0, 0.0]], [1.0], [[3.0]]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 from sklearn.datasets import load_wine
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neural_network import MLPClassifier
@@ -14,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from planted import TwoLayerNetwork, identify, parameter_error
 from planted.identification._oracles import as_oracle
 from planted.identification._session import OracleError
+from planted.networks import parse_activation
 from planted.outcomes import BadInputError, Outcome
 
 
@@ -75,6 +78,35 @@ def test_a_decision_function_is_asked_where_there_are_no_probabilities() -> None
     assert np.allclose(np.ravel(oracle.call(X)), model.decision_function(X)) and not oracle.is_log_odds
 
 
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "softplus"])
+def test_curved_units_behind_probabilities_are_read(activation: str) -> None:
+    """Far out such units are constant or straight: the box stays where they bend, however flat the probabilities are."""
+    for seed in range(2):
+        truth = replace(drawn(20 + seed, 4, 3, 2), activation=parse_activation(activation))
+
+        def classifier(X: np.ndarray, truth: TwoLayerNetwork = truth) -> np.ndarray:
+            return softmax(np.column_stack([truth(X), np.zeros(len(X))]))
+
+        found = identify(classifier, 4, outputs="probabilities", activation=activation, random_state=seed)
+        assert found.outcome is Outcome.RECOVERED and parameter_error(found.network, truth) <= 1e-8
+
+
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_log_odds_may_be_infinite(is_flat: bool) -> None:
+    for seed in range(3):
+        truth = drawn(30 + seed, 4, 3, 1, 4.0)
+
+        def answers(X: np.ndarray, truth: TwoLayerNetwork = truth) -> np.ndarray:
+            with np.errstate(divide="ignore"):
+                odds = logit(expit(truth(X)))
+            return odds[:, 0] if is_flat else odds
+
+        found = identify(answers, 4, outputs="log-odds", random_state=seed)
+        assert found.outcome is Outcome.RECOVERED and parameter_error(found.network, truth) <= 1e-10
+        with pytest.raises(OracleError, match='outputs="log-odds"'):
+            identify(answers, 4, random_state=seed)
+
+
 def test_certainty_in_a_box_is_an_error_that_says_what_to_do() -> None:
     truth = drawn(3, 2, 3, 1, 1e4)
     with pytest.raises(OracleError, match="smaller box"), np.errstate(over="ignore"):
@@ -86,7 +118,7 @@ def test_certainty_in_a_box_is_an_error_that_says_what_to_do() -> None:
 def test_numbers_that_are_no_probabilities_are_refused() -> None:
     with pytest.raises(BadInputError, match="no probabilities"):
         identify(lambda X: 2 + X, 2, outputs="probabilities", random_state=0)
-    with pytest.raises(BadInputError, match="'probabilities'"):
+    with pytest.raises(BadInputError, match="auto, probabilities"):
         identify(lambda X: X, 2, outputs="probability")
 
 

@@ -128,6 +128,36 @@ def test_registered_functions_are_known_by_name(tmp_path):
         planted.export_network(net, tmp_path / "net.onnx")
 
 
+WAYS = {
+    "ONNX": lambda net, folder: planted.export_network(net, folder / "net.onnx"),
+    "NumPy": lambda net, folder: planted.export_network(net, folder / "net.py"),
+    "C": lambda net, folder: planted.export_network(net, folder / "net.h"),
+    "JSON": lambda net, folder: planted.export_network(net, folder / "net.json"),
+    "a module of PyTorch (to_torch)": lambda net, folder: planted.to_torch(net),
+    "a file of planted": lambda net, folder: net.save(folder / "net.safetensors"),
+    "a state": lambda net, folder: planted.export_network(net, folder / "net.pt.safetensors", to="torch"),
+    "scikit-learn": lambda net, folder: planted.to_sklearn(net),
+}
+
+
+@pytest.mark.parametrize("name", ["relu", "absolute", "power:2.5", "quadratic", "elu", "tanh", "own-arc"])
+def test_a_form_that_an_activation_does_not_have_is_refused_with_those_that_it_has(name, tmp_path):
+    register_activation("own-arc", np.arctan, lambda t: 1 / (1 + t**2))
+    net, refusals = network(name, 2), []
+    works = {way: True for way in WAYS}
+    for way, write in WAYS.items():
+        try:
+            write(net, tmp_path)
+        except BadInputError as refusal:
+            works[way], words = False, str(refusal)
+            refusals.append(words.split("it can in: ")[1].split(", "))
+    named = {way for way, is_written in works.items() if is_written} - {"a state", "scikit-learn"}
+    assert all(set(ways) == named for ways in refusals)
+    assert bool(refusals) == (name != "relu")  # a state has weights alone
+    if works["ONNX"]:
+        assert planted.import_network(tmp_path / "net.onnx").activation == net.activation
+
+
 @pytest.mark.parametrize(
     ("name", "function", "derivative", "words"),
     [

@@ -115,6 +115,26 @@ def test_what_labels_cannot_be_is_refused(labels: object, options: dict[str, str
         planted.recover(np.arange(8.0).reshape(4, 2), labels, **options)
 
 
+OPTIONS = {"n_restarts": 2, "extra": 3, "start": "landscape", "offset": False, "loss": "huber"}
+UNUSED = [({"likelihood": "logistic"}, each) for each in OPTIONS] + [
+    ({"activation": "tanh"}, each) for each in ("start", "loss")
+]
+
+
+@pytest.mark.parametrize(("what", "option"), UNUSED)
+def test_an_option_that_is_not_used_is_refused(what: dict[str, str], option: str) -> None:
+    X, y = _labels(60)
+    with pytest.raises(BadInputError, match=rf"{option}={OPTIONS[option]!r} is not used with"):
+        planted.recover(
+            X,
+            y if "likelihood" in what else X[:, 0],
+            1,
+            method="restarts",
+            **what,
+            **{option: OPTIONS[option]},
+        )
+
+
 def test_blocks_that_are_not_encoded_are_refused() -> None:
     blocks = planted.RowBlocks.from_arrays(np.ones((4, 1)), np.array([[0.0], [1.0], [2.0], [0.0]]))
     with pytest.raises(BadInputError, match=r"1 row\(s\) do not"):

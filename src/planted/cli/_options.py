@@ -97,7 +97,7 @@ LikelihoodOption = Annotated[
     str,
     typer.Option(
         metavar="gaussian|logistic|multinomial|poisson",
-        help="Law of the target: numbers; two classes; several classes, as numbers; counts.",
+        help="Law of the target: numbers; two classes; several classes; counts.",
     ),
 ]
 MethodOption = Annotated[str, typer.Option(help="Name of a method, or auto.", autocompletion=complete_method)]

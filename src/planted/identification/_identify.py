@@ -30,6 +30,7 @@ from planted.results import Recovery
 __all__ = ["identify"]
 
 NOISY_SAMPLES = 20_000
+CURVED_DOUBLINGS = 1  # of a box that is chosen: far out curved units are constant or straight
 
 
 @one_thread_inside
@@ -75,9 +76,10 @@ def identify(
     outputs : str, default="auto"
         "probabilities" if the oracle answers with probabilities. The network that is read has their log-odds as outputs:
         of every class against the last, or of every output if they do not sum to one. Without a box one is chosen in
-        which log-odds stay within 30, or 12 if there is only one. "logits" if the answers are no probabilities. "auto"
-        asks classifiers by ``predict_proba``, or else by ``decision_function``. For an ONNX file also the name of the
-        output that is to be asked.
+        which log-odds stay within 30, or 12 if there is only one. "log-odds" if it answers with log-odds, which may be
+        infinite where a probability is 0 or 1: a box is chosen as well. "logits" if the answers are neither. "auto" asks
+        classifiers by ``predict_proba``, or else by ``decision_function``. For an ONNX file also the name of the output
+        that is to be asked.
     activation : str, default="relu"
         Activation of the units. With "relu" units of any two slopes are found: leaky ones and absolute values too. A curved
         one, such as "tanh", "sigmoid", "softplus", "gelu", "silu", "elu" or a name of `planted.register_activation`, needs
@@ -132,7 +134,8 @@ def identify(
         if source.is_log_odds and box is None:
             try:
                 rng = solver_streams(seed, 6)[5]
-                run = replace(run, domain=unsaturated_domain(session, domain, rng))
+                far = {"farthest": CURVED_DOUBLINGS} if shape.is_curved else {}
+                run = replace(run, domain=unsaturated_domain(session, domain, rng, **far))
             except StopRequested as stop:
                 return run.stop(stop, None)
         search = identify_exact if repeats == 1 else _identify_noisy
@@ -194,7 +197,7 @@ def _with_log_odds(answer: Recovery, domain: Domain) -> Recovery:
     """Say in a record that the outputs are log-odds, where they were read, and how many digits they have."""
     low, high = domain.centre - domain.scale, domain.centre + domain.scale
     detail = (
-        f"{answer.detail} The answers are probabilities: the outputs of the network are log-odds, read in a box of "
+        f"{answer.detail} The outputs of the network are log-odds, read in a box of "
         f"inputs from {low.min():.3g} to {high.max():.3g}"
     )
     for rounding in answer.find(Check.ROUNDING):

@@ -35,7 +35,7 @@ LONGEST_TIMEOUT = 1e6  # seconds; Python's locks take no more than a few times t
 LAST_SECONDS = 2.0  # for a command that was kept running to end by itself
 LINE_BYTES, ANSWER_BYTES = 100_000, 1 << 28  # that a command may answer to a question, and in all
 LONGEST_COMMAND = 1000  # characters of a command line that a log keeps as they are
-KINDS = ("probabilities", "logits")  # what answers may be
+KINDS = ("probabilities", "log-odds", "logits")  # what answers may be
 WHOLE = 1e-4  # by which the probabilities of all classes may differ from one in sum
 
 
@@ -50,7 +50,7 @@ class Oracle:
     name: str  # what it is, for the record
     # What answers, so that a log of another black box is refused: a command line, or the hash of a file. None if unknown.
     identity: str | None = None
-    is_log_odds: bool = False  # whether it answers with probabilities, which are turned into log-odds
+    is_log_odds: bool = False  # whether answers are log-odds, infinite where probabilities are 0 or 1
 
     def snap(self, X: Array) -> Array:
         """Round numbers to single precision if the black box does."""
@@ -66,9 +66,9 @@ def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SE
         What is to be asked. A list of str is a command that reads rows as CSV without header and writes answers in the
         same form.
     outputs : str, default="auto"
-        "probabilities" if the answers are probabilities: they are turned into log-odds. "logits" if they are not. "auto"
-        asks classifiers for probabilities, or for their decision function. For an ONNX file also the name of the output
-        that is to be asked; it may be omitted if there is only one.
+        "probabilities" if the answers are probabilities: they are turned into log-odds. "log-odds" if they are log-odds,
+        infinite where a probability is 0 or 1. "logits" if neither. "auto" asks classifiers for probabilities, or for
+        their decision function. For an ONNX file also the name of the output, which may be omitted if there is only one.
     timeout : float, default=60
         Seconds that a command may take to answer one batch of questions.
 
@@ -86,15 +86,14 @@ def as_oracle(source: Any, *, outputs: str = "auto", timeout: float = COMMAND_SE
         return source
     is_file = isinstance(source, str | PathLike)
     if outputs not in ("auto", *KINDS) and not is_file:
-        raise BadInputError(
-            f"outputs={outputs!r} names an output of an ONNX file; the oracle is none. Others are 'auto', "
-            f"{' and '.join(map(repr, KINDS))}"
-        )
-    if outputs != "logits" and hasattr(source, "predict_proba"):
+        kinds = ", ".join(("auto", *KINDS))
+        raise BadInputError(f"outputs={outputs!r} names an output of an ONNX file; else: {kinds}")
+    if outputs in ("auto", "probabilities") and hasattr(source, "predict_proba"):
         features = getattr(source, "n_features_in_", None)
         return _of_log_odds(Oracle(source.predict_proba, features, False, type(source).__name__))
     made = _asked_as_it_is(source, outputs, is_file=is_file, timeout=timeout)
-    return _of_log_odds(made) if outputs == "probabilities" else made
+    is_odds = outputs == "log-odds"
+    return _of_log_odds(made) if outputs == "probabilities" else replace(made, is_log_odds=is_odds)
 
 
 def _asked_as_it_is(source: Any, outputs: str, *, is_file: bool, timeout: float) -> Oracle:

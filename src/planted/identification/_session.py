@@ -195,6 +195,8 @@ class QuerySession:
         if not np.isfinite(answers).all():
             row, output = (int(i) for i in np.argwhere(~np.isfinite(answers))[0])
             why = ": a probability is 0 or 1; choose a smaller box" if self.oracle.is_log_odds else ""
+            if np.isinf(answers[row, output]) and not why:
+                why = '; if the answers are log-odds, say outputs="log-odds"'
             raise OracleError(
                 f"the oracle answered question {self.queries + row} with {answers[row, output]} in output {output}{why}"
                 f"{self.log_note}"
@@ -220,8 +222,13 @@ def make_domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle)
     return Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
 
 
-def unsaturated_domain(session: QuerySession, domain: Domain, rng: np.random.Generator) -> Domain:
-    """Choose a box in which probabilities do not come too close to 0 or 1, by asking: the scale is doubled or halved."""
+def unsaturated_domain(
+    session: QuerySession, domain: Domain, rng: np.random.Generator, *, farthest: int = FARTHEST_POWER
+) -> Domain:
+    """Choose a box in which probabilities do not come too close to 0 or 1, by asking: the scale is doubled or halved.
+
+    `farthest`: most doublings.
+    """
     at_centre, n_outputs = session.largest_log_odds(session.oracle.snap(domain.centre[None]))
     # A softmax keeps the digits of small probabilities: if log-odds are large everywhere, larger ones are taken.
     most = max(LARGEST_LOG_ODDS, min(4 * at_centre, FINITE_LOG_ODDS)) if n_outputs > 1 else LARGEST_OF_TWO
@@ -233,7 +240,7 @@ def unsaturated_domain(session: QuerySession, domain: Domain, rng: np.random.Gen
     if is_saturated(0):
         power = next((p for p in range(-1, -FARTHEST_POWER, -1) if not is_saturated(p)), -FARTHEST_POWER)
     else:
-        power = next((p for p in range(FARTHEST_POWER) if is_saturated(p + 1)), FARTHEST_POWER)
+        power = next((p for p in range(farthest) if is_saturated(p + 1)), farthest)
     return replace(domain, scale=domain.scale * 2.0**power, has_box=True)
 
 

@@ -12,7 +12,7 @@ from planted.networks._activations import (
     register_activation,
     requested_activation,
 )
-from planted.networks._curved_forms import facing_units
+from planted.networks._curved_forms import turn_units, turned_away
 from planted.networks._deep import DeepNetwork
 from planted.networks._kinks import unit_order
 from planted.networks._matching import UnitMatching, match_units, parameter_error
@@ -31,7 +31,6 @@ __all__ = [
     "activation_names",
     "activation_of_module",
     "activation_of_sklearn",
-    "facing_units",
     "gklw_error",
     "glm_error",
     "is_rectifier",
@@ -45,5 +44,7 @@ __all__ = [
     "register_activation",
     "relative_mse",
     "requested_activation",
+    "turn_units",
+    "turned_away",
     "unit_order",
 ]

@@ -155,6 +155,18 @@ class Activation:
         below = ("Mul", "t", -self.left)
         return Spelling(onnx=("Where", ("Greater", "t", 0.0), "t", below), torch=module)
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in which `numpy_code` and `c_code` can write the activation."""
+        return "NumPy", "C"
+
+    def not_written(self, where: str) -> BadInputError:
+        """Return the error that the activation cannot be written in some form, with the forms that can."""
+        module = "a module of PyTorch (to_torch)" if self.spelling.torch else None
+        ways = ("ONNX" if self.spelling.onnx else None, module, *self.languages, "JSON", "a file of planted")
+        known = ", ".join(way for way in ways if way)
+        return BadInputError(f"activation {self.name!r} cannot be written {where}; it can in: {known}")
+
     def numpy_code(self) -> str:
         """Return the activation as an expression of NumPy in the array T."""
         if self.left == 0.0:
@@ -225,6 +237,12 @@ class CurvedActivation(Activation):
         """How other programs write the activation."""
         return self.curve.spelling
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in which `numpy_code` and `c_code` can write the activation."""
+        texts = {"NumPy": self.curve.spelling.numpy, "C": self.curve.spelling.c}
+        return tuple(language for language, text in texts.items() if text is not None)
+
     def numpy_code(self) -> str:
         """Return the activation as an expression of NumPy in the array T."""
         return self._spelled(self.curve.spelling.numpy, "NumPy")
@@ -235,7 +253,7 @@ class CurvedActivation(Activation):
 
     def _spelled(self, text: str | None, language: str) -> str:
         if text is None:
-            raise BadInputError(f"activation {self.name!r} cannot be written in {language}")
+            raise self.not_written(f"in {language}")
         return text
 
 

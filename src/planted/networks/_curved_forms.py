@@ -26,7 +26,7 @@ import numpy as np
 from planted._typing import Array, BoolArray, as_array
 from planted.linalg.signs import find_flips
 from planted.networks._activations import parse_activation
-from planted.networks._kinks import joined_points, sum_labels, unit_order
+from planted.networks._kinks import has_positive_lead, joined_points, looks_ahead, sum_labels, unit_order
 
 if TYPE_CHECKING:
     from planted.networks._equivalence import Agreement
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = [
     "curved_agreement",
     "curved_form",
-    "facing_units",
     "linear_part",
     "one_spelling",
     "simplify_curved",
     "turn_units",
+    "turned_away",
     "turned_towards",
 ]
 
@@ -89,19 +89,21 @@ def curved_form(net: TwoLayerNetwork, *, tol: float) -> TwoLayerNetwork:
     return replace(net, W=net.W[order], b=net.b[order], A=net.A[:, order])
 
 
-def facing_units(net: TwoLayerNetwork) -> TwoLayerNetwork:
-    """Turn the units as the canonical form has them, in their order, where orientation is a gauge."""
-    if not net.activation.is_curved or not _is_free(net, net.B is not None):
-        return net
-    return turn_units(net, _looks_back(net, FACING_TOL))
+def turned_away(net: TwoLayerNetwork) -> BoolArray:
+    """Mark the units that the canonical form turns round, where orientation is a gauge."""
+    if not _is_free(net, net.B is not None):
+        return np.zeros(net.n_hidden, dtype=np.bool_)
+    if net.activation.is_curved:
+        return _looks_back(net, FACING_TOL)
+    return ~looks_ahead(net.W) if _is_free(net, may_have_linear=False) else ~has_positive_lead(net.W)
 
 
 def turn_units(net: TwoLayerNetwork, flips: BoolArray) -> TwoLayerNetwork:
     """Turn the marked units round by (1); a linear part is added where the activation needs one."""
-    mirror = net.activation.mirror
-    assert mirror is not None
     if not flips.any():
         return net
+    mirror = net.activation.mirror
+    assert mirror is not None
     signs = np.where(flips, -1.0, 1.0)
     moved = net.A * flips
     B = net.B

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planted._typing import Array
+from planted.networks._activations import is_rectifier
 from planted.networks._network import TwoLayerNetwork
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _simplify_pair(
 ) -> list[Layer]:
     """Simplify one hidden layer against the layer above it."""
     (W, b), (A, c) = layers[place : place + 2]
-    if place > 0 and net.activation.name == "relu":
+    if place > 0 and is_rectifier(net.activation):
         never_on = (W <= 0).all(axis=1) & (b <= 0)
         W, b, A = W[~never_on], b[~never_on], A[:, ~never_on]
         W, b, A = _join_linear(W, b, A)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planted._typing import Array, IntArray, as_array
+from planted._typing import Array, BoolArray, IntArray, as_array
 
 if TYPE_CHECKING:
     from planted.networks._network import TwoLayerNetwork
@@ -32,12 +32,16 @@ __all__ = [
     "ScaledUnits",
     "UnitGroups",
     "group_units",
+    "has_positive_lead",
     "joined_points",
+    "looks_ahead",
     "scale_units",
     "sum_groups",
     "sum_labels",
     "unit_order",
 ]
+
+EQUAL_WEIGHTS = 1e-9  # relative difference of input weights that are of one size
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,7 @@ def group_units(units: ScaledUnits, *, tol: float) -> UnitGroups:
     """
     labels, signs = joined_points(_points(units.normals, units.offsets), tol, up_to_sign=True)
     first = np.unique(labels, return_index=True)[1]
-    # The sign that makes each normal point to the positive side of the generic vector.
-    ahead = units.normals[first] @ _generic_vector(units.normals.shape[1]) >= 0
-    facing = np.where(ahead, 1.0, -1.0)
+    facing = np.where(looks_ahead(units.normals[first]), 1.0, -1.0)
     normals, offsets = units.normals[first] * facing[:, None], units.offsets[first] * facing
     order = unit_order(normals, offsets)
     rank = np.argsort(order)
@@ -101,6 +103,24 @@ def sum_labels(values: Array, labels: IntArray, count: int) -> Array:
     sums = np.zeros((count, len(values)))
     np.add.at(sums, labels, values.T)
     return sums.T
+
+
+def looks_ahead(normals: Array) -> BoolArray:
+    """Mark the normals that point to the positive side of the generic vector, as those of canonical hyperplanes do.
+
+    Shapes: normals (h, d), result (h,).
+    """
+    return np.asarray(normals @ _generic_vector(normals.shape[1]) >= 0)
+
+
+def has_positive_lead(normals: Array) -> BoolArray:
+    """Mark the normals whose largest weight is positive: the first of those that are equal to rounding.
+
+    Shapes: normals (h, d), result (h,).
+    """
+    sizes = np.abs(normals)
+    largest = (sizes >= sizes.max(axis=1, keepdims=True) * (1 - EQUAL_WEIGHTS)).argmax(axis=1)
+    return np.asarray(normals[np.arange(len(largest)), largest] >= 0)
 
 
 def unit_order(normals: Array, offsets: Array) -> IntArray:

@@ -35,7 +35,7 @@ import numpy as np
 
 from planted._typing import Array, BoolArray
 from planted.linalg.signs import LARGEST_BLOCK, find_flips
-from planted.networks._kinks import group_units, scale_units, sum_groups, unit_order
+from planted.networks._kinks import group_units, has_positive_lead, scale_units, sum_groups, unit_order
 from planted.outcomes import BadInputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["canonical_form", "facing_form", "linear_part_as_units", "simplify_network"]
 
-EQUAL_WEIGHTS = 1e-9  # relative difference of input weights that are of one size
 LARGEST_SYSTEM = 20_000_000  # m d h: numbers in the system whose singular values the search for flips needs
 
 
@@ -303,11 +302,7 @@ def _place_rest(bends: _Bends, doubled: BoolArray, tol: float) -> _Units:
 
 def _with_linear_part(bends: _Bends, tol: float) -> _Units:
     """Turn every unit so that its largest input weight is positive; B is the rest."""
-    sizes = np.abs(bends.normals)
-    # The first of weights that are equal to rounding, so that rounding does not decide.
-    largest = (sizes >= sizes.max(axis=1, keepdims=True) * (1 - EQUAL_WEIGHTS)).argmax(axis=1)
-    leading = bends.normals[np.arange(len(largest)), largest]
-    facing = np.where(leading < 0, -1.0, 1.0)
+    facing = np.where(has_positive_lead(bends.normals), 1.0, -1.0)
     if bends.slope:  # an even activation has no orientation
         bends = _turn(bends, bends.orientation != facing, tol)
     return _Units(

@@ -22,7 +22,7 @@ from planted.checks import Check
 from planted.fitting._run import MethodRun
 from planted.fitting.curved._path import UnitPath, follow_units
 from planted.fitting.multistart._rows import SearchRows, split_rows
-from planted.networks import Activation, parse_activation
+from planted.networks import Activation, is_rectifier, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.recovery._registry import find_method
 from planted.results import Evidence, Recovery
@@ -67,7 +67,7 @@ def recover_with_some_activation(
     options: dict[str, Any] = {"effort": effort, "affine": affine}
     method = find_method("restarts")
     answer = method.run(run.data, n_hidden, activation=best.name, **options)
-    if best.name == "relu" and (answer.network is None or answer.network.B is not None):
+    if is_rectifier(best.name) and (answer.network is None or answer.network.B is not None):
         leaky = method.run(run.data, n_hidden, activation="leaky-relu", effort=effort)
         answer = leaky if leaky.outcome is Outcome.RECOVERED else answer
     lines = tuple(

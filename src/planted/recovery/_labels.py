@@ -74,7 +74,7 @@ def encode_labels(labels: Any, likelihood: str) -> tuple[Any, npt.NDArray[Any] |
         raise BadInputError(f"there is {len(classes)} class only; labels need at least 2 classes")
     if likelihood == "logistic" and len(classes) > 2:
         raise BadInputError(
-            f"likelihood='logistic' is for 2 classes; there are {len(classes)}. Use 'multinomial'."
+            f"likelihood='logistic' is for 2 classes; there are {len(classes)}. Use 'multinomial', for numbers 'gaussian'."
         )
     if len(classes) > MOST_CLASSES:
         raise BadInputError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from planted._typing import Array, IntArray
-from planted.networks import DeepNetwork, TwoLayerNetwork
+from planted.networks import DeepNetwork, TwoLayerNetwork, is_rectifier
 from planted.outcomes import Outcome
 from planted.reporting._outline import Figure, Section, Table, counted, format_number
 from planted.results import Recovery, Uncertainty
@@ -185,7 +185,7 @@ def _words_of_units(
     X: Array | None,
 ) -> tuple[Table, ...]:
     """Say of each unit in the words of the columns where it is on and what it then adds."""
-    if net.activation.name != "relu":
+    if not is_rectifier(net.activation):
         return ()
     inputs, outputs = names
     spread = np.ones(net.n_features) if X is None else X.std(axis=0)

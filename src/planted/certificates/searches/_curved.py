@@ -35,7 +35,6 @@ from planted.moments import augment, check_rows_against, output_columns
 from planted.networks import (
     Activation,
     TwoLayerNetwork,
-    facing_units,
     is_slope_unknown,
     parameter_error,
     parse_activation,
@@ -71,7 +70,7 @@ class UnitSearch:
     n_hidden: int | None  # None: to be found
     is_leaky: bool  # leaky units of unknown slope, searched as absolute values
     weights: RowWeights | None  # weights of all rows, mean one
-    offset: bool = True  # whether c is free
+    offset: bool = True  # whether c is free where there is no linear part
     affine: bool | str = "auto"  # whether there is a linear part; "auto" keeps it when it is needed
     effort: str = "normal"
     n_restarts: int = 10
@@ -79,6 +78,7 @@ class UnitSearch:
     best: UnitPath | None = None
     ended: list[UnitPath] = field(default_factory=list)  # attempts that did not reproduce their rows
     linear: bool = False  # whether the present attempts have a free linear part
+    fit: Refinement | None = None  # the fit to all rows that was judged, of noisy ones
 
     @classmethod
     def begin(
@@ -107,6 +107,10 @@ class UnitSearch:
         mirror = self.activation.mirror
         slopes = self.is_leaky or (mirror is not None and mirror.slope != 0)
         return slopes and self.affine is not True
+
+    def frees_offset(self, network: TwoLayerNetwork) -> bool:
+        """Whether c is free: a linear part moves it, since inputs are centred."""
+        return self.offset or network.B is not None
 
     def attempt(self, n_hidden: int | None, known: Array | None = None) -> UnitPath:
         """Follow the widths once."""
@@ -152,13 +156,13 @@ class UnitSearch:
 
 
 def search_units(search: UnitSearch) -> Recovery:
-    """Attempt until a certificate holds; with ``affine="auto"`` a linear part is tried where there is none without it."""
+    """Attempt until a certificate holds; with ``affine="auto"`` a linear part is tried where one is missing."""
     search.run.on_stop = search.interrupted
     search.linear = search.can_turn or search.affine is True
     answer = _recover(search)
     if search.affine != "auto" or search.can_turn or answer.outcome is Outcome.RECOVERED:
         return answer
-    if any(line.passed for line in answer.find(Check.RESIDUAL)):
+    if any(line.passed for line in answer.find(Check.RESIDUAL)) or not _lacks_linear_part(search):
         return answer
     bent = replace(search, linear=True, best=None, ended=[])
     other = _recover(bent)
@@ -230,11 +234,17 @@ def _exact_verdict(search: UnitSearch, refined: Refinement, rivals: int | None, 
     """Certify a network that seems to reproduce all rows; kinks have their own certificate."""
     if not refined.network.activation.is_piecewise_linear:
         return certify_curved_exactly(
-            search.problem, refined, offset=search.offset, rivals=rivals, searches=searches
+            search.problem,
+            refined,
+            offset=search.frees_offset(refined.network),
+            rivals=rivals,
+            searches=searches,
         )
     active = check_rows_against(search.problem.blocks, refined.network).active
     further = few_outputs_evidence(search.problem, refined.network, active)
-    return certify_noiseless(search.problem, refined, offset=search.offset, rivals=rivals, further=further)
+    return certify_noiseless(
+        search.problem, refined, offset=search.frees_offset(refined.network), rivals=rivals, further=further
+    )
 
 
 def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, searches: int) -> int:
@@ -257,19 +267,20 @@ def _count_rivals(search: UnitSearch, path: UnitPath, network: TwoLayerNetwork, 
 def _refined(search: UnitSearch, network: TwoLayerNetwork, *, exact: bool) -> Refinement:
     """Refine a network on all rows; an exact one is polished on those in memory too."""
     problem = search.problem
-    network = problem.scaling.in_order(facing_units(network))
-    fit = refine(problem.blocks, network, offset=search.offset, weights=search.weights)
+    network = problem.scaling.in_order(network)
+    offset = search.frees_offset(network)
+    fit = refine(problem.blocks, network, offset=offset, weights=search.weights)
     for _ in range(SLOPE_STEPS if search.is_leaky and network.B is None else 0):
-        slope, _ = _slope_step(problem, fit.network, search.offset)
+        slope, _ = _slope_step(problem, fit.network, offset)
         moved = parse_activation(f"leaky-relu:{-fit.network.activation.left + slope!r}")
         start = replace(fit.network, activation=moved)
-        trial = refine(problem.blocks, start, offset=search.offset, weights=search.weights)
+        trial = refine(problem.blocks, start, offset=offset, weights=search.weights)
         if not trial.cost < fit.cost:
             break
         fit = trial
     if exact and not _reproduces(problem, fit):
-        better = polish(problem.X, problem.Y, fit.network, offset=search.offset)
-        fit = refine(problem.blocks, better, offset=search.offset, max_iter=0)
+        better = polish(problem.X, problem.Y, fit.network, offset=offset)
+        fit = refine(problem.blocks, better, offset=offset, max_iter=0)
     return fit
 
 
@@ -307,13 +318,16 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
         if search.affine == "auto" and free is not None and _needs_linear_part(problem, free, fit):
             fit = free
     assert fit is not None
+    search.fit = fit
     further = [
         Evidence("attempts that ended at the best optimum", 1 + is_repeated, 2, ">=", key=Check.LOCAL_MINIMUM)
     ]
     if fit.network.activation.is_piecewise_linear:
         active = check_rows_against(problem.blocks, fit.network).active
         further += few_outputs_evidence(problem, fit.network, active)
-        verdict = certify_noisy(problem, fit, offset=search.offset, weights=search.weights, further=further)
+        verdict = certify_noisy(
+            problem, fit, offset=search.frees_offset(fit.network), weights=search.weights, further=further
+        )
         return search.record(fit.network, verdict, path)
     told = Evidence(
         "whether the number of units was given: noise hides units, and lets one stand for two",
@@ -335,8 +349,17 @@ def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Re
 
 def _noisy_verdict(search: UnitSearch, fit: Refinement, further: list[Evidence]) -> Verdict:
     return certify_curved_noisily(
-        search.problem, fit, offset=search.offset, weights=search.weights, further=further
+        search.problem, fit, offset=search.frees_offset(fit.network), weights=search.weights, further=further
     )
+
+
+def _lacks_linear_part(search: UnitSearch) -> bool:
+    """Whether a linear part beside the units of the fit explains more than noise lets it."""
+    if search.fit is None:
+        return True
+    problem, network = search.problem, search.fit.network
+    start = replace(network, B=np.zeros((network.n_outputs, network.n_features)))
+    return _needs_linear_part(problem, refine(problem.blocks, start, weights=search.weights), search.fit)
 
 
 def _needs_linear_part(problem: Problem, free: Refinement, plain: Refinement) -> bool:

@@ -35,7 +35,7 @@ from planted.fitting.likelihoods._path import (
 )
 from planted.fitting.likelihoods._ridge import RidgeChoice, choose_ridge
 from planted.fitting.likelihoods._smoothed import smoothed_maximum
-from planted.networks import Activation, TwoLayerNetwork, facing_units, parse_activation
+from planted.networks import Activation, TwoLayerNetwork, parse_activation
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Recovery, Unavailable, Verdict
 
@@ -163,7 +163,7 @@ def _in_order(search: LabelSearch, network: TwoLayerNetwork) -> TwoLayerNetwork:
     """Give units unit rows where their scale is a gauge, and the order and orientation of the canonical form."""
     W, norms = network.activation.unit_scale(network.W)
     scaled = replace(network, W=W, b=network.b / norms, A=network.A * norms**network.activation.degree)
-    return search.run.problem.scaling.in_order(facing_units(scaled))
+    return search.run.problem.scaling.in_order(scaled)
 
 
 def _width_evidence(search: LabelSearch, fit: LabelFit) -> list[Evidence]:

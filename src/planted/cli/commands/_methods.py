@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,6 +43,18 @@ def methods(
         cells = (card.method, card.summary, card.input_law, card.n_outputs, card.noise)
         table.add_row(*map(Text, cells))
     out_console().print(table)
+    for line in _beyond_the_table(cards().values()):
+        out_console().print(Text(line))
+
+
+def _beyond_the_table(cards: Iterable[Requirements]) -> Iterator[str]:
+    """Say which methods take more than ReLU units and numbers."""
+    for card in cards:
+        units = [name for name in card.activations if name != "relu"]
+        targets = [name for name in card.likelihoods if name != "gaussian"]
+        if units or targets:
+            beside = f"; targets {', '.join(targets)}" if targets else ""
+            yield f"{card.method}: also units {', '.join(units)}{beside}"
 
 
 def _show_method(name: str, as_json: bool) -> None:

@@ -72,6 +72,7 @@ FARTHEST_OFF = 1e-3
 STEPS_OFF = 2.0  # steps of the grid of decimals by which an answer may differ from a refined network
 N_CHECKS = 96  # fresh questions after each line
 N_CORNERS = 64  # of a box, at most
+WHAT_IS_READ = 'Curved units are read if they are named (activation="tanh"), and probabilities with outputs="probabilities"'
 DEEPER = (
     "It has more than two layers, units too close to be told apart, or is piecewise linear in another way."
 )
@@ -251,7 +252,8 @@ def _refuse_rounding(rounding: Rounding) -> Refusal | None:
     """Refuse a function that is curved, or whose answers are too coarse."""
     if rounding.is_curved:
         return Refusal(
-            "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units"
+            "it bends between breakpoints: it is not piecewise linear, so its units are not ReLU units. "
+            + WHAT_IS_READ
         )
     if rounding.relative > TOO_COARSE:
         return Refusal(
@@ -269,7 +271,7 @@ def _refuse_scan(scan: LineScan) -> Refusal | None:
     if not scan.is_complete:
         return Refusal(
             f"{scan.n_points} questions on one line found {len(scan.pieces)} linear pieces and no end: it is not "
-            "piecewise linear, or has more units than can be told apart"
+            f"piecewise linear, or has more units than can be told apart. {WHAT_IS_READ}"
         )
     return None
 

@@ -52,6 +52,7 @@ from planted.networks import (
     TwoLayerNetwork,
     activation_of_module,
     activation_of_sklearn,
+    is_rectifier,
     linear_part_as_units,
 )
 from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError
@@ -227,7 +228,7 @@ def to_torch(net: TwoLayerNetwork | DeepNetwork, *, precision: str = "float64") 
 
     activation = net.activation.spelling.torch
     if activation is None:
-        raise BadInputError(f"activation {net.activation.name!r} has no module in PyTorch")
+        raise net.activation.not_written("as a module of PyTorch")
     dtype = torch.float64 if precision == "float64" else torch.float32
     parts: list[Any] = []
     for W, _ in _layers(net):
@@ -294,9 +295,7 @@ def to_sklearn(net: TwoLayerNetwork | DeepNetwork) -> Any:
 
     name = net.activation.spelling.sklearn
     if name is None:
-        raise BadInputError(
-            f"activation {net.activation.name!r}; scikit-learn's MLPRegressor knows relu, tanh and sigmoid"
-        )
+        raise net.activation.not_written("for scikit-learn, which knows relu, tanh and sigmoid")
     deep = net if isinstance(net, DeepNetwork) else DeepNetwork.from_two_layer(linear_part_as_units(net))
     model = MLPRegressor(hidden_layer_sizes=deep.widths[1:-1], activation=name)
     model.coefs_ = [W.T.copy() for W, _ in deep.layers]
@@ -356,10 +355,8 @@ def _tensor(value: Any) -> Array | None:
 def _format_torch(net: TwoLayerNetwork | DeepNetwork, precision: str) -> bytes:
     from safetensors.numpy import save
 
-    if net.activation.name != "relu":
-        raise BadInputError(
-            f"activation {net.activation.name!r} is not part of a state; use to_torch for a module, or ONNX for a file"
-        )
+    if not is_rectifier(net.activation):
+        raise net.activation.not_written("in a state of PyTorch, which has weights alone")
     state = _torch_state(net)
     linear = " + linear" if TORCH_LINEAR in state else ""
     arrays = {key: np.ascontiguousarray(part.astype(precision)) for key, part in state.items()}

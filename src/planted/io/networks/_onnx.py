@@ -16,7 +16,7 @@ from planted._typing import Array
 from planted.io.networks._onnx_models import read_onnx_model
 from planted.io.networks._onnx_wires import read_network
 from planted.networks import Activation, DeepNetwork, TwoLayerNetwork
-from planted.outcomes import BadInputError, FileFormatError
+from planted.outcomes import FileFormatError
 
 __all__ = ["format_onnx", "parameters_by_name", "parse_onnx"]
 
@@ -97,7 +97,7 @@ def _activation_nodes(
     from onnx import helper, numpy_helper
 
     if activation.spelling.onnx is None:
-        raise BadInputError(f"activation {activation.name!r} cannot be written in ONNX")
+        raise activation.not_written("in ONNX")
     nodes: list[Any] = []
     constants: dict[float, str] = {}
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from planted._typing import Array
 from planted.networks import Activation, DeepNetwork, TwoLayerNetwork, activation_names, parse_activation
+from planted.networks._activations import LARGEST_DEGREE
 from planted.outcomes import FileFormatError
 
 __all__ = ["network_of_layers", "read_network"]
@@ -262,10 +263,10 @@ class _Wires:
             return {"Relu": "relu", "Abs": "absolute", "Mul": "quadratic"}[node.op_type], before
         degree = self.scalar(node.input[1])
         inner = self.through(before)
-        if self.is_made_by(inner, "Relu") and degree == int(degree):
-            return f"power:{int(degree)}", self.take(inner, "Relu")[0].input[0]
+        if self.is_made_by(inner, "Relu") and 1 <= degree <= LARGEST_DEGREE:
+            return f"power:{degree!r}", self.take(inner, "Relu")[0].input[0]
         if degree != 2:
-            raise FileFormatError(f"a power of degree {degree!r} of a value that is no Relu")
+            raise FileFormatError(f"a power of degree {degree!r}: known are 1 to {LARGEST_DEGREE}, of a Relu")
         return "quadratic", inner
 
     def spelled(self, tree: Any, name: str, before: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -28,7 +28,7 @@ from scipy.spatial.distance import cdist
 from planted._typing import Array
 from planted.linalg import unit_rows
 from planted.methods.landscape._coefficients import hermite_polynomials, quadrature_nodes
-from planted.networks import Activation
+from planted.networks import Activation, is_rectifier
 from planted.rows import RowBlocks, Sums, accumulate
 
 __all__ = ["PopulationRisk", "SampleRisk", "risk_sums"]
@@ -126,7 +126,7 @@ class _Rows(Protocol):
 
 
 def _rows_of(W: Array, activation: Activation) -> _Rows:
-    return _RectifiedRows(W) if activation.name == "relu" else _SeriesRows(W, activation)
+    return _RectifiedRows(W) if is_rectifier(activation) else _SeriesRows(W, activation)
 
 
 class _RectifiedRows:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ from planted.fitting.likelihoods._fit import LabelRows
 from planted.fitting.multistart._attempts import Attempt, attempt_from
 from planted.fitting.multistart._rows import SearchRows, split_rows
 from planted.networks import is_rectifier, parse_activation
-from planted.outcomes import Outcome
+from planted.outcomes import BadInputError, Outcome
 from planted.results import Evidence, Recovery
 from planted.rows import RowBlocks, StoredWeights
 
@@ -90,7 +91,7 @@ def recover(
         First attempt: from random hyperplanes, or from a minimum of the objective f′ of `landscape`, for normal inputs, one
         output and no more units than inputs. Same-sign networks are found from either, at about the same cost.
     offset : bool or "auto"
-        Whether the outputs may have an unknown constant; "auto" keeps it when it is needed.
+        Whether the outputs may have an unknown constant; "auto" keeps it when it is needed. It is free beside a linear part.
     affine : bool or "auto"
         Whether the network has a linear part B x; "auto" keeps it when no orientation of the units explains it.
     loss : {"squared", "huber", "cauchy", "sharp-cauchy", "l1", "auto"}
@@ -102,7 +103,7 @@ def recover(
         Activation of the units; ``"leaky-relu"`` without a slope finds the slope too.
     likelihood : {"gaussian", "logistic", "multinomial", "poisson"}
         Law of the outputs given the network. Other than "gaussian": the outputs are encoded labels, as `planted.recover`
-        encodes them, the loss is their deviance, and the options extra, offset, start and loss are not used.
+        encodes them, the loss is their deviance, and the options n_restarts, extra, offset, start and loss are refused.
 
     Returns
     -------
@@ -117,13 +118,15 @@ def recover(
     if blocks is not run.data.blocks:
         run.data = run.data.of(blocks)
     if likelihood != "gaussian":
+        unused = {"n_restarts": n_restarts, "extra": extra, "start": start, "offset": offset, "loss": loss}
+        _refuse_options(f"likelihood={likelihood!r}", unused)
         return _recover_from_labels(run, n_hidden, activation, likelihood, affine, effort, weights)
     run.problem, local = weights_in_memory(run.problem, weights)
     _require_samples(run, n_hidden)
     rows = split_rows(run.problem, loss=loss, omega=local)
     n_restarts = ATTEMPTS[effort] if n_restarts is None else n_restarts
     if not is_rectifier(activation):
-        check_choice("loss", loss, ("squared",))  # of the units of other activations
+        _refuse_options(f"activation={activation!r}", {"start": start, "loss": loss})
         units = UnitSearch.begin(run, rows, activation, n_hidden, weights=weights)
         units.offset, units.affine, units.effort = offset is not False, affine, effort
         units.n_restarts, units.extra = n_restarts, None if extra == "auto" else int(extra)
@@ -133,6 +136,14 @@ def recover(
     if start == "landscape":
         search.start = partial(_attempt_from_landscape, run, rows)
     return search_with_restarts(search, n_restarts=n_restarts, extra=extra)  # steps 1 to 4
+
+
+def _refuse_options(what: str, options: dict[str, Any]) -> None:
+    """Refuse options that a search does not use, where they are not left as they are."""
+    defaults = {name: each.default for name, each in signature(recover).parameters.items()}
+    for name, value in options.items():
+        if value != defaults[name]:
+            raise BadInputError(f"{name}={value!r} is not used with {what}; leave it at {defaults[name]!r}")
 
 
 def _require_samples(run: MethodRun, n_hidden: int | str) -> None:

@@ -198,3 +198,15 @@ def certified(X, Y, net):
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=0)
     fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
     return certify_whitened(problem, fit, certify_noisy(problem, fit, offset=True), offset=True)[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_noise_cut_off_where_all_units_are_off_is_counted(seed, is_cut):
+    """The offset follows the labels there to within half the noise; noise in proportion leaves them equal, and is none."""
+    rng = np.random.default_rng([17, seed])
+    F = np.maximum(rng.uniform(-1.0, 4.0, (500, 1)), 0.0)
+    noise = 0.03 * rng.standard_normal(F.shape)
+    Y = np.maximum(F + noise, rng.uniform(0.0, 0.02)) if is_cut else F * (1 + noise)
+    offset = (Y - F)[F == 0].mean()
+    assert label_fault_evidence(Y, F + offset)[0].passed == (not is_cut)

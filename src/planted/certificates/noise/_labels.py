@@ -9,9 +9,10 @@ Idea        *Cut off.* Labels with noise are all different, or lie on a grid, wh
             must not be more of them than of any value inside the range. Labels of rows on which all units are off may be
             equal as well, but they lie at the prediction. A wide network may have flat pieces at the limit, so that labels
             there lie at their predictions too: where no labels inside are equal, those at an end must not be either on
-            more than `CUT` of the rows, counting rows of one prediction once. Likewise a single value must not be more
-            frequent than twice the next among labels beyond `FAR` scales from their predictions, as a placeholder for
-            lost labels is.
+            more than `CUT` of the rows, counting rows of one prediction once. These are counted one by one where other rows
+            of the same prediction have other labels: there is noise, of which a part was cut off. Likewise a single value
+            must not be more frequent than twice the next among labels beyond `FAR` scales from their predictions, as a
+            placeholder for lost labels is.
 
             *Lost.* The residual of a lost label is minus a part of what the network says there. Among the residuals
             beyond `FAR` scales it falls with the prediction, while that of noise does not, or rises with it if the noise
@@ -39,7 +40,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
 from planted.checks import Check
 from planted.linalg.symmetric import spectrum_of
 from planted.results import Evidence
@@ -51,6 +52,7 @@ AGAINST = 4.0  # standard errors
 HALF_NOISE = 0.5  # standard deviations of the residual
 COPIED = 0.01  # part of the rows
 CUT = 0.02  # part of the rows; where noise is proportional to the network, a unit that is slightly off touches fewer
+NOISY_PART = 0.05  # part of the rows of one prediction; where noise is proportional to the network it has fewer other labels
 FEW_VALUES = 0.1  # part of the rows: so many values of labels and fewer are equal by chance
 MISSING_BEYOND = 25.0  # labels; the largest of them is exceeded by one on average, by so many hardly ever
 FEWEST_SMALL = 30  # rows of small predictions
@@ -201,7 +203,17 @@ def _at_an_end(labels: Array, residual: Array, ordered: Array) -> tuple[int, int
         silent = len(np.unique(predictions[there]))
         if most_inside <= FEW_EQUAL and silent > CUT * len(labels):
             ends.append(silent)
+        if most_inside <= FEW_EQUAL:
+            ends.append(_equal_among_noisy(labels, predictions, there))
     return max(ends), max(most_inside, FEW_EQUAL)
+
+
+def _equal_among_noisy(labels: Array, predictions: Array, there: IntArray) -> int:
+    """Count rows with one label whose prediction is also that of rows with other labels: noise is there, and was cut off."""
+    values, counts = np.unique(predictions[there], return_counts=True)
+    is_flat = predictions == values[counts.argmax()]
+    others = int((is_flat & (labels != labels[there[0]])).sum())
+    return int(counts.max()) if others > NOISY_PART * is_flat.sum() else 0
 
 
 def _medians(values: Array) -> Array:

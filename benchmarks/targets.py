@@ -214,16 +214,14 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "calibration",
         r"^false RECOVERED",
-        "Three of 3,000. A rare unit was written off as outliers where outputs were weighed after the labels were "
-        "tested: they are tested last since. The square of an input came back as two units of opposite directions, "
-        "with a round bend that is 3.3 standard errors from none where 3.8 are the limit. Two units at 13 degrees in "
-        "noise of 0.4 came back as one, beside a claim that it cannot tell apart units within 11 degrees.",
+        "One of 3,000. Labels that saturate, of one unit with a small bias, came back as a unit without one: units that are "
+        "missing were looked for without biases there. They have them since.",
     ),
     (
         "calibration",
-        r"cover 93-97 %: one_sided_errors",
-        "Gross errors of one sign that are too few to be seen move the offset: 198 of the 222 parameters of six claims lie "
-        "in their intervals, none is wrong by six standard errors.",
+        r"cover 93-97 %: one_noisy_input",
+        "One claim: noise on one of its inputs, too small to be seen, and 19 of its 28 parameters in their intervals; none "
+        "is wrong by six standard errors.",
     ),
     (
         "intervals",

@@ -155,7 +155,7 @@ def test_order_of_inputs_and_units_of_measurement_do_not_matter():
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize(("d", "k"), [(6, 3), (5, 8)])
 def test_the_number_of_units_is_found(d, k, noise):
-    data = scalar_data(d, k, seed=11, rows=30 if noise else 12, noise=noise)
+    data = scalar_data(d, k, seed=11, rows=60 if noise else 12, noise=noise)
     recovery = restarts(data)
     assert recovery.network.n_hidden == k
     assert recovery.outcome is Outcome.RECOVERED

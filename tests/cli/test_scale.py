@@ -74,9 +74,7 @@ def test_a_folder_is_diagnosed_with_its_cost(folder: Path) -> None:
     cost = predict_cost(240, 4, 2, n_outputs=3, in_process=True)
     assert f"Predicted cost of a recovery: {cost}" in " ".join(text.split())
     # As many outputs as units: noise cannot be excluded, and then there is a search.
-    _, text = run(
-        "diagnose", folder / "rows", "--targets", "y0", "y1", "y2", "--hidden", "3", "--seed", "0"
-    )
+    _, text = run("diagnose", folder / "rows", "--targets", "y0", "y1", "y2", "--hidden", "3", "--seed", "0")
     assert "Predicted cost of a recovery: none" in " ".join(text.split())
 
 

@@ -33,7 +33,7 @@ from planted._typing import Array, Progress, Seed
 from planted.checks import Check
 from planted.fitting._clipping import clip_outputs
 from planted.moments import RowMoments, joint_moments
-from planted.networks import TwoLayerNetwork, turn_units, turned_away, unit_order
+from planted.networks import TwoLayerNetwork, is_rectifier, turn_units, turned_away, unit_order
 from planted.outcomes import BadInputError, Guarantee, Outcome
 from planted.results import Evidence, Provenance, Recovery, Requirements, Unavailable, Verdict
 from planted.rows import RowBlocks, sample_rows
@@ -103,7 +103,8 @@ class Scaling:
         This is done before the last refinement, so that units have the same number in the network, in its standard
         errors and in the sentences of its evidence, whatever the seed.
         """
-        network = turn_units(network, turned_away(self.restore(network)))
+        if network.B is not None or not is_rectifier(network.activation):
+            network = turn_units(network, turned_away(self.restore(network)))
         restored = self.restore(network)
         order = unit_order(restored.W, restored.b)
         return replace(network, W=network.W[order], b=network.b[order], A=network.A[:, order])

@@ -167,7 +167,7 @@ def test_formats_that_cannot_be_written(tmp_path: Path) -> None:
         export_network(NET, tmp_path / "a.onnx", to="net")
     with pytest.raises(BadInputError, match="double precision"):
         export_network(NET, tmp_path / "a.json", precision="float32")
-    with pytest.raises(BadInputError, match="no module in PyTorch"):
+    with pytest.raises(BadInputError, match="cannot be written as a module of PyTorch"):
         to_torch(with_activation("quadratic"))
     with pytest.raises(BadInputError, match="knows relu, tanh and sigmoid"):
         to_sklearn(with_activation("absolute"))

@@ -81,6 +81,7 @@ class Check(Enum):
     ONE_SIDED = "one-sided"
     COPIED_ROWS = "copied-rows"
     GROUPED_ROWS = "grouped-rows"
+    JUMP = "jump"
     TAILS = "tails"
     FAR_SAMPLES = "far-samples"
     HELD_OUT_ERROR = "held-out-error"

@@ -28,8 +28,7 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
-from planted.certificates.noise._groups import grouped_rows_evidence
-from planted.certificates.noise._labels import copied_rows, label_fault_evidence, one_sided_evidence
+from planted.certificates.noise._faults import fault_evidence
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
@@ -123,14 +122,7 @@ def certify_noisy(
     doubt = with_half_step(doubt, problem, net, half_steps(problem), offset=offset, biases=biases)
     known = _known_units(problem, net, doubt, direction)
     checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(residual), *known)
-    checks = (
-        *checks,
-        *law.evidence,
-        *label_fault_evidence(problem.Y, F),
-        one_sided_evidence(residual),
-        copied_rows(problem.X, problem.Y),
-        *grouped_rows_evidence(problem.X, problem.Y - net(problem.X)),
-    )
+    checks = (*checks, *fault_evidence(problem, F, law))
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
         near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
         checks = (*checks, *input_trace_evidence(problem.X, residual), *near)

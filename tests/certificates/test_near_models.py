@@ -8,10 +8,11 @@ from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import (
     Beside,
     Departure,
-    _orthonormal_columns,
+    _orthonormal_rows,
     near_model_evidence,
 )
 from planted.certificates._noisy import certify_noisy
@@ -57,7 +58,7 @@ def test_the_coefficient_and_what_it_moves_are_those_of_a_regression() -> None:
     found = fit.network
     functions = np.hstack([np.sin(3 * problem.X), problem.X**2])
     outputs = np.array([[1.0, 0.4], [-0.5, 2.0]])
-    beside = Beside.of(problem, found, functions, offset=True)
+    beside = Beside.of(FittedRows(problem, found), functions.T, offset=True)
     law = replace(noise_law(problem, found), variance_p_value=1.0, order_p_value=1.0)
     departure = Departure("sum", np.arange(2), outputs)
     (value,), (score,) = beside.coefficients([departure], law, 300 - 4)
@@ -88,12 +89,14 @@ def test_columns_are_made_orthonormal_however_close_they_are(apart: float) -> No
     rng = np.random.default_rng(0)
     G = rng.standard_normal((200, 4)) * [1.0, 1e3, 1.0, 1.0]
     G[:, 3] = G[:, 2] + apart * G[:, 3]
-    Q, inverse = _orthonormal_columns(G)
+    Q, inverse, is_regular = _orthonormal_rows(G.T)
+    Q = Q.T
     np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-14)
     inside = G - Q @ (Q.T @ G)
     assert np.abs(inside / np.linalg.norm(G, axis=0)).max() < 1e-14
     if apart:
         np.testing.assert_allclose(G @ inverse, Q, atol=1e-9)
+    assert is_regular == (apart >= 1e-2)
 
 
 def test_right_networks_pass_as_often_as_the_levels_say() -> None:

@@ -6,7 +6,8 @@ from scipy import stats
 
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._resolution import KEPT, LEAST_KEPT, MORE_NEAR, _chances, hidden_angles
+from planted.certificates._fitted_rows import FittedRows
+from planted.certificates._resolution import KEPT, LEAST_KEPT, MORE_NEAR, _chances, _sizes, hidden_angles
 from planted.fitting._run import prepare_problem
 
 
@@ -58,7 +59,7 @@ def test_chances_of_hidden_pairs_are_those_of_random_ones(n_outputs):
     net = TwoLayerNetwork(np.eye(d)[:1], None, rng.standard_normal((n_outputs, 1)))
     problem, noise = problem_of(X, net(X)), 1.0
     standard = problem.scaling.standardise(net)
-    (chance,) = _chances(problem, standard, noise, biases=True)
+    (chance,) = _chances(problem, *_sizes(FittedRows(problem, standard), noise), biases=True)
     v, limit = np.append(standard.W[0], standard.b[0]), stats.chi2.ppf(0.99, 2 * (d + n_outputs))
     hidden = 0.0
     for _ in range(800):

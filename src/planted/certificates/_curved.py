@@ -30,6 +30,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, as_array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import CONDITIONING_TOL, SINGULAR, model_uncertainty, reproduces_rows
 from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
@@ -247,11 +248,11 @@ def certify_curved_noisily(
     )
     law = noise_law(problem, net, weights=weights)
     doubt = standard_errors_under(law, problem, fit, offset=offset, biases=True, weights=weights)
-    F = net(problem.X)
-    checks = (enough, rank, trace, direction, *fault_evidence(problem, F, law), *further)
+    at = FittedRows(problem, net, weights)
+    checks = (enough, rank, trace, direction, *fault_evidence(at, law), *further)
     if all(item.passed for item in checks):
-        near = near_model_evidence(problem, fit, law, doubt, offset=offset, weights=weights)
-        checks = (*checks, *input_trace_evidence(problem.X, problem.Y - F), *near)
+        near = near_model_evidence(problem, fit, law, doubt, offset=offset, weights=weights, at=at)
+        checks = (*checks, *input_trace_evidence(problem.X, at.residual.T), *near)
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )

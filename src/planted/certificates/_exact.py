@@ -44,7 +44,7 @@ from planted.fitting._run import Problem
 from planted.fitting.units._null_units import complementarity_null_space, uniqueness_evidence
 from planted.fitting.units._pursuit import pursue_units
 from planted.linalg.symmetric import unit_rows
-from planted.moments import check_rows_against
+from planted.moments import check_rows_against, hidden_rows
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Verdict
@@ -83,7 +83,7 @@ def count_rivals(problem: Problem, network: TwoLayerNetwork, Q: Array) -> int:
     Shapes: Q (rows, rank), an orthonormal basis on all rows in memory.
     """
     k, rows = network.n_hidden, pursuit_rows(problem, network.n_hidden)
-    known = np.hstack([network.W, network.b[:, None]])
+    known = hidden_rows(network)
     found = pursue_units(
         problem.X[:rows],
         linalg.orth(Q[:rows]),

@@ -45,6 +45,7 @@ import numpy as np
 from scipy import linalg, special
 
 from planted._typing import Array, IntArray, as_array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates.noise._law import NoiseLaw
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangent_basis
@@ -52,7 +53,7 @@ from planted.fitting._refine import Refinement, weigh_blocks
 from planted.fitting._run import Problem, Scaling
 from planted.fitting._sandwich import long_run_deviation
 from planted.linalg.symmetric import inverse_of, spectrum_of
-from planted.moments import NormalSums, augment, mask_rows, output_columns
+from planted.moments import NormalSums, mask_rows
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights
@@ -82,21 +83,22 @@ def near_model_evidence(
     offset: bool,
     biases: bool = True,
     weights: RowWeights | None = None,
+    at: FittedRows | None = None,
 ) -> tuple[Evidence, ...]:
     """Return the line on the departure that speaks most against a network, and that on samples of uncertain side.
 
-    `doubt`: the standard errors of the parameters, in the user's units. Nothing where no departure could be tested.
+    `doubt`: the standard errors of the parameters, in the user's units. `at`: the network at the rows in memory, if that
+    was computed already. Nothing where no departure could be tested.
     """
+    at = at or FittedRows(problem, fit.network, weights)
     freedom = (
         len(problem.X) - degrees_of_freedom(fit.network, offset=offset, biases=biases) / problem.n_outputs
     )
     if freedom <= 0:
         return ()
-    functions, departures = _departures(problem, fit.network)
+    functions, departures = _departures(at)
     known = fit.sums if problem.holds_all_rows else None
-    beside = Beside.of(
-        problem, fit.network, functions, offset=offset, biases=biases, weights=weights, known=known
-    )
+    beside = Beside.of(at, functions, offset=offset, biases=biases, known=known)
     singles = sum(departure.is_single for departure in departures)
     least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))
     lines = []
@@ -124,11 +126,10 @@ def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evi
         return ()
     levels = np.sqrt(np.maximum(np.diag(beside.squares) / freedom, np.finfo(float).tiny))
     A = net.A / levels[:, None]
-    turned = beside.rows @ np.hstack([net.W, net.b[:, None]]).T
-    is_certain = (A**2).sum(axis=0) * net.activation(turned) ** 2 > CERTAIN_SIDE**2
-    products, mixed, _ = _hidden_products(beside.slopes * is_certain, beside.rows, beside.Q)
+    is_certain = (A**2).sum(axis=0)[:, None] * beside.H**2 > CERTAIN_SIDE**2
     # A little of all samples, so that a direction which the others leave free has an error, and a large one.
-    certain = products - mixed @ mixed.T + SOME_OF_ALL * beside.hidden_products
+    certain = beside.products_without(np.where(is_certain, 0.0, beside.slopes))
+    certain += SOME_OF_ALL * beside.hidden_products
     T = tangent_basis(net, biases=biases)
     variances = [np.diag(_spread(N, A, T)) for N in (beside.hidden_products, certain)]
     is_free = variances[0] > DEPENDENT**2 * variances[0].max()
@@ -147,48 +148,56 @@ class Departure:
     is_single: bool = False  # of one unit or one output
 
 
-def _departures(problem: Problem, network: TwoLayerNetwork) -> tuple[Array, list[Departure]]:
-    """Return functions of the rows, and the departures that they make up."""
-    X, A, m = problem.X, network.A, network.n_outputs
-    t = network.preactivations(X)
-    H = network.activation(t)
-    added = H @ A.T + (0.0 if network.B is None else X @ network.B.T)
-    relative = added / np.maximum(np.sqrt((added**2).mean(axis=0)), np.finfo(float).tiny)
-    each = np.eye(m)
-    columns: list[Array] = []
+def _departures(at: FittedRows) -> tuple[Array, list[Departure]]:
+    """Return functions of the rows, (q, n), and the departures that they make up."""
+    net, t, H, n = at.network, at.t, at.H, len(at.problem.X)
+    A, m, k = net.A, net.n_outputs, net.n_hidden
+    has_kinks, is_whole = not net.activation.is_curved, at.problem.holds_all_rows
+    functions = np.empty((3 * k * has_kinks + 2 * m + (m + 1) * is_whole, n))
     departures: list[Departure] = []
+    taken = 0
 
-    def depart(names: tuple[str, str], values: Array, outputs: Array) -> None:
-        """Add a departure in all columns together, and in every one if there are several."""
-        places = sum(column.shape[1] for column in columns) + np.arange(values.shape[1])
-        columns.append(values)
+    def depart(names: tuple[str, str], outputs: Array) -> Array:
+        """Add a departure in all of some functions together, and in every one if there are several; where they go."""
+        nonlocal taken
+        places = taken + np.arange(outputs.shape[1])
+        taken += len(places)
         together, alone = names
-        departures.extend([Departure(together, places, outputs)] if together else [])
-        if alone and (len(places) > 1 or not together):
+        departures.append(Departure(together, places, outputs))
+        if alone and len(places) > 1:
             departures.extend(
                 Departure(f"{alone} {index + 1}", places[[index]], outputs[:, [index]], True)
                 for index in range(len(places))
             )
+        return functions[taken - len(places) : taken]
 
-    if not network.activation.is_curved:
-        widths = np.maximum(BEND_WIDTH * t.std(axis=0), np.finfo(float).tiny)
-        powers = H * np.log(np.maximum(np.abs(t), np.finfo(float).tiny))
-        depart(("another power of the units", "another power of unit"), powers, A)
-        bumps = widths * np.log(1 + np.exp(-np.abs(t) / widths))
-        depart(("round bends of the units", "a round bend of unit"), bumps, A)
-        depart(("the other side of the kinks", ""), np.maximum(-t, 0.0) ** network.activation.degree, A)
-    depart(("the square of the outputs", "the square of output"), added * relative, each)
-    depart(("the cube of the outputs", "the cube of output"), added * relative**2, each)
-    if problem.holds_all_rows:
-        place = np.linspace(-1.0, 1.0, len(X))[:, None]
-        depart(("the outputs' size rising with the order of rows", ""), place * added, each)
-        alone = np.array([sum(column.shape[1] for column in columns)])
-        columns.append(place)
+    if has_kinks:
+        powers = depart(("another power of the units", "another power of unit"), A)
+        np.abs(t, out=powers)
+        np.maximum(powers, np.finfo(float).tiny, out=powers)
+        np.multiply(H, np.log(powers, out=powers), out=powers)
+        bumps = depart(("round bends of the units", "a round bend of unit"), A)
+        widths = np.maximum(BEND_WIDTH * t.std(axis=1), np.finfo(float).tiny)[:, None]
+        np.abs(t, out=bumps)
+        np.exp(np.divide(bumps, -widths, out=bumps), out=bumps)
+        np.multiply(widths, np.log(np.add(1, bumps, out=bumps), out=bumps), out=bumps)
+        leaks = depart(("the other side of the kinks", ""), A)
+        np.power(np.maximum(-t, 0.0, out=leaks), net.activation.degree, out=leaks)
+    added, each = at.F - net.c[:, None], np.eye(m)
+    sizes = np.sqrt(np.einsum("mn,mn->m", added, added) / n)
+    relative = added / np.maximum(sizes, np.finfo(float).tiny)[:, None]
+    squares = depart(("the square of the outputs", "the square of output"), each)
+    np.multiply(added, relative, out=squares)
+    np.multiply(squares, relative, out=depart(("the cube of the outputs", "the cube of output"), each))
+    if is_whole:
+        place = np.linspace(-1.0, 1.0, n)
+        np.multiply(place, added, out=depart(("the outputs' size rising with the order of rows", ""), each))
+        functions[taken] = place
         departures.extend(
-            Departure(f"the order of rows in output {output + 1}", alone, each[:, [output]], True)
+            Departure(f"the order of rows in output {output + 1}", np.array([taken]), each[:, [output]], True)
             for output in range(m)
         )
-    return np.hstack(columns), departures
+    return functions, departures
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +206,17 @@ class Beside:
 
     network: TwoLayerNetwork
     has_offset: bool
-    rows: Array  # (n, p): inputs and one
-    slopes: Array  # (n, k): of the units, weighted like all that follows
-    residual: Array  # (n, m)
-    Q: Array  # (n, g): orthonormal columns of the output layer
+    rows: Array  # (p, n): inputs and one
+    H: Array  # (k, n): activations
+    slopes: Array  # (k, n): of the units, weighted like all that follows
+    residual: Array  # (m, n)
+    Q: Array  # (g, n): orthonormal columns of the output layer
     inverse: Array  # (g, g): from coefficients of these to those of the columns themselves
     inner: Array  # (g, k p): coefficients of the hidden layer's columns
     hidden_products: Array  # (k p, k p): of what these leave of them
     spread: Array  # (k p, k p): inverse of the reduced normal matrix, along unit rows
     inside: Array  # (g, q): coefficients of the functions
-    functions: Array  # (n, q): the functions
+    functions: Array  # (q, n): the functions
     squares_of_functions: Array  # (q,): their sums of squares
     products: Array  # (q, q): of what the output layer leaves of them
     with_hidden: Array  # (k p, q): their products with the hidden layer's columns
@@ -217,57 +227,82 @@ class Beside:
     @classmethod
     def of(
         cls,
-        problem: Problem,
-        network: TwoLayerNetwork,
+        at: FittedRows,
         functions: Array,
         *,
         offset: bool,
         biases: bool = True,
-        weights: RowWeights | None = None,
         known: NormalSums | None = None,
     ) -> Beside:
-        """Take the Jacobian at the rows in memory, beside some functions of them, (n, q).
+        """Take the Jacobian at the rows in memory, beside some functions of them, (q, n).
 
         `known`: the normal equations on these rows, with these weights, if they were summed already.
         """
-        X = problem.X
-        t, rows = network.preactivations(X), augment(X)
-        slopes, H = network.activation.derivative(t), network.activation(t)
-        G = output_columns(network, H, X, offset=offset)
-        residual = network.less_linear(X, problem.Y) - H @ network.A.T - network.c
-        if weights is not None:
-            root = np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
-            slopes, G, residual, functions = (root * values for values in (slopes, G, residual, functions))
-        Q, inverse = _orthonormal_columns(G)
+        net = at.network
+        rows = np.vstack([at.X, np.ones(at.X.shape[1])])
+        G = np.vstack([at.H, *([] if net.B is None else [at.X]), *([rows[-1:]] if offset else [])])
+        slopes, residual = at.slopes, at.weighted_residual
+        if at.root is not None:
+            slopes, G, functions = (at.root * values for values in (slopes, G, functions))
+        Q, inverse, is_regular = _orthonormal_rows(G)
+        # Products with the columns of the output layer and with the residual follow from the normal equations.
+        follows = known is not None and is_regular
         products, with_hidden, among = _hidden_products(
-            slopes, rows, Q, functions, residual, known=None if known is None else known.ZZ
+            slopes,
+            rows,
+            [functions, Q, residual],
+            n_masked=len(functions) if follows else None,
+            known=None if known is None else known.ZZ,
         )
-        places = np.cumsum([Q.shape[1], functions.shape[1]])
-        inner, mixed, hidden_residual = np.split(with_hidden, places, axis=1)
-        _, inside, in_residual = np.split(among[: places[0]], places, axis=1)
-        _, own, of_residual = np.split(among[places[0] : places[1]], places, axis=1)
-        inner = inner.T
+        q, g = len(functions), len(Q)
+        if known is not None and is_regular:
+            inner, hidden_residual = inverse.T @ known.GZ[:g], known.ZR
+        else:
+            inner, hidden_residual = with_hidden[:, q : q + g].T, with_hidden[:, q + g :]
+        own, inside, of_residual = np.split(among[:q], [q, q + g], axis=1)
+        inside, in_residual = inside.T, among[q : q + g, q + g :]
         products = products - inner.T @ inner
         return cls(
-            network,
+            net,
             offset,
             rows,
+            at.H,
             slopes,
             residual,
             Q,
             inverse,
             inner,
             products,
-            _spread(products, network.A, tangent_basis(network, biases=biases)),
+            _spread(products, net.A, tangent_basis(net, biases=biases)),
             inside,
             functions,
             np.diag(own),
             own - inside.T @ inside,
-            mixed - inner.T @ inside,
+            with_hidden[:, :q] - inner.T @ inside,
             of_residual - inside.T @ in_residual,
             hidden_residual - inner.T @ in_residual,
-            among[places[1] :, places[1] :],
+            among[q + g :, q + g :],
         )
+
+    def products_without(self, left_out: Array) -> Array:
+        """Return the products of the hidden layer's columns, the output layer eliminated, without some of their entries.
+
+        Few entries are left out, and the products of all are known. With U the columns of those, and Z all columns, the
+        products of the rest are Z'Z less (Z - U/2)'U and its transpose. Shapes: left_out (k, n): slopes, zero where an
+        entry stays; result (k p, k p).
+        """
+        k, p = len(left_out), len(self.rows)
+        taken, kept = np.empty((k * p, k * p)), self.inner.T.copy()
+        places = [np.flatnonzero(slopes) for slopes in left_out]
+        memory = np.empty((k * p, max(map(len, places), default=0)))  # one for all: fresh memory takes longer
+        halved = self.slopes - left_out / 2
+        for unit, some in enumerate(places):
+            own, rows = slice(unit * p, (unit + 1) * p), self.rows[:, some]
+            masked = left_out[unit, some] * rows
+            taken[:, own] = mask_rows(halved[:, some].T, rows.T, memory) @ masked.T
+            kept[own] -= masked @ self.Q[:, some].T
+        products = self.hidden_products + self.inner.T @ self.inner
+        return as_array(products - taken - taken.T - kept @ kept.T)
 
     def coefficients(
         self, departures: Sequence[Departure], law: NoiseLaw, freedom: float
@@ -325,11 +360,11 @@ class Beside:
         """Return the product of a departure with the residual, and its standard error from the rows' own contributions."""
         A, places = self.network.A, departure.functions
         weighted = hidden[:, None] * np.repeat(A.T, len(hidden) // A.shape[1], axis=0)  # (k p, m)
-        turned = (self.slopes * (self.rows @ hidden.reshape(A.shape[1], -1).T)) @ A.T
+        turned = A @ (self.slopes * (hidden.reshape(A.shape[1], -1) @ self.rows))
         inside = self.inside[:, places] @ departure.outputs.T - self.inner @ weighted
-        rest = self.functions[:, places] @ departure.outputs.T - turned - self.Q @ inside
+        rest = departure.outputs @ self.functions[places] - turned - inside.T @ self.Q
         along, size = float((rest * self.residual).sum()), float((rest**2).sum())
-        terms = (rest * (self.residual - along / size * rest)).sum(axis=1)
+        terms = (rest * (self.residual - along / size * rest)).sum(axis=0)
         return along, long_run_deviation(terms, law.correlation if law.is_ordered else 0.0)
 
     def hidden(self, departure: Departure) -> Array:
@@ -352,44 +387,50 @@ class Beside:
         return moved | ({"c": outer[:, -1]} if self.has_offset else {})
 
 
-def _orthonormal_columns(G: Array) -> tuple[Array, Array]:
-    """Return orthonormal columns Q of the same span, and the matrix that gives them from G.
+def _orthonormal_rows(G: Array) -> tuple[Array, Array, bool]:
+    """Return orthonormal rows Q of the same span, the matrix that gives them, Q = inverse' G, and if it does to rounding.
 
     Cholesky's factor of the products gives both in less than half the time of Householder's way, twice for what rounding
-    left, unless the columns are close to dependent. Shapes: G (n, g), results (n, g), (g, g).
+    left, unless the rows are close to dependent. Shapes: G (g, n), results (g, n), (g, g).
     """
-    lengths = np.sqrt(np.einsum("ng,ng->g", G, G))
+    lengths = np.sqrt(np.einsum("gn,gn->g", G, G))
     inverse = np.diag(1 / np.where(lengths > 0, lengths, 1.0))
     for _ in range(2):
-        Q = G @ inverse
-        factor, is_singular = linalg.lapack.dpotrf(Q.T @ Q)
+        Q = inverse.T @ G
+        factor, is_singular = linalg.lapack.dpotrf(Q @ Q.T)
         if is_singular or np.diag(factor).min(initial=1.0) < FAR_FROM_DEPENDENT:
-            Q, triangle = linalg.qr(G, mode="economic", check_finite=False)
-            return Q, linalg.pinv(triangle, check_finite=False)
+            Q, triangle = linalg.qr(G.T, mode="economic", check_finite=False)
+            return np.ascontiguousarray(Q.T), linalg.pinv(triangle, check_finite=False), False
         inverse = inverse @ linalg.lapack.dtrtri(factor)[0]
-    return G @ inverse, inverse
+    return inverse.T @ G, inverse, True
 
 
 def _hidden_products(
-    slopes: Array, rows: Array, *columns: Array, known: Array | None = None
+    slopes: Array,
+    rows: Array,
+    others: Sequence[Array],
+    *,
+    n_masked: int | None = None,
+    known: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return the products of the hidden layer's columns with themselves, with others, and of the others.
 
-    `known`: the first, if they are. Shapes: slopes (n, k), rows (n, p), columns (n, q) each, results (k p, k p), (k p, q)
-    and (q, q) for q columns together.
+    `n_masked`: so many of the others are multiplied with the hidden layer's columns; all if omitted. `known`: the products
+    of these with themselves, if they are known. Shapes: slopes (k, n), rows (p, n), others (q, n) each, results (k p, k p),
+    (k p, n_masked) and (q, q) for q others together.
     """
-    width, others = slopes.shape[1] * rows.shape[1], sum(item.shape[1] for item in columns)
+    width, count = len(slopes) * len(rows), sum(len(item) for item in others)
     own = np.zeros((width, width)) if known is None else known
-    mixed, among = np.zeros((width, others)), np.zeros((others, others))
-    memory = np.empty((width, min(_SLICE_ROWS, len(rows))))
-    for start in range(0, len(rows), _SLICE_ROWS):
+    mixed, among = np.zeros((width, count if n_masked is None else n_masked)), np.zeros((count, count))
+    memory = np.empty((width, min(_SLICE_ROWS, rows.shape[1])))
+    for start in range(0, rows.shape[1], _SLICE_ROWS):
         here = slice(start, start + _SLICE_ROWS)
-        Z = mask_rows(slopes[here], rows[here], memory)
-        beside = np.hstack([item[here] for item in columns])
+        Z = mask_rows(slopes[:, here].T, rows[:, here].T, memory)
+        beside = np.vstack([item[:, here] for item in others])
         if known is None:
             own += Z @ Z.T
-        mixed += Z @ beside
-        among += beside.T @ beside
+        mixed += Z @ beside[:n_masked].T
+        among += beside @ beside.T
     return own, mixed, among
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
@@ -29,13 +30,13 @@ from planted.certificates._resolution import resolution_evidence, samples_that_r
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.certificates.noise._faults import fault_evidence
+from planted.certificates.noise._labels import medians
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.certificates.noise._rounding import half_steps, with_half_step
 from planted.checks import Check
 from planted.fitting._jacobian import Information, degrees_of_freedom, information
 from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
-from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Uncertainty, Verdict
@@ -72,7 +73,8 @@ def certify_noisy(
     identifiable. Returns RECOVERED (asymptotic), FITTED, or a refusal.
     """
     net = fit.network
-    rows = check_rows_against(problem.all_rows, net)
+    at = FittedRows(problem, net, weights)
+    rows = at.activity
     unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
     equations = rows.n_samples * net.n_outputs
     count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns", key=Check.EQUATIONS)
@@ -103,8 +105,7 @@ def certify_noisy(
         text = "The network reproduces every label, so that there is no noise to measure a claim by."
         doubt = model_uncertainty(problem, fit, offset, biases, info)
         return Verdict(Outcome.FITTED, Guarantee.NONE, (count, rank, *sides), text, doubt)
-    F = net(problem.X)
-    residual = problem.Y - F
+    residual = at.residual.T
     traces = _trace_evidence(
         residual_sums(problem, net, offset=offset, biases=biases, weights=weights, known=fit.sums)
     )
@@ -113,18 +114,22 @@ def certify_noisy(
     needed = needless_unit_evidence(
         problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights
     )
-    bends = bend_evidence(problem, net, noise=noise, weights=weights)
-    angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases)
-    law = noise_law(problem, net, weights=weights, F=F)
+    bends = bend_evidence(problem, net, noise=noise, weights=weights, at=at)
+    angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
+    law = noise_law(problem, net, weights=weights, at=at)
     doubt = standard_errors_under(
         law, problem, fit, offset=offset, biases=biases, weights=weights, known=info
     )
-    doubt = with_half_step(doubt, problem, net, half_steps(problem), offset=offset, biases=biases)
+    doubt = with_half_step(
+        doubt, problem, net, half_steps(problem, ordered=at.ordered_labels), offset=offset, biases=biases
+    )
     known = _known_units(problem, net, doubt, direction)
     checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(residual), *known)
-    checks = (*checks, *fault_evidence(problem, F, law))
+    checks = (*checks, *fault_evidence(at, law))
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
-        near = near_model_evidence(problem, fit, law, doubt, offset=offset, biases=biases, weights=weights)
+        near = near_model_evidence(
+            problem, fit, law, doubt, offset=offset, biases=biases, weights=weights, at=at
+        )
         checks = (*checks, *input_trace_evidence(problem.X, residual), *near)
     if all(item.passed or item.key in DEARER_ANYWAY for item in checks):  # the dearest test comes last
         rivals = smooth_rival_evidence(
@@ -202,7 +207,7 @@ def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
 def _tails(residual: Array) -> Evidence:
     """Compare the median absolute residual with the root mean square: 0.67 for normal noise, 0 for gross errors."""
     level = np.sqrt((residual**2).mean())
-    ratio = float(np.median(np.abs(residual)) / level) if level > 0 else 0.0
+    ratio = float(medians(np.abs(residual).reshape(1, -1))[0] / level) if level > 0 else 0.0
     return Evidence(
         "median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=", key=Check.TAILS
     )

@@ -59,9 +59,9 @@ from planted.moments import (
     NormalSums,
     RegressionSums,
     augment,
+    hidden_rows,
     mask_rows,
     n_output_columns,
-    output_columns,
 )
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence
@@ -84,6 +84,7 @@ INPUT_LEVEL = 1e-3  # of the tests of single inputs and pairs, all together
 INPUT_ROWS = 20  # for each cosine, at least
 CLIPPED = 3.0  # standard deviations of an input
 NEIGHBOURS, NEIGHBOUR_ROWS = 3, 600
+LEAF_ROWS = 40  # of the tree: in ten dimensions two thirds of the time that leaves of ten take
 COSINE_PRODUCTS = 2e5  # of rows, inputs and outputs: rows are left out beyond
 _SLICE_ROWS = 1024
 RANK_TOL = 1e-11  # of normal matrices with unit diagonal: a relative singular value of 3e-6
@@ -178,32 +179,40 @@ class _ProductSummand:
             rows, residual = self._turned(X[here], Y[here], memory)
             if self.weights is not None:
                 root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
-                rows, residual = rows * root, residual * root[:, None]
-            some = rows[self.first :]
-            return RegressionSums(len(residual), some @ rows.T, some @ residual, residual.T @ residual)
+                rows, residual = rows * root, residual * root
+            some, others = rows[self.first :], rows[: self.first]
+            # Products of some rows with themselves are symmetric: half of the work.
+            products = np.hstack([some @ others.T, some @ some.T])
+            return RegressionSums(residual.shape[1], products, some @ residual.T, residual @ residual.T)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
 
     def _turned(self, X: Array, Y: Array, memory: Array) -> tuple[Array, Array]:
-        """Return the columns [Z, G, Φ] as rows, written to some memory, and the residual."""
+        """Return the columns [Z, G, Φ] as rows, written to some memory, and the residual, turned as well."""
         network, k = self.network, self.network.n_hidden
-        t = network.preactivations(X)
+        x = np.ascontiguousarray(augment(X).T)
+        inputs = x if self.biases else x[:-1]
+        t = hidden_rows(network) @ x
         H = network.activation(t)
-        G = output_columns(network, H, X, offset=self.offset)
-        inputs = augment(X) if self.biases else X
-        hidden, own = k * inputs.shape[1], k * inputs.shape[1] + G.shape[1]
+        columns = [H, *([] if network.B is None else [x[:-1]]), *([x[-1:]] if self.offset else [])]
+        hidden = k * len(inputs)
+        own = hidden + sum(len(column) for column in columns)
         end = own + min(self.budget, 3 * k + len(self.probes))
         rows = memory.ravel()[: len(memory) * len(X)].reshape(-1, len(X))
-        mask_rows(network.activation.derivative(t), inputs, rows[:hidden])
-        rows[hidden:own] = G.T
-        t, tests = t.T, rows[own:]
+        mask_rows(network.activation.derivative(t).T, inputs.T, rows[:hidden])
+        np.concatenate(columns, out=rows[hidden:own])
+        tests = rows[own:]
         tests[:k] = t
         random = tests[k : k + len(self.probes)]
-        np.maximum(self.probes[:, :-1] @ X.T - self.probes[:, -1:], 0.0, out=random)
+        np.matmul(self.probes[:, :-1], x[:-1], out=random)
+        random -= self.probes[:, -1:]
+        np.maximum(random, 0.0, out=random)
         squares = tests[k + len(self.probes) :]
-        np.square(np.maximum(t, 0.0), out=squares[:k])
-        np.square(np.minimum(t, 0.0), out=squares[k : 2 * k])
-        return rows[:end], network.less_linear(X, Y) - H @ network.A.T - network.c
+        np.square(np.maximum(t, 0.0, out=squares[:k]), out=squares[:k])
+        np.square(np.minimum(t, 0.0, out=squares[k : 2 * k]), out=squares[k : 2 * k])
+        residual = network.less_linear(X, Y).T - network.A @ H
+        residual -= network.c[:, None]
+        return rows[:end], residual
 
 
 def inverse_root(M: Array, squares: Array) -> Array:
@@ -319,15 +328,16 @@ def _cosine_p_values(X: Array, residual: Array) -> Array:
     Shapes: X (n, d), residual (n, m), result (d, m).
     """
     (n, d), m = X.shape, residual.shape[1]
-    angles = np.ascontiguousarray(np.pi * (stats.rankdata(X, axis=0) - 0.5).T / n)
-    first = np.cos(angles)
+    first = np.cos(np.pi / n * (_ranks(np.ascontiguousarray(X.T)) - 0.5))
     both = np.hstack([residual, residual**2])
     sums = np.empty((2 * COSINES + 1, d, 2 * m))
     sums[0] = both.sum(axis=0)
-    older, C = np.ones_like(first), first
+    older, C = np.ones_like(first), first.copy()
     for order in range(1, len(sums)):
         sums[order] = C @ both
-        older, C = C, 2 * first * C - older
+        older *= -1
+        older += 2 * first * C
+        older, C = C, older
     scores, sums = sums[1 : COSINES + 1, :, :m], sums[:, :, m:]
     orders = np.arange(1, COSINES + 1)
     covariances = (sums[np.abs(orders[:, None] - orders)] + sums[orders[:, None] + orders]) / 2
@@ -336,6 +346,20 @@ def _cosine_p_values(X: Array, residual: Array) -> Array:
     along = (scores.transpose(1, 2, 0)[:, :, None] @ vectors)[:, :, 0]
     squares = np.where(kept, along**2 / np.where(kept, values, 1.0), 0.0).sum(axis=2)
     return as_array(special.chdtrc(np.maximum(kept.sum(axis=2), 1), squares))
+
+
+def _ranks(columns: Array) -> Array:
+    """Return the places of numbers in the order of their row, from one on; equal ones share the mean of theirs.
+
+    Shapes: columns and result (d, n).
+    """
+    order = np.argsort(columns, axis=1)
+    ordered = np.take_along_axis(columns, order, axis=1)
+    if (ordered[:, 1:] == ordered[:, :-1]).any():
+        return as_array(stats.rankdata(columns, axis=1))
+    ranks = np.empty_like(columns)
+    np.put_along_axis(ranks, order, np.arange(1.0, columns.shape[1] + 1)[None], axis=1)
+    return ranks
 
 
 def _pair_score(X: Array, residual: Array) -> tuple[float, tuple[int, int]]:
@@ -361,7 +385,7 @@ def _neighbour_score(X: Array, residual: Array) -> float:
     u = residual[some] @ column_spectrum(products).above(RANK_TOL).whitening()
     if not u.shape[1]:
         return 0.0
-    nearest = spatial.KDTree(X[some]).query(X[some], k=NEIGHBOURS + 1)[1][:, 1:]
+    nearest = spatial.KDTree(X[some], leafsize=LEAF_ROWS).query(X[some], k=NEIGHBOURS + 1)[1][:, 1:]
     rows, others = np.repeat(np.arange(len(some)), NEIGHBOURS), nearest.ravel()
     low, high = np.minimum(rows, others), np.maximum(rows, others)
     low, high = np.divmod(np.unique((low * len(some) + high)[low != high]), len(some))

@@ -36,6 +36,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, as_array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import LEVEL, noise_limit
 from planted.checks import Check
 from planted.fitting._run import Problem
@@ -59,15 +60,22 @@ _STEPS = 60  # of sums over angles
 
 
 def resolution_evidence(
-    problem: Problem, network: TwoLayerNetwork, *, noise: float, biases: bool = True
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    noise: float,
+    biases: bool = True,
+    at: FittedRows | None = None,
 ) -> tuple[Evidence, Evidence]:
     """Return the angle that noise hides and how many pairs of random units it would hide.
 
-    The largest angle is for information; the expected number of hidden pairs must be small.
+    The largest angle is for information; the expected number of hidden pairs must be small. `at`: the network at the rows
+    in memory, if that was computed already.
     """
-    angles = hidden_angles(problem, network, noise=noise)
+    sizes, densities = _sizes(at or FittedRows(problem, network), noise)
+    angles = _hidden_angles(problem, sizes, densities)
     k = network.n_hidden
-    pairs = k * _chances(problem, network, noise, biases).sum() / 2 if k > 1 else 0.0
+    pairs = k * _chances(problem, sizes, densities, biases).sum() / 2 if k > 1 else 0.0
     return (
         Evidence(
             "largest angle at which two units with like output weights may look like one (radians)",
@@ -96,7 +104,11 @@ def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -
 
     Shapes: result (k,).
     """
-    sizes, densities = _sizes(problem, network, noise)
+    return _hidden_angles(problem, *_sizes(FittedRows(problem, network), noise))
+
+
+def _hidden_angles(problem: Problem, sizes: Array, densities: Array) -> Array:
+    """Return the same from the sizes of the units and their densities at the kink."""
     limit, freedom = _limit(problem)
     z = special.ndtri(1 - MISSED)
     seen = (z + np.sqrt(z**2 + max(limit - freedom, 0.0))) ** 2  # δ² that is missed so rarely
@@ -104,9 +116,8 @@ def hidden_angles(problem: Problem, network: TwoLayerNetwork, *, noise: float) -
     return as_array(np.minimum(np.cbrt(cubes), np.pi))
 
 
-def _chances(problem: Problem, network: TwoLayerNetwork, noise: float, biases: bool) -> Array:
+def _chances(problem: Problem, sizes: Array, densities: Array, biases: bool) -> Array:
     """Return for each unit the chance that a random one beside it is missed; (k,)."""
-    sizes, densities = _sizes(problem, network, noise)
     limit, freedom = _limit(problem)
     angles, chances = _random_angles(problem.n_features + int(biases))
     near = angles < np.pi / 2  # of hyperplanes; units that look to opposite sides are not taken for one
@@ -124,13 +135,14 @@ def _limit(problem: Problem) -> tuple[float, int]:
     return noise_limit(problem, LEVEL), problem.n_features + problem.n_outputs
 
 
-def _sizes(problem: Problem, network: TwoLayerNetwork, noise: float) -> tuple[Array, Array]:
+def _sizes(at: FittedRows, noise: float) -> tuple[Array, Array]:
     """Return n |a|² of each unit in noise variances, its hyperplane of length one, and its density at the kink."""
+    network = at.network
     norms = np.linalg.norm(np.column_stack([network.W, network.b]), axis=1)
-    sizes = (np.linalg.norm(network.A, axis=0) * norms / noise) ** 2 * problem.n_samples
-    t = network.preactivations(problem.X) / norms
-    width = NEAR_KINK * t.std(axis=0)
-    return sizes, np.maximum((np.abs(t) < width).mean(axis=0), 1 / len(t)) / (2 * width)
+    sizes = (np.linalg.norm(network.A, axis=0) * norms / noise) ** 2 * at.problem.n_samples
+    n, width = at.t.shape[1], NEAR_KINK * at.t.std(axis=1)
+    near = np.array([np.count_nonzero(np.abs(t) < reach) for t, reach in zip(at.t, width, strict=True)])
+    return sizes, np.maximum(near, 1) / n / (2 * width / norms)
 
 
 def _random_angles(dimension: int) -> tuple[Array, Array]:

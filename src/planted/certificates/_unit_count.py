@@ -25,6 +25,7 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import noise_limit
 from planted.checks import Check
 from planted.fitting._refine import Refinement, refine
@@ -106,14 +107,24 @@ def _sum_of_squares(rows: RowBlocks, network: TwoLayerNetwork) -> float:
 
 
 def bend_evidence(
-    problem: Problem, network: TwoLayerNetwork, *, noise: float, weights: RowWeights | None = None
+    problem: Problem,
+    network: TwoLayerNetwork,
+    *,
+    noise: float,
+    weights: RowWeights | None = None,
+    at: FittedRows | None = None,
 ) -> Evidence:
     """Measure how much the bend of the straightest unit explains beyond an affine function.
 
-    That part of the sum of squares, in noise variances, must be beyond what a bend fitted to noise reaches.
+    That part of the sum of squares, in noise variances, must be beyond what a bend fitted to noise reaches. `at`: the
+    network at the rows in memory, if that was computed already.
     """
     k = network.n_hidden
-    sums = accumulate(problem.all_rows, _RegressionSummand(network, weights))
+    if at is not None and problem.holds_all_rows and weights is None:
+        columns = np.vstack([at.H, at.X, np.ones((1, at.X.shape[1]))])
+        sums = RegressionSums.of(columns.T, at.residual.T)
+    else:
+        sums = accumulate(problem.all_rows, _RegressionSummand(network, weights))
     columns = column_spectrum(sums.GG)
     coefficients = columns.regular().solve(sums.GY)
     coefficients[:k] += network.A.T

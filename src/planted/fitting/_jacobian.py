@@ -56,6 +56,7 @@ from planted.moments import (
     NormalSums,
     accumulate_normal,
     augment,
+    hidden_rows,
     n_output_columns,
     output_columns,
     output_weights,
@@ -213,7 +214,7 @@ def _triangle(X: Array, network: TwoLayerNetwork, T: Array, offset: bool) -> tup
     R = np.zeros((0, width))
     for start in range(0, len(X), max(SLICE, 2 * width)):
         rows = augment(X[start : start + max(SLICE, 2 * width)])
-        t = rows @ np.hstack([network.W, network.b[:, None]]).T
+        t = rows @ hidden_rows(network).T
         H, slopes = network.activation(t), network.activation.derivative(t)
         Z = [slopes[:, j, None] * (rows @ basis) for j, basis in enumerate(blocks)]
         new = np.hstack([output_columns(network, H, rows[:, :-1], offset=offset), *Z])

@@ -37,7 +37,13 @@ from scipy import linalg
 
 from planted._typing import Array, as_array
 from planted.linalg.symmetric import Spectrum, column_spectrum
-from planted.moments import NormalSums, accumulate_normal, output_weights, with_output_weights
+from planted.moments import (
+    NormalSums,
+    accumulate_normal,
+    hidden_rows,
+    output_weights,
+    with_output_weights,
+)
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights
 
@@ -284,7 +290,7 @@ def _reduced_system(state: _State, biases: bool) -> tuple[Array, Array, Array]:
     scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
     if not net.activation.is_curved:
-        rows, units = np.hstack([net.W, net.b[:, None]]), np.arange(net.n_hidden)
+        rows, units = hidden_rows(net), np.arange(net.n_hidden)
         pins = scales.reshape(-1, p).mean(axis=1) / (rows**2).sum(axis=1)
         N.reshape(-1, p, net.n_hidden, p)[units, :, units] += (rows[:, :, None] * rows[:, None]) * pins[
             :, None, None

@@ -60,6 +60,7 @@ __all__ = [
     "augment",
     "beside_simple_models",
     "check_rows_against",
+    "hidden_rows",
     "joint_moments",
     "mask_rows",
     "n_output_columns",
@@ -276,7 +277,12 @@ def augment(X: Array) -> Array:
 
     Shapes: X (n, d), result (n, d + 1).
     """
-    return np.hstack([X, np.ones((len(X), 1))])
+    return np.concatenate([X, np.ones((len(X), 1))], axis=1)
+
+
+def hidden_rows(network: TwoLayerNetwork) -> Array:
+    """Return weights and biases of the units, which rows of `augment` are multiplied with; (k, d + 1)."""
+    return np.concatenate([network.W, network.b[:, None]], axis=1)
 
 
 def output_columns(network: TwoLayerNetwork, H: Array, X: Array, *, offset: bool = True) -> Array:
@@ -286,7 +292,7 @@ def output_columns(network: TwoLayerNetwork, H: Array, X: Array, *, offset: bool
     """
     inputs = [] if network.B is None else [X]
     ones = [np.ones((len(X), 1))] if offset else []
-    return np.hstack([H, *inputs, *ones])
+    return np.concatenate([H, *inputs, *ones], axis=1)
 
 
 def n_output_columns(network: TwoLayerNetwork, *, offset: bool) -> int:
@@ -297,7 +303,7 @@ def n_output_columns(network: TwoLayerNetwork, *, offset: bool) -> int:
 def output_weights(network: TwoLayerNetwork) -> Array:
     """Return the weights of `output_columns`: [A, c], or [A, B, c] if there is a linear part; (m, g)."""
     linear = [] if network.B is None else [network.B]
-    return np.hstack([network.A, *linear, network.c[:, None]])
+    return np.concatenate([network.A, *linear, network.c[:, None]], axis=1)
 
 
 def with_output_weights(network: TwoLayerNetwork, weights: Array) -> TwoLayerNetwork:
@@ -355,7 +361,7 @@ def _normal_of_slice(
 ) -> NormalSums:
     n = len(X)
     rows = augment(X)
-    t = rows @ np.hstack([network.W, network.b[:, None]]).T
+    t = rows @ hidden_rows(network).T
     G = output_columns(network, network.activation(t), X)
     R = Y - G @ output_weights(network).T
     Z = mask_rows(network.activation.derivative(t), rows, memory)
@@ -370,7 +376,7 @@ def _normal_by_pairs(X: Array, Y: Array, network: TwoLayerNetwork, w: Array | No
     from planted.moments._kink_normal import masked_products
 
     rows = augment(X)
-    t = rows @ np.hstack([network.W, network.b[:, None]]).T
+    t = rows @ hidden_rows(network).T
     G = output_columns(network, network.activation(t), X)
     S = network.activation.derivative(t)
     R = Y - G @ output_weights(network).T

@@ -134,7 +134,7 @@ def test_the_sum_over_pairs_of_outputs_is_that_over_the_pairs_one_by_one() -> No
     first, second = (values - values.mean(axis=0) for values in products)
     upper = np.triu_indices(4, 1)
     expected = (first * second)[:, upper[0], upper[1]].sum(axis=1)
-    np.testing.assert_allclose(_pairs(V, U), expected, rtol=1e-12)
+    np.testing.assert_allclose(_pairs(V.T, U.T), expected, rtol=1e-12)
 
 
 def test_outputs_without_a_residual_are_left_out_of_the_products() -> None:

@@ -50,13 +50,14 @@ def grouped_rows_evidence(X: Array, residual: Array) -> tuple[Evidence, ...]:
     >>> grouped_rows_evidence(rng.standard_normal((300, 2)), noise)
     ()
     """
+    groupings = dict(_groupings(X))
     products = residual.T @ residual
-    u = residual @ inverse_root(products, np.diag(products)) * np.sqrt(len(residual))
-    columns = np.ascontiguousarray(u.T)
-    powers = (columns, columns**2, columns**2 * columns**2)
-    p_values = {name: _shared_p_value(groups, powers) for name, groups in _groupings(X)}
-    if not p_values or not u.shape[1]:
+    root = inverse_root(products, np.diag(products)) if groupings else products[:, :0]
+    if not root.shape[1]:
         return ()
+    columns = np.ascontiguousarray((residual @ root).T) * np.sqrt(len(residual))
+    powers = (columns, columns**2, columns**2 * columns**2)
+    p_values = {name: _shared_p_value(groups, powers) for name, groups in groupings.items()}
     name = min(p_values, key=lambda key: p_values[key])
     return (
         Evidence(

@@ -35,7 +35,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg, special, stats
 
-from planted._typing import Array, as_array
+from planted._typing import Array, IntArray, as_array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._parts import model_uncertainty, with_curvature
 from planted.certificates._residual import inverse_root
 from planted.checks import Check
@@ -43,6 +44,7 @@ from planted.fitting._jacobian import Information
 from planted.fitting._refine import Refinement
 from planted.fitting._run import Problem
 from planted.fitting._sandwich import sandwich_errors
+from planted.linalg.symmetric import symmetric_pairs
 from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights, Sums, accumulate
@@ -55,7 +57,7 @@ FAR = 3.0  # scales of the residual at which it is clipped
 # Levels of the tests for noise on the inputs. One output has one test, of little power: noise of 20 per cent left scores of
 # 2.0 to 2.9, where the limit is 2.33. Several outputs have d + 2 tests, at this level together.
 NOISY_INPUTS_OF_ONE, NOISY_INPUTS = 0.01, 0.002
-GRADIENTS = 50_000  # of outputs for inputs that are held at a time
+PRODUCTS = 50_000  # of slopes of two units that are held at a time
 PAIR_PRODUCTS = 2e8  # of two outputs, with gradients for one input: rows are left out beyond
 DEPENDENT = 1e-8  # part of a column outside the others below which it is one of their combinations
 MUCH_OUTSIDE = 0.1  # the same: above, rounding leaves nothing that has to be taken out again
@@ -130,13 +132,11 @@ def noise_law(
     network: TwoLayerNetwork,
     *,
     weights: RowWeights | None = None,
-    F: Array | None = None,
+    at: FittedRows | None = None,
 ) -> NoiseLaw:
-    """Test the residual of a network; F: its predictions for the rows in memory, if they are known."""
-    X, F = problem.X, network(problem.X) if F is None else F
-    residual = problem.Y - F
-    if weights is not None:
-        residual = residual * np.sqrt(weights(0, X, problem.Y) if problem.w is None else problem.w)[:, None]
+    """Test the residual of a network; `at`: the network at the rows in memory, if that was computed already."""
+    at = at or FittedRows(problem, network, weights)
+    X, F, residual = at.X.T, at.F.T, at.weighted_residual.T
     variance, gradient = _variance_tests(X, F, residual, network)
     gradient = max(gradient, _pair_score(X, F, residual, network))
     level = NOISY_INPUTS_OF_ONE if network.n_outputs == 1 else NOISY_INPUTS / (network.n_features + 2)
@@ -211,7 +211,10 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     if not tested.any():
         return 1.0, 0.0
     squares, totals, F = squares[tested], totals[tested], F.T[tested]
-    base = _orthonormal_rows(np.vstack([np.ones((1, n)), X.T, X.T**2]))
+    turned = np.empty((2 * d + 1, n))
+    turned[0], turned[1 : d + 1] = 1.0, X.T
+    np.square(turned[1 : d + 1], out=turned[d + 1 :])
+    base = _orthonormal_rows(turned)
     in_base = squares @ base.T
     own = np.empty((len(F), 3, n))
     own[:, 0], own[:, 2] = F, _squared_gradients(X, network)[tested]
@@ -278,60 +281,68 @@ def _make_orthonormal(Q: Array, base: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Gradients:
-    """Gradients of the outputs at some rows: C L, with L = [slopes of the units, 1] and C for each input and output.
+    """Gradients of the outputs at some rows: that of output o for input i is the sum of A_oj W_ji L_j over units j.
 
-    Rows come last here: sums over inputs and outputs are then sums of long vectors.
+    A linear part is that of further units, one for each output, whose slope is one. Sums of products of two gradients are
+    then sums over pairs of units, of products of their slopes; rows come last here, so that these are long vectors.
     """
 
-    L: Array  # (k + 1, n)
-    W: Array  # (k, d): weights of the units
-    A: Array  # (m, k): of the outputs
-    B: Array  # (m, d): of the linear part
+    L: Array  # (k, n): slopes of the units
+    W: Array  # (k, d): their weights
+    A: Array  # (m, k): their output weights
 
     @classmethod
     def of(cls, X: Array, network: TwoLayerNetwork) -> _Gradients:
         """Take the slopes at these rows."""
-        slopes = network.activation.derivative(network.preactivations(X))
-        linear = np.zeros((network.n_outputs, network.n_features)) if network.B is None else network.B
-        return cls(np.vstack([slopes.T, np.ones((1, len(X)))]), network.W, network.A, linear)
+        slopes = network.activation.derivative(network.preactivations(X)).T
+        if network.B is None:
+            return cls(np.ascontiguousarray(slopes), network.W, network.A)
+        m = network.n_outputs
+        L = np.vstack([slopes, np.ones((m, len(X)))])
+        return cls(L, np.vstack([network.W, network.B]), np.hstack([network.A, np.eye(m)]))
 
     @property
-    def C(self) -> Array:
-        """The gradients' weights of slopes and one, (d, m, k + 1)."""
-        return np.dstack([self.W.T[:, None, :] * self.A[None], self.B.T])
+    def pairs(self) -> tuple[IntArray, IntArray, Array]:
+        """Pairs of units j <= l, and how often each occurs in a sum over all of them."""
+        first, second = symmetric_pairs(len(self.L))
+        return first, second, np.where(first == second, 1.0, 2.0)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Give them for some rows at a time, (d, m, rows): in memory that the next ones take."""
-        C = self.C
-        d, m, units = C.shape
-        rows = max(GRADIENTS // (d * m), 1)
-        memory = np.empty(
-            (d * m, min(rows, self.L.shape[1]))
-        )  # one for all blocks: fresh memory takes longer
-        for start in range(0, self.L.shape[1], rows):
+        """Give the products of the slopes of pairs for some rows at a time, (pairs, rows): in memory that the next take."""
+        first, n = self.pairs[0], self.L.shape[1]
+        rows = min(max(PRODUCTS // max(len(first), 1), 1), n)
+        memory = np.empty((len(first), rows))  # one for all blocks: fresh memory takes longer
+        places = np.searchsorted(first, np.arange(len(self.L) + 1))
+        for start in range(0, n, rows):
             here = slice(start, start + rows)
             L = np.ascontiguousarray(self.L[:, here])
-            v = memory.ravel()[: d * m * L.shape[1]].reshape(d * m, -1)
-            yield here, np.matmul(C.reshape(-1, units), L, out=v).reshape(d, m, -1)
+            products = memory.ravel()[: len(first) * L.shape[1]].reshape(-1, L.shape[1])
+            for unit, row in enumerate(L):
+                np.multiply(row, L[unit:], out=products[places[unit] : places[unit + 1]])
+            yield here, products
 
     def along(self, U: Array) -> Array:
         """Return the slope along each input of a combination of the outputs at each row.
 
-        Shapes: U (n, m), result (d, n).
+        Shapes: U (m, n), result (d, n).
         """
-        return as_array(self.W.T @ (self.L[:-1] * (self.A.T @ U.T)) + self.B.T @ U.T)
+        return as_array(self.W.T @ (self.L * (self.A.T @ U)))
 
     def moments(self) -> Array:
         """Return the mean products of the gradients of two outputs, for each input; (d, m, m)."""
-        C = self.C
+        C = self.W.T[:, None, :] * self.A
         return as_array(C @ (self.L @ self.L.T / self.L.shape[1]) @ C.transpose(0, 2, 1))
 
 
 def _squared_gradients(X: Array, network: TwoLayerNetwork) -> Array:
     """Return the squared norm of the gradient of each output at each row, (m, n)."""
+    gradients = _Gradients.of(X, network)
+    first, second, times = gradients.pairs
+    W, A = gradients.W, gradients.A
+    weights = A[:, first] * A[:, second] * (times * (W @ W.T)[first, second])
     squares = np.empty((network.n_outputs, len(X)))
-    for here, gradients in _Gradients.of(X, network).blocks():
-        np.einsum("dmn,dmn->mn", gradients, gradients, out=squares[:, here])
+    for here, products in gradients.blocks():
+        np.matmul(weights, products, out=squares[:, here])
     return squares
 
 
@@ -346,14 +357,16 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
     if len(X) < MIN_ROWS or noisy.sum() < 2:
         return 0.0
     rows = int(np.clip(PAIR_PRODUCTS / (m**2 * (d + 1)), MIN_ROWS, len(X)))
-    some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
-    u, predictions = (values[some][:, noisy] / scales[noisy] for values in (residual, F))
-    gradients = _Gradients.of(X[some], network)
+    if rows < len(X):
+        some = np.linspace(0, len(X) - 1, rows).astype(np.int64)
+        X, F, residual = X[some], F[some], residual[some]
     over = scales[noisy, None]
-    gradients = replace(gradients, A=gradients.A[noisy] / over, B=gradients.B[noisy] / over)
-    terms, with_predictions = _gradient_pairs(gradients, u, predictions)
-    explained = max(float(_pairs(predictions, predictions).sum()), np.finfo(float).tiny)
-    terms -= _pairs(predictions, u) * (with_predictions / explained)[:, None]
+    U, P = (np.ascontiguousarray(values.T)[noisy] / over for values in (residual, F))
+    gradients = _Gradients.of(X, network)
+    gradients = replace(gradients, A=gradients.A[noisy] / over)
+    terms, with_predictions = _gradient_pairs(gradients, U, P)
+    explained = max(float(_pairs(P, P).sum()), np.finfo(float).tiny)
+    terms -= (with_predictions / explained)[:, None] * _pairs(P, U)
     # The products of gradients are sums over inputs.
     return max(_standardised(column) for column in (*terms, terms.sum(axis=0)))
 
@@ -369,33 +382,46 @@ def _gradient_pairs(gradients: _Gradients, U: Array, P: Array) -> tuple[Array, A
 
     .. math:: (v^\top u)^2 - v^\top U v - \sum_o v_o^2 (u_o^2 - U_{oo}) + \sum_{o \ne p} V_{op} (U_{op} - u_o u_p).
 
-    Shapes: U, P (n, q), results (d, n) and (d,).
+    The second and the third term are sums over pairs of units j and l: of :math:`W_{ji} W_{li} L_j L_l` times
+    :math:`\sum_{op} A_{oj} A_{pl} U_{op} + \sum_o A_{oj} A_{ol} (u_o^2 - U_{oo})`.
+    Shapes: U, P (q, n), results (d, n) and (d,).
     """
-    n, q = U.shape
-    of_u, of_p = U.T @ U / n, P.T @ P / n
+    q, n = U.shape
+    W, A = gradients.W, gradients.A
+    of_u, of_p = U @ U.T / n, P @ P.T / n
     across = gradients.moments() * (1 - np.eye(q))  # products of two outputs
     with_p = (gradients.along(P) ** 2).sum(axis=1) - n * (across * of_p).sum(axis=(1, 2))
-    terms = gradients.along(U) ** 2 + (across * of_u).sum(axis=(1, 2))[:, None]
-    first, second = np.triu_indices(q, 1)
-    twice = 2 * across[:, first, second]
-    for here, v in gradients.blocks():
-        u, p = np.ascontiguousarray(U[here].T), np.ascontiguousarray(P[here].T)
-        terms[:, here] -= np.einsum("dmn,dmn->dn", of_u @ v, v) + twice @ (u[first] * u[second])
-        np.square(v, out=v)
-        terms[:, here] -= np.einsum("dmn,mn->dn", v, u**2 - np.diag(of_u)[:, None])
-        with_p -= v.reshape(len(v), -1) @ (p**2).ravel()
+    terms = gradients.along(U)
+    terms *= terms
+    terms += (across * of_u).sum(axis=(1, 2))[:, None]
+    one, other = np.triu_indices(q, 1)
+    twice = 2 * across[:, one, other]
+    first, second, times = gradients.pairs
+    inputs, outputs = (W[first] * W[second] * times[:, None]).T, (A[:, first] * A[:, second]).T
+    level = (A.T @ of_u @ A)[first, second] - outputs @ np.diag(of_u)
+    with_squares = np.zeros_like(outputs)
+    for here, products in gradients.blocks():
+        u = np.ascontiguousarray(U[:, here])
+        with_squares += products @ (P[:, here] ** 2).T
+        weights = outputs @ u**2
+        weights += level[:, None]
+        weights *= products
+        terms[:, here] -= inputs @ weights + twice @ (u[one] * u[other])
+    with_p -= inputs @ (with_squares * outputs).sum(axis=1)
     return terms / 2, with_p / 2
 
 
 def _pairs(V: Array, U: Array) -> Array:
     """Sum (vvᵀ - mean)ₒₚ (uuᵀ - mean)ₒₚ over the pairs o < p of each row, without forming them.
 
-    Shapes: V (n, q), U (n, q), result (n,).
+    Shapes: V (q, n), U (q, n), result (n,).
     """
-    means = V.T @ V / len(V), U.T @ U / len(U)
-    total = np.einsum("no,no->n", V, U) ** 2 + (means[0] * means[1]).sum()
-    total -= np.einsum("no,no->n", V @ means[1], V) + np.einsum("no,no->n", U @ means[0], U)
-    total -= np.einsum("no,no->n", V**2 - np.diag(means[0]), U**2 - np.diag(means[1]))
+    of_v, of_u = V @ V.T / V.shape[1], U @ U.T / U.shape[1]
+    squares = V * U
+    total = squares.sum(axis=0) ** 2 + (of_v * of_u).sum()
+    total -= ((of_u @ V) * V).sum(axis=0)
+    total -= ((of_v @ U) * U).sum(axis=0)
+    total -= ((V**2 - np.diag(of_v)[:, None]) * (U**2 - np.diag(of_u)[:, None])).sum(axis=0)
     return as_array(total / 2)
 
 

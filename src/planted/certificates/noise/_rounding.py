@@ -30,6 +30,7 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, IntArray, as_array
+from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import Beside, Departure
 from planted.certificates._parts import LabelGrid
 from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
@@ -88,19 +89,20 @@ def rounding_evidence(
     return size, Evidence(trace, p_value, TRACE_LEVEL, ">=", "F test", key=Check.LACK_OF_FIT), *inputs
 
 
-def half_steps(problem: Problem, grid: LabelGrid | None = None) -> Array:
+def half_steps(problem: Problem, grid: LabelGrid | None = None, *, ordered: Array | None = None) -> Array:
     """Return half the step of every label in memory, in standardised units: of a grid, or of labels that have few values.
 
-    Shapes: result (n, m); zero where labels have no step.
+    `ordered`: the labels of every output in order, if they were sorted already. Shapes: ordered (m, n), result (n, m); zero
+    where labels have no step.
     """
     units = problem.scaling
     if grid is not None:
         return as_array(grid.spacing(problem.Y * units.y_scale + units.y_shift) / units.y_scale / 2)
     steps = np.zeros(problem.n_outputs)
-    for output, labels in enumerate(problem.Y.T):
-        values = np.unique(labels)
-        if FEWEST_VALUES <= len(values) <= FEW_VALUES * len(labels):
-            steps[output] = np.diff(values).min()
+    for output, labels in enumerate(np.sort(problem.Y.T, axis=1) if ordered is None else ordered):
+        gaps = np.diff(labels)
+        if FEWEST_VALUES <= 1 + np.count_nonzero(gaps) <= FEW_VALUES * len(labels):
+            steps[output] = gaps[gaps > 0].min()
     return np.broadcast_to(steps / 2, problem.Y.shape)
 
 
@@ -122,7 +124,7 @@ def with_half_step(
     units, each = problem.scaling, np.eye(network.n_outputs)
     labels = problem.Y * units.y_scale + units.y_shift
     steps = np.hstack([half, half * np.sign(labels)])
-    beside = Beside.of(problem, network, steps, offset=offset, biases=biases)
+    beside = Beside.of(FittedRows(problem, network), steps.T, offset=offset, biases=biases)
     errors, places = dict(doubt.standard_errors), np.arange(2 * len(each)).reshape(2, -1)
     downwards, inwards = (beside.shifts(Departure("half a step", row, each), units) for row in places)
     for name, error in errors.items():

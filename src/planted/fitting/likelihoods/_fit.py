@@ -29,7 +29,13 @@ from planted._clock import check_time
 from planted._typing import Array, as_array
 from planted.fitting._refine import Damping
 from planted.fitting.likelihoods._families import Likelihood
-from planted.moments import augment, output_columns, output_weights, with_output_weights
+from planted.moments import (
+    augment,
+    hidden_rows,
+    output_columns,
+    output_weights,
+    with_output_weights,
+)
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowBlocks, RowWeights, Sums, accumulate
 
@@ -158,7 +164,7 @@ class Linearised:
     def at(cls, network: TwoLayerNetwork, X: Array) -> Linearised:
         """Evaluate a network."""
         rows = augment(X)
-        t = rows @ np.hstack([network.W, network.b[:, None]]).T
+        t = rows @ hidden_rows(network).T
         G = output_columns(network, network.activation(t), X)
         slopes = np.ascontiguousarray(network.activation.derivative(t).T)
         eta = G @ output_weights(network).T
@@ -245,7 +251,7 @@ def _n_parameters(network: TwoLayerNetwork) -> int:
 
 def parameters_of(network: TwoLayerNetwork) -> Array:
     """Return all parameters, in the order of `whitened_jacobian`; (q,)."""
-    hidden = np.hstack([network.W, network.b[:, None]])
+    hidden = hidden_rows(network)
     return np.concatenate([hidden.ravel(), output_weights(network).ravel()])
 
 

@@ -51,7 +51,7 @@ from planted.fitting.likelihoods._fit import (
     sum_labels,
     with_parameters,
 )
-from planted.moments import output_weights
+from planted.moments import hidden_rows, output_weights
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowWeights, accumulate
 
@@ -183,7 +183,7 @@ class _SoftSummand:
         by c (s φ - |t| Φ(-|t|/s)).
         """
         net, rows = self.network, sharp.rows
-        t = np.hstack([net.W, net.b[:, None]]) @ rows
+        t = hidden_rows(net) @ rows
         variances = np.stack([((C @ rows) * rows).sum(axis=0) for C in self.covariances])
         spread = np.sqrt(np.maximum(variances, 1e-300))
         change = 2 * net.activation.kink

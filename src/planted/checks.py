@@ -78,6 +78,7 @@ class Check(Enum):
     CUT_LABELS = "cut-labels"
     LOST_LABELS = "lost-labels"
     LOST_ROWS = "lost-rows"
+    CHOSEN_ROWS = "chosen-rows"
     ONE_SIDED = "one-sided"
     COPIED_ROWS = "copied-rows"
     GROUPED_ROWS = "grouped-rows"

@@ -45,6 +45,7 @@ import numpy as np
 from scipy import linalg, special
 
 from planted._typing import Array, IntArray, as_array
+from planted.certificates._chosen_rows import chosen_rows_evidence
 from planted.certificates._fitted_rows import FittedRows
 from planted.certificates.noise._law import NoiseLaw
 from planted.checks import Check
@@ -96,7 +97,7 @@ def near_model_evidence(
     )
     if freedom <= 0:
         return ()
-    functions, departures = _departures(at)
+    functions, departures, squares_and_cubes = _departures(at)
     known = fit.sums if problem.holds_all_rows else None
     beside = Beside.of(at, functions, offset=offset, biases=biases, known=known)
     singles = sum(departure.is_single for departure in departures)
@@ -113,7 +114,31 @@ def near_model_evidence(
         name = f"{departure.name}, in standard errors"
         lines.append(Evidence(name, abs(score), limit, "<=", effect, key=Check.NEAR_MODELS))
     nearest = max(lines, key=lambda line: line.measured / line.required)
-    return nearest, *_side_evidence(beside, freedom, biases=biases)
+    chosen = _chosen_evidence(at, beside, squares_and_cubes, law, freedom)
+    return nearest, *_side_evidence(beside, freedom, biases=biases), *chosen
+
+
+def _chosen_evidence(
+    at: FittedRows, beside: Beside, squares_and_cubes: IntArray, law: NoiseLaw, freedom: float
+) -> tuple[Evidence, ...]:
+    """Return the line on rows chosen by their labels; nothing for weighted rows, whose noise has other laws.
+
+    `squares_and_cubes`: places of those of the outputs among the functions, (2, m).
+    """
+    if at.weights is not None:
+        return ()
+    net = at.network
+    # The square, the cube and both: the last has the covariance of the others in its variance.
+    powers = [
+        Departure("", places[part], np.repeat(np.eye(net.n_outputs)[:, [output]], len(places[part]), axis=1))
+        for output, places in enumerate(squares_and_cubes.T)
+        for part in (slice(0, 1), slice(1, 2), slice(0, 2))
+    ]
+    _, along, errors = beside.along(powers, law, freedom)
+    first, second, both = (errors**2).reshape(-1, 3).T
+    mixed = (both - first - second) / 2
+    covariances = [np.array([[a, c], [c, b]]) for a, b, c in zip(first, second, mixed, strict=True)]
+    return chosen_rows_evidence(at.F - net.c[:, None], at.residual, along.reshape(-1, 3)[:, :2], covariances)
 
 
 def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evidence, ...]:
@@ -148,8 +173,8 @@ class Departure:
     is_single: bool = False  # of one unit or one output
 
 
-def _departures(at: FittedRows) -> tuple[Array, list[Departure]]:
-    """Return functions of the rows, (q, n), and the departures that they make up."""
+def _departures(at: FittedRows) -> tuple[Array, list[Departure], IntArray]:
+    """Return functions of the rows, (q, n), the departures that they make up, and where outputs' powers are, (2, m)."""
     net, t, H, n = at.network, at.t, at.H, len(at.problem.X)
     A, m, k = net.A, net.n_outputs, net.n_hidden
     has_kinks, is_whole = not net.activation.is_curved, at.problem.holds_all_rows
@@ -186,6 +211,7 @@ def _departures(at: FittedRows) -> tuple[Array, list[Departure]]:
     added, each = at.F - net.c[:, None], np.eye(m)
     sizes = np.sqrt(np.einsum("mn,mn->m", added, added) / n)
     relative = added / np.maximum(sizes, np.finfo(float).tiny)[:, None]
+    squares_and_cubes = taken + np.arange(2 * m).reshape(2, m)
     squares = depart(("the square of the outputs", "the square of output"), each)
     np.multiply(added, relative, out=squares)
     np.multiply(squares, relative, out=depart(("the cube of the outputs", "the cube of output"), each))
@@ -197,7 +223,7 @@ def _departures(at: FittedRows) -> tuple[Array, list[Departure]]:
             Departure(f"the order of rows in output {output + 1}", np.array([taken]), each[:, [output]], True)
             for output in range(m)
         )
-    return functions, departures
+    return functions, departures, squares_and_cubes
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +334,17 @@ class Beside:
         self, departures: Sequence[Departure], law: NoiseLaw, freedom: float
     ) -> tuple[Array, Array]:
         """Return (1) for every departure, and the same in its standard errors; zero for one inside the Jacobian."""
+        sizes, along, errors = self.along(departures, law, freedom)
+        values = along / np.where(sizes > 0, sizes, 1.0)
+        return values, along / np.maximum(errors, np.finfo(float).tiny)
+
+    def along(
+        self, departures: Sequence[Departure], law: NoiseLaw, freedom: float
+    ) -> tuple[Array, Array, Array]:
+        """Return what the Jacobian leaves of departures: squares, products with the residual, errors of these.
+
+        All three are zero for a departure inside the Jacobian.
+        """
         A = self.network.A
         hidden = self.spread @ self._gradients(departures, A, np.eye(len(A)))
         sizes = self._squares_outside(departures, hidden, A, np.eye(len(A)))
@@ -328,9 +365,8 @@ class Beside:
             # The variance of (1) follows if outputs are multiplied by a root of the noise's covariance.
             root = spectrum_of(self.squares / freedom).above(0.0).root()
             errors = np.sqrt(np.maximum(self._squares_outside(departures, hidden, root @ A, root), 0.0))
-        values = np.where(is_outside, along / np.where(is_outside, sizes, 1.0), 0.0)
-        scores = np.where(is_outside, along / np.maximum(errors, np.finfo(float).tiny), 0.0)
-        return as_array(values), as_array(scores)
+        sizes, along, errors = (np.where(is_outside, values, 0.0) for values in (sizes, along, errors))
+        return as_array(sizes), as_array(along), as_array(errors)
 
     def _squares_outside(
         self, departures: Sequence[Departure], hidden: Array, A: Array, root: Array

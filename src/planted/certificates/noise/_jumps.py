@@ -1,6 +1,6 @@
 r"""Tests whether the outputs jump at some row: an offset, or their size, that is another one before it.
 
-Problem     An instrument that was moved, or warmed up, adds an offset from some row on, or multiplies all that follows. Least
+Problem     An instrument that was moved, or warmed up, adds an offset from some row on, or multiplies what follows. Least
             squares takes the mean of both parts, and the standard errors do not know. A drift over all rows is looked for
             among the models beside the network, and by the agreement of rows far apart; a jump early or late in the rows
             has little in common with a straight line, and few rows on its shorter side.

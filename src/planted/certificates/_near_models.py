@@ -266,17 +266,17 @@ class Beside:
             slopes, G, functions = (at.root * values for values in (slopes, G, functions))
         Q, inverse, is_regular = _orthonormal_rows(G)
         # Products with the columns of the output layer and with the residual follow from the normal equations.
-        follows = known is not None and is_regular
+        given = known if is_regular else None
         products, with_hidden, among = _hidden_products(
             slopes,
             rows,
             [functions, Q, residual],
-            n_masked=len(functions) if follows else None,
+            n_masked=None if given is None else len(functions),
             known=None if known is None else known.ZZ,
         )
         q, g = len(functions), len(Q)
-        if known is not None and is_regular:
-            inner, hidden_residual = inverse.T @ known.GZ[:g], known.ZR
+        if given is not None:
+            inner, hidden_residual = inverse.T @ given.GZ[:g], given.ZR
         else:
             inner, hidden_residual = with_hidden[:, q : q + g].T, with_hidden[:, q + g :]
         own, inside, of_residual = np.split(among[:q], [q, q + g], axis=1)

@@ -60,7 +60,6 @@ from planted.moments import (
     NormalSums,
     accumulate_normal,
     augment,
-    hidden_rows,
     mask_rows,
     n_output_columns,
     output_columns,
@@ -271,14 +270,15 @@ class _Score:
         """Return S of (1) for every half-space: what the Jacobian leaves of its activation in all outputs, (s, m, m)."""
         GZ, GH, k = self.sums.GZ[: self.size], products.GH[: self.size], self.network.n_hidden
         lifted = self.outer.solve(GH)
-        ZH = products.ZH - GZ.T @ lifted
-        # The share of every unit, (k, s, rank); output l has it with weight A[l, unit].
-        shares = ZH.reshape(k, -1, ZH.shape[1]).transpose(0, 2, 1) @ self.whitening.reshape(
-            k, len(ZH) // k, -1
-        )
+        ZH = (products.ZH - GZ.T @ lifted).T
+        root = self.whitening
+        inside = np.empty((len(ZH), k, root.shape[1]))
+        width = len(root) // k
+        for unit in range(k):  # the share of every unit; output l has it with weight A[l, unit]
+            own = slice(unit * width, (unit + 1) * width)
+            inside[:, unit] = ZH[:, own] @ root[own]
         A = self.network.A
-        inside = (A @ shares.reshape(k, -1)).reshape(len(A), *shares.shape[1:]).transpose(1, 0, 2)
-        S = -(inside @ inside.transpose(0, 2, 1))
+        S = -(A @ (inside @ inside.transpose(0, 2, 1)) @ A.T)
         diagonal = range(len(A))
         S[:, diagonal, diagonal] += (products.HH - (GH * lifted).sum(axis=0))[:, None]
         return as_array(S)
@@ -332,7 +332,7 @@ class _Screen:
         """Return the products of the activations of half-spaces on some rows."""
         if not self.held:
             return self.some.products(W, b, np.float32)
-        normals, activation = np.column_stack([W, b]).astype(np.float32), self.some.network.activation
+        normals, activation = np.vstack([W.T, b]).astype(np.float32), self.some.network.activation
         return reduce(_Products.merge, (part.products(activation, normals) for part in self.held))
 
     def _scores(self, W: Array, b: Array) -> Array:
@@ -385,38 +385,34 @@ class _Products(Sums):
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """What belongs to a network on some rows, in some precision; rows come last."""
+    """What belongs to a network on some rows, in some precision."""
 
-    rows: npt.NDArray[Any]  # (p, n): inputs and one
-    columns: npt.NDArray[Any]  # (k p + g + m, n): masked inputs, columns of the output layer, residual
-    places: tuple[int, int]  # where the second and the third begin
+    rows: npt.NDArray[Any]  # (n, p): inputs and one
+    Z: npt.NDArray[Any]  # (k p, n)
+    G: npt.NDArray[Any]  # (n, columns of the output layer)
+    R: npt.NDArray[Any]  # (n, m)
     w: npt.NDArray[Any] | None  # (n,): weights
 
     @classmethod
     def of(
         cls, network: TwoLayerNetwork, X: Array, Y: Array, w: Array | None, memory: npt.NDArray[Any]
     ) -> _Slice:
-        """Compute it in the precision of the memory to which the columns are written."""
-        k, g = network.n_hidden, n_output_columns(network, offset=True)
-        rows = np.ascontiguousarray(augment(X).T)
-        width, kind = k * len(rows), memory.dtype
-        columns = memory.ravel()[: (width + g + network.n_outputs) * len(X)].reshape(-1, len(X))
-        t = hidden_rows(network) @ rows
-        linear = [] if network.B is None else [rows[:-1]]
-        G = np.vstack([network.activation(t), *linear, rows[-1:]])
-        columns[width : width + g] = G
-        np.subtract(Y.T, output_weights(network) @ G, out=columns[width + g :], casting="same_kind")
-        rows = rows.astype(kind, copy=False)
-        mask_rows(network.activation.derivative(t).astype(kind, copy=False).T, rows.T, columns[:width])
-        return cls(rows, columns, (width, width + g), None if w is None else w.astype(kind))
+        """Compute it in the precision of the memory to which Z is written."""
+        t, rows, kind = network.preactivations(X), augment(X), memory.dtype
+        G = output_columns(network, network.activation(t), X)
+        R = (Y - G @ output_weights(network).T).astype(kind, copy=False)
+        slopes, rows, G = (
+            values.astype(kind, copy=False) for values in (network.activation.derivative(t), rows, G)
+        )
+        return cls(rows, mask_rows(slopes, rows, memory), G, R, None if w is None else w.astype(kind))
 
     def products(self, activation: Activation, normals: npt.NDArray[Any]) -> _Products:
-        """Return the products of the activations of half-spaces. Shapes: normals (s, p)."""
-        t: Any = normals @ self.rows
+        """Return the products of the activations of half-spaces. Shapes: normals (p, s)."""
+        t: Any = self.rows @ normals
         H: Any = activation(t).astype(normals.dtype, copy=False)
-        weighted = H if self.w is None else self.w * H
-        ZH, GH, RH = np.split((self.columns @ weighted.T).astype(np.float64), self.places)
-        return _Products(ZH, GH, np.einsum("hn,hn->h", H, weighted).astype(np.float64), RH.T)
+        weighted = H if self.w is None else self.w[:, None] * H
+        sums = self.Z @ weighted, self.G.T @ weighted, np.einsum("nh,nh->h", H, weighted), weighted.T @ self.R
+        return _Products(*(as_array(item.astype(np.float64)) for item in sums))
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +431,7 @@ class _SliceSummand:
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Slices:
         w = None if self.weights is None else self.weights(first_row, X, Y)
-        memory = np.empty((_width(self.network), len(X)), dtype=np.float32)
+        memory = np.empty((self.network.n_hidden * (self.network.n_features + 1), len(X)), dtype=np.float32)
         return _Slices((_Slice.of(self.network, X, Y, w, memory),))
 
 
@@ -450,8 +446,8 @@ class _ProductSummand:
     dtype: type[np.floating[Any]]
 
     def __call__(self, first_row: int, X: Array, Y: Array) -> _Products:
-        net, normals = self.network, np.column_stack([self.W, self.b]).astype(self.dtype)
-        memory = np.empty((_width(net), min(_SLICE_ROWS, len(X))), dtype=self.dtype)
+        net, normals = self.network, np.vstack([self.W.T, self.b]).astype(self.dtype)
+        memory = np.empty((net.n_hidden * (net.n_features + 1), min(_SLICE_ROWS, len(X))), dtype=self.dtype)
 
         def of_slice(start: int) -> _Products:
             x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
@@ -459,9 +455,3 @@ class _ProductSummand:
             return _Slice.of(net, x, y, w, memory).products(net.activation, normals)
 
         return reduce(_Products.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
-
-
-def _width(network: TwoLayerNetwork) -> int:
-    """Return the number of columns of a `_Slice`."""
-    masked = network.n_hidden * (network.n_features + 1)
-    return masked + n_output_columns(network, offset=True) + network.n_outputs

@@ -173,6 +173,26 @@ class Departure:
     is_single: bool = False  # of one unit or one output
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The functions of several departures side by side."""
+
+    functions: IntArray  # (all,): places among all functions
+    outputs: Array  # (m, all)
+    starts: IntArray  # (r,): where each departure begins
+
+    @classmethod
+    def of(cls, departures: Sequence[Departure]) -> _Parts:
+        """Put them side by side."""
+        functions = np.concatenate([item.functions for item in departures])
+        starts = np.cumsum([0, *(len(item.functions) for item in departures[:-1])])
+        return cls(functions, np.hstack([item.outputs for item in departures]), starts)
+
+    def sums(self, values: Array) -> Array:
+        """Sum over the functions of each departure. Shapes: values (..., all), result (..., r)."""
+        return as_array(np.add.reduceat(values, self.starts, axis=-1))
+
+
 def _departures(at: FittedRows) -> tuple[Array, list[Departure], IntArray]:
     """Return functions of the rows, (q, n), the departures that they make up, and where outputs' powers are, (2, m)."""
     net, t, H, n = at.network, at.t, at.H, len(at.problem.X)
@@ -272,17 +292,17 @@ class Beside:
             slopes, G, functions = (at.root * values for values in (slopes, G, functions))
         Q, inverse, is_regular = _orthonormal_rows(G)
         # Products with the columns of the output layer and with the residual follow from the normal equations.
-        follows = known is not None and is_regular
+        given = known if is_regular else None
         products, with_hidden, among = _hidden_products(
             slopes,
             rows,
             [functions, Q, residual],
-            n_masked=len(functions) if follows else None,
+            n_masked=None if given is None else len(functions),
             known=None if known is None else known.ZZ,
         )
         q, g = len(functions), len(Q)
-        if known is not None and is_regular:
-            inner, hidden_residual = inverse.T @ known.GZ[:g], known.ZR
+        if given is not None:
+            inner, hidden_residual = inverse.T @ given.GZ[:g], given.ZR
         else:
             inner, hidden_residual = with_hidden[:, q : q + g].T, with_hidden[:, q + g :]
         own, inside, of_residual = np.split(among[:q], [q, q + g], axis=1)
@@ -345,13 +365,11 @@ class Beside:
 
         All three are zero for a departure inside the Jacobian.
         """
-        A = self.network.A
-        hidden = self.spread @ self._gradients(departures, A, np.eye(len(A)))
-        sizes = self._squares_outside(departures, hidden, A, np.eye(len(A)))
-        whole = [
-            (item.outputs**2).sum(axis=0) @ self.squares_of_functions[item.functions] for item in departures
-        ]
-        is_outside = sizes > DEPENDENT**2 * np.array(whole)
+        A, parts = self.network.A, _Parts.of(departures)
+        hidden = self.spread @ self._gradients(parts, A, np.eye(len(A)))
+        sizes = self._squares_outside(parts, hidden, A, np.eye(len(A)))
+        whole = parts.sums((parts.outputs**2).sum(axis=0) * self.squares_of_functions[parts.functions])
+        is_outside = sizes > DEPENDENT**2 * whole
         if law.is_unequal or law.is_ordered:
             pairs = [
                 self._from_rows(departure, column, law) if is_out else (0.0, 1.0)
@@ -359,38 +377,33 @@ class Beside:
             ]
             along, errors = np.array(pairs).T
         else:
-            shares = [(item.outputs.T * self.with_residual[item.functions]).sum() for item in departures]
+            shares = parts.sums((parts.outputs.T * self.with_residual[parts.functions]).sum(axis=1))
             taken = (np.repeat(A.T, len(hidden) // A.shape[1], axis=0) * self.hidden_residual).sum(axis=1)
-            along = np.array(shares) - taken @ hidden
+            along = shares - taken @ hidden
             # The variance of (1) follows if outputs are multiplied by a root of the noise's covariance.
             root = spectrum_of(self.squares / freedom).above(0.0).root()
-            errors = np.sqrt(np.maximum(self._squares_outside(departures, hidden, root @ A, root), 0.0))
+            errors = np.sqrt(np.maximum(self._squares_outside(parts, hidden, root @ A, root), 0.0))
         sizes, along, errors = (np.where(is_outside, values, 0.0) for values in (sizes, along, errors))
         return as_array(sizes), as_array(along), as_array(errors)
 
-    def _squares_outside(
-        self, departures: Sequence[Departure], hidden: Array, A: Array, root: Array
-    ) -> Array:
+    def _squares_outside(self, parts: _Parts, hidden: Array, A: Array, root: Array) -> Array:
         """Return the sums of squares of what the Jacobian leaves of departures.
 
         `hidden`: how the hidden layer follows them; `root`: multiplies the outputs; A: the output weights, so multiplied.
         Shapes: hidden (k p, r), A (m, k), root (m, m), result (r,).
         """
-        own = np.empty(len(departures))
-        for place, item in enumerate(departures):
-            outputs, here = root @ item.outputs, item.functions
-            own[place] = (outputs.T @ outputs * self.products[here[:, None], here]).sum()
-        mixed = (hidden * self._gradients(departures, A, root)).sum(axis=0)
+        outputs, here = root @ parts.outputs, parts.functions
+        own = np.diag(parts.sums(parts.sums(outputs.T @ outputs * self.products[here[:, None], here]).T))
+        mixed = (hidden * self._gradients(parts, A, root)).sum(axis=0)
         taken = (hidden * (weigh_blocks(self.hidden_products, A) @ hidden)).sum(axis=0)
         return as_array(own - 2 * mixed + taken)
 
-    def _gradients(self, departures: Sequence[Departure], A: Array, root: Array) -> Array:
+    def _gradients(self, parts: _Parts, A: Array, root: Array) -> Array:
         """Return the products of departures with the columns of the hidden layer, outputs multiplied, (k p, r)."""
-        along = A.T @ root @ np.hstack([item.outputs for item in departures])  # (k, all their functions)
-        products = self.with_hidden[:, np.concatenate([item.functions for item in departures])]
+        along = A.T @ root @ parts.outputs  # (k, all their functions)
+        products = self.with_hidden[:, parts.functions]
         products = (products.reshape(len(along), -1, along.shape[1]) * along[:, None]).reshape(products.shape)
-        starts = np.cumsum([0, *(len(item.functions) for item in departures[:-1])])
-        return as_array(np.add.reduceat(products, starts, axis=1))
+        return parts.sums(products)
 
     def _from_rows(self, departure: Departure, hidden: Array, law: NoiseLaw) -> tuple[float, float]:
         """Return the product of a departure with the residual, and its standard error from the rows' own contributions."""
@@ -406,7 +419,7 @@ class Beside:
     def hidden(self, departure: Departure) -> Array:
         """Return how the hidden layer follows a departure, (k p,)."""
         A = self.network.A
-        return as_array(self.spread @ self._gradients([departure], A, np.eye(len(A)))[:, 0])
+        return as_array(self.spread @ self._gradients(_Parts.of([departure]), A, np.eye(len(A)))[:, 0])
 
     def shifts(self, departure: Departure, scaling: Scaling) -> dict[str, Array]:
         """Return how far the parameters follow a departure, in the user's units."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -49,6 +52,8 @@ SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Tests whose failure may have a cause that a dearer one names.
 DEARER_ANYWAY = (Check.HIDDEN_UNITS, Check.LOST_ROWS, Check.UNCERTAIN_SIDES)
+# Tests that say what noise may hide, and those of parameters that are not known well: more samples help both.
+UNSEEN, UNKNOWN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS), (Check.DIRECTION_ERROR, Check.SIZE_ERROR)
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
 # Largest standard errors of a unit's direction (radians) and of its size, relative to it, at which first-order errors are
@@ -72,91 +77,147 @@ def certify_noisy(
     `further`: conditions of the method's own; the first that fails is named as the reason why the network is not
     identifiable. Returns RECOVERED (asymptotic), FITTED, or a refusal.
     """
-    net = fit.network
-    at = FittedRows(problem, net, weights)
-    rows = at.activity
-    unknowns = degrees_of_freedom(net, offset=offset, biases=biases)
-    equations = rows.n_samples * net.n_outputs
-    count = Evidence("equations", equations, 2 * unknowns, ">=", "twice the unknowns", key=Check.EQUATIONS)
-    floor = MIN_NOISY_ROWS + 5 * unknowns / net.n_outputs
-    enough = Evidence("samples", rows.n_samples, floor, ">=", "40 + 5 unknowns / m", key=Check.SAMPLES)
-    info = information(fit.sums, net, offset=offset, biases=biases)
-    # Inputs of few values do not tell a bias from a weight, also where a method looks for no biases.
-    loosest = info if biases else information(fit.sums, net, offset=offset)
-    rank = Evidence(
-        "smallest relative singular value of the Jacobian",
-        min(info.conditioning, loosest.conditioning),
-        CONDITIONING_TOL,
-        ">=",
-        key=Check.JACOBIAN,
-    )
-    sides = both_sides(net, rows)
-    if not count.passed or info.variances is None:
-        failure = named_failure(rows, info, rank, *sides)
-        outcome, text = failure or (
-            Outcome.NOT_IDENTIFIABLE,
-            f"{equations} equations for {unknowns} unknowns.",
-        )
-        outcome = outcome if count.passed else Outcome.TOO_FEW_SAMPLES
-        doubt = model_uncertainty(problem, fit, offset, biases, info)
-        return Verdict(outcome, Guarantee.NONE, (count, rank, *sides), text, doubt)
-    noise = float(np.sqrt(fit.cost / (equations - unknowns)))
-    if noise == 0:
+    claim = _Claim(problem, fit, offset, biases, weights)
+    if not claim.count.passed or claim.info.variances is None:
+        return claim.refused()
+    if claim.noise == 0:
         text = "The network reproduces every label, so that there is no noise to measure a claim by."
-        doubt = model_uncertainty(problem, fit, offset, biases, info)
-        return Verdict(Outcome.FITTED, Guarantee.NONE, (count, rank, *sides), text, doubt)
-    residual = at.residual.T
-    traces = _trace_evidence(
-        residual_sums(problem, net, offset=offset, biases=biases, weights=weights, known=fit.sums)
-    )
-    missing = missing_unit_evidence(problem, fit, offset=offset, noise=noise, biases=biases, weights=weights)
-    strengths, direction = _unit_strengths(net, info, noise)
-    needed = needless_unit_evidence(
-        problem, fit, strengths, offset=offset, noise=noise, biases=biases, weights=weights
-    )
-    bends = bend_evidence(problem, net, noise=noise, weights=weights, at=at)
-    angle, hidden = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
+        return Verdict(Outcome.FITTED, Guarantee.NONE, claim.first_lines, text, claim.model_doubt)
+    net, at, noise = fit.network, claim.at, claim.noise
+    how: dict[str, Any] = {"offset": offset, "biases": biases, "weights": weights}
+    traces = _trace_evidence(residual_sums(problem, net, known=fit.sums, **how))
+    missing = missing_unit_evidence(problem, fit, noise=noise, **how)
+    strengths, direction = _unit_strengths(net, claim.info, noise)
+    angle, hidden_pairs = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
     law = noise_law(problem, net, weights=weights, at=at)
-    doubt = standard_errors_under(
-        law, problem, fit, offset=offset, biases=biases, weights=weights, known=info
-    )
-    doubt = with_half_step(
-        doubt, problem, net, half_steps(problem, ordered=at.ordered_labels), offset=offset, biases=biases
-    )
-    known = _known_units(problem, net, doubt, direction)
-    checks = (enough, rank, *sides, *traces, *missing, needed, bends, hidden, _tails(residual), *known)
-    checks = (*checks, *fault_evidence(at, law))
-    if all(item.passed or item.key in DEARER_ANYWAY for item in checks):
-        near = near_model_evidence(
-            problem, fit, law, doubt, offset=offset, biases=biases, weights=weights, at=at
+    doubt = standard_errors_under(law, problem, fit, known=claim.info, **how)
+    steps = half_steps(problem, ordered=at.ordered_labels)
+    doubt = with_half_step(doubt, problem, net, steps, offset=offset, biases=biases)
+    residual = at.residual.T
+    checks = [
+        claim.enough,
+        claim.rank,
+        *claim.sides,
+        *traces,
+        *missing,
+        needless_unit_evidence(problem, fit, strengths, noise=noise, **how),
+        bend_evidence(problem, net, noise=noise, weights=weights, at=at),
+        hidden_pairs,
+        _tails(residual),
+        *_known_units(problem, net, doubt, direction),
+        *fault_evidence(at, law),
+    ]
+    if _asks_for_more(checks):
+        checks += input_trace_evidence(problem.X, residual)
+        checks += near_model_evidence(problem, fit, law, doubt, at=at, **how)
+    if _asks_for_more(checks):  # the dearest test comes last
+        rivals = smooth_rival_evidence(problem, net, noise=noise, **how)
+        checks += (*rivals, *_rounded_by_noise(law, rivals))
+    return _verdict(claim, checks, angle, doubt, further)
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A network that is to be judged, with what is known of it before any test of its residual."""
+
+    problem: Problem
+    fit: Refinement
+    offset: bool
+    biases: bool
+    weights: RowWeights | None
+
+    @cached_property
+    def at(self) -> FittedRows:
+        """The network at the rows in memory."""
+        return FittedRows(self.problem, self.fit.network, self.weights)
+
+    @property
+    def unknowns(self) -> int:
+        return degrees_of_freedom(self.fit.network, offset=self.offset, biases=self.biases)
+
+    @property
+    def equations(self) -> int:
+        return self.at.activity.n_samples * self.fit.network.n_outputs
+
+    @cached_property
+    def noise(self) -> float:
+        """Standard deviation of the residual, with the unknowns accounted for."""
+        return float(np.sqrt(self.fit.cost / (self.equations - self.unknowns)))
+
+    @cached_property
+    def info(self) -> Information:
+        """What the rows say about the parameters."""
+        return information(self.fit.sums, self.fit.network, offset=self.offset, biases=self.biases)
+
+    @cached_property
+    def count(self) -> Evidence:
+        twice = 2 * self.unknowns
+        return Evidence("equations", self.equations, twice, ">=", "twice the unknowns", key=Check.EQUATIONS)
+
+    @cached_property
+    def enough(self) -> Evidence:
+        floor = MIN_NOISY_ROWS + 5 * self.unknowns / self.fit.network.n_outputs
+        n = self.at.activity.n_samples
+        return Evidence("samples", n, floor, ">=", "40 + 5 unknowns / m", key=Check.SAMPLES)
+
+    @cached_property
+    def rank(self) -> Evidence:
+        """The line on the Jacobian, with the columns of biases also where a method looks for none.
+
+        Inputs of few values do not tell a bias from a weight.
+        """
+        info, sums, network = self.info, self.fit.sums, self.fit.network
+        loosest = info if self.biases else information(sums, network, offset=self.offset)
+        name, value = (
+            "smallest relative singular value of the Jacobian",
+            min(info.conditioning, loosest.conditioning),
         )
-        checks = (*checks, *input_trace_evidence(problem.X, residual), *near)
-    if all(item.passed or item.key in DEARER_ANYWAY for item in checks):  # the dearest test comes last
-        rivals = smooth_rival_evidence(
-            problem, net, offset=offset, noise=noise, biases=biases, weights=weights
-        )
-        checks = (*checks, *rivals, *_rounded_by_noise(law, rivals))
+        return Evidence(name, value, CONDITIONING_TOL, ">=", key=Check.JACOBIAN)
+
+    @cached_property
+    def sides(self) -> tuple[Evidence, Evidence]:
+        return both_sides(self.fit.network, self.at.activity)
+
+    @property
+    def first_lines(self) -> tuple[Evidence, ...]:
+        """What is said of a network whose residual is not tested."""
+        return self.count, self.rank, *self.sides
+
+    @property
+    def model_doubt(self) -> Uncertainty | Unavailable:
+        """Standard errors for noise of one variance."""
+        return model_uncertainty(self.problem, self.fit, self.offset, self.biases, self.info)
+
+    def refused(self) -> Verdict:
+        """Return the verdict on a network that the samples do not determine."""
+        named = named_failure(self.at.activity, self.info, self.rank, *self.sides)
+        few = (Outcome.NOT_IDENTIFIABLE, f"{self.equations} equations for {self.unknowns} unknowns.")
+        outcome, text = named or few
+        outcome = outcome if self.count.passed else Outcome.TOO_FEW_SAMPLES
+        return Verdict(outcome, Guarantee.NONE, self.first_lines, text, self.model_doubt)
+
+
+def _asks_for_more(checks: Sequence[Evidence]) -> bool:
+    """Return whether nothing failed so far whose cause is plain."""
+    return all(item.passed or item.key in DEARER_ANYWAY for item in checks)
+
+
+def _verdict(
+    claim: _Claim,
+    checks: Sequence[Evidence],
+    angle: Evidence,
+    doubt: Uncertainty | Unavailable,
+    further: Sequence[Evidence],
+) -> Verdict:
+    """Return what the lines of evidence amount to; `angle`: the line on the angle that noise hides."""
+    net, noise = claim.fit.network, claim.noise
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )
-    evidence = (angle, count, *checks, *further)
+    evidence = (angle, claim.count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
-        text = "; ".join(item.shortfall for item in failed) + "."
-        unseen = [item for item in failed if item is hidden or item.key is Check.HIDDEN_UNITS]
-        if unseen and all(item in (*unseen, *known) for item in failed):
-            these = "this unit" if net.n_hidden == 1 else f"these {net.n_hidden} units"
-            text = f"Nothing in the residual speaks against {these}, but at this noise "
-            if hidden in unseen:
-                text += (
-                    f"two units within {angle.measured:.2g} radians may look like one. More samples tell them apart. About "
-                    f"{samples_that_resolve(problem, hidden, biases=biases):.2g} are needed."
-                )
-            else:
-                text += (
-                    f"{100 * unseen[0].measured:.2g} % of further units half as strong would not be seen. "
-                    "More samples show them."
-                )
+        text = _why_doubted(claim, failed, angle)
         return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (level, *evidence), text, doubt)
     if first_failure(further):
         text = first_failure(further)
@@ -166,8 +227,29 @@ def certify_noisy(
         text += (
             f" Two units with like output weights within {angle.measured:.2g} radians may look like this one."
         )
-    said = (level, _error_bound(noise, unknowns, equations), _scope(net))
+    said = (level, _error_bound(noise, claim.unknowns, claim.equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
+
+
+def _why_doubted(claim: _Claim, failed: Sequence[Evidence], angle: Evidence) -> str:
+    """Say why a network is only a fit: what failed, or how much more it takes to see what may be hidden."""
+    unseen = [item for item in failed if item.key in UNSEEN]
+    if not unseen or any(item.key not in (*UNSEEN, *UNKNOWN) for item in failed):
+        return "; ".join(item.shortfall for item in failed) + "."
+    k = claim.fit.network.n_hidden
+    these = "this unit" if k == 1 else f"these {k} units"
+    text = f"Nothing in the residual speaks against {these}, but at this noise "
+    for pairs in unseen:
+        if pairs.key is Check.HIDDEN_PAIRS:
+            needed = samples_that_resolve(claim.problem, pairs, biases=claim.biases)
+            return text + (
+                f"two units within {angle.measured:.2g} radians may look like one. More samples tell them apart. About "
+                f"{needed:.2g} are needed."
+            )
+    return text + (
+        f"{100 * unseen[0].measured:.2g} % of further units half as strong would not be seen. "
+        "More samples show them."
+    )
 
 
 def _rounded_by_noise(law: NoiseLaw, rivals: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -59,7 +59,6 @@ from planted.moments import (
     NormalSums,
     RegressionSums,
     augment,
-    hidden_rows,
     mask_rows,
     n_output_columns,
 )
@@ -180,10 +179,8 @@ class _ProductSummand:
             if self.weights is not None:
                 root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
                 rows, residual = rows * root, residual * root
-            some, others = rows[self.first :], rows[: self.first]
-            # Products of some rows with themselves are symmetric: half of the work.
-            products = np.hstack([some @ others.T, some @ some.T])
-            return RegressionSums(residual.shape[1], products, some @ residual.T, residual @ residual.T)
+            some = rows[self.first :]
+            return RegressionSums(residual.shape[1], some @ rows.T, some @ residual.T, residual @ residual.T)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
 
@@ -192,7 +189,7 @@ class _ProductSummand:
         network, k = self.network, self.network.n_hidden
         x = np.ascontiguousarray(augment(X).T)
         inputs = x if self.biases else x[:-1]
-        t = hidden_rows(network) @ x
+        t = np.ascontiguousarray(network.preactivations(X).T)
         H = network.activation(t)
         columns = [H, *([] if network.B is None else [x[:-1]]), *([x[-1:]] if self.offset else [])]
         hidden = k * len(inputs)
@@ -204,7 +201,7 @@ class _ProductSummand:
         tests = rows[own:]
         tests[:k] = t
         random = tests[k : k + len(self.probes)]
-        np.matmul(self.probes[:, :-1], x[:-1], out=random)
+        np.matmul(self.probes[:, :-1], X.T, out=random)
         random -= self.probes[:, -1:]
         np.maximum(random, 0.0, out=random)
         squares = tests[k + len(self.probes) :]

@@ -121,8 +121,8 @@ def bend_evidence(
     """
     k = network.n_hidden
     if at is not None and problem.holds_all_rows and weights is None:
-        columns = np.vstack([at.H, at.X, np.ones((1, at.X.shape[1]))])
-        sums = RegressionSums.of(columns.T, at.residual.T)
+        regressors = np.vstack([at.H, at.X, np.ones((1, at.X.shape[1]))]).T
+        sums = RegressionSums.of(regressors, at.residual.T)
     else:
         sums = accumulate(problem.all_rows, _RegressionSummand(network, weights))
     columns = column_spectrum(sums.GG)

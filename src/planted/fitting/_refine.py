@@ -130,11 +130,12 @@ def damped_step(N: Array, gradient: Array, damping: Array) -> Array | None:
 
     Shapes: N (q, q), gradient (q,), damping (q,), result (q,).
     """
-    try:
-        factor = linalg.cho_factor(N + np.diag(damping), lower=True, check_finite=False)
-    except linalg.LinAlgError:
+    damped = N.copy()
+    damped.flat[:: len(N) + 1] += damping
+    factor, is_singular = linalg.lapack.dpotrf(damped, lower=1, clean=0)
+    if is_singular:
         return None
-    step = as_array(linalg.cho_solve(factor, gradient, check_finite=False))
+    step = as_array(linalg.lapack.dpotrs(factor, gradient, lower=1)[0])
     return step if np.isfinite(step).all() else None
 
 

@@ -219,7 +219,7 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     own = np.empty((len(F), 3, n))
     own[:, 0], own[:, 2] = F, _squared_gradients(X, network)[tested]
     np.square(own[:, 0], out=own[:, 1])
-    lengths = np.sqrt(np.einsum("mcn,mcn->mc", own, own))
+    lengths = _lengths(own)
     Q, outside = own, _make_orthonormal(own, base)
     kept = outside > DEPENDENT * lengths
     parts = np.where(kept, (Q @ squares[:, :, None])[:, :, 0], 0.0)  # (outputs, 3)
@@ -229,10 +229,15 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     squares -= (parts[:, None] @ Q)[:, 0]
     # White's standard error: squared residuals are themselves of unequal variance.
     squares *= Q[:, -1]
-    errors = np.linalg.norm(squares, axis=1)
+    errors = _lengths(squares)
     scores = (parts[:, -1] / np.maximum(errors, np.finfo(float).tiny))[kept[:, -1]]
     pooled = float(scores.sum() / np.sqrt(len(scores))) if len(scores) else 0.0
     return min(1.0, float(p_values.min()) * len(p_values)), max(pooled, 0.0)
+
+
+def _lengths(rows: Array) -> Array:
+    """Return Euclidean lengths along the last axis, without an array of squares."""
+    return as_array(np.sqrt(np.einsum("...n,...n->...", rows, rows)))
 
 
 def _orthonormal_rows(rows: Array) -> Array:
@@ -241,7 +246,7 @@ def _orthonormal_rows(rows: Array) -> Array:
     Cholesky's factor of their products gives it in a fifth of the time of Householder's way, again for what rounding left
     if little was left outside the others, unless they are close to dependent. Shapes: rows (p, n), result (rank, n).
     """
-    turned = rows / np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)[:, None]
+    turned = rows / np.maximum(_lengths(rows), np.finfo(float).tiny)[:, None]
     least = 0.0
     while least < MUCH_OUTSIDE:
         factor, is_singular = linalg.lapack.dpotrf(turned @ turned.T)
@@ -261,18 +266,18 @@ def _make_orthonormal(Q: Array, base: Array) -> Array:
     """
     outside = np.empty(Q.shape[:2])
     long = Q.reshape(-1, Q.shape[2])
-    before = np.linalg.norm(long, axis=1)
+    before = _lengths(long)
     long -= (long @ base.T) @ base
-    if (np.linalg.norm(long, axis=1) < MUCH_OUTSIDE * before).any():
+    if (_lengths(long) < MUCH_OUTSIDE * before).any():
         long -= (long @ base.T) @ base
     for place in range(Q.shape[1]):
         column = Q[:, place]
         for _ in range(2):
-            before = np.linalg.norm(column, axis=1)
+            before = _lengths(column)
             for earlier in range(place):
                 q = Q[:, earlier]
                 column -= np.einsum("mn,mn->m", q, column)[:, None] * q
-            outside[:, place] = np.linalg.norm(column, axis=1)
+            outside[:, place] = _lengths(column)
             if (outside[:, place] >= MUCH_OUTSIDE * before).all():
                 break
         column /= np.maximum(outside[:, place], np.finfo(float).tiny)[:, None]
@@ -352,7 +357,7 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
     The largest of d + 1 scores: for noise on all inputs alike, and on each of them alone.
     """
     m, d = network.n_outputs, network.n_features
-    scales = np.linalg.norm(residual, axis=0) / np.sqrt(max(len(X), 1))
+    scales = _lengths(residual.T) / np.sqrt(max(len(X), 1))
     noisy = scales > 0
     if len(X) < MIN_ROWS or noisy.sum() < 2:
         return 0.0

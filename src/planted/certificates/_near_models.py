@@ -59,7 +59,7 @@ from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights
 
-__all__ = ["Beside", "Departure", "near_model_evidence"]
+__all__ = ["Beside", "Departure", "chosen_rows_line", "near_model_evidence"]
 
 SEEN, CERTAIN = 2.0, 3.5  # standard errors of a coefficient
 MOVES = 3.0  # standard errors of a parameter
@@ -116,6 +116,16 @@ def near_model_evidence(
     nearest = max(lines, key=lambda line: line.measured / line.required)
     chosen = _chosen_evidence(at, beside, squares_and_cubes, law, freedom)
     return nearest, *_side_evidence(beside, freedom, biases=biases), *chosen
+
+
+def chosen_rows_line(
+    problem: Problem, network: TwoLayerNetwork, law: NoiseLaw, *, offset: bool
+) -> tuple[Evidence, ...]:
+    """Return the line on rows chosen by their labels for a network that was fitted to combinations of the outputs."""
+    at, m = FittedRows(problem, network), network.n_outputs
+    freedom = len(problem.X) - degrees_of_freedom(network, offset=offset) / m
+    beside = Beside.of(at, np.vstack(_powers_of_outputs(at)), offset=offset)
+    return _chosen_evidence(at, beside, np.arange(2 * m).reshape(2, m), law, freedom)
 
 
 def _chosen_evidence(
@@ -229,12 +239,13 @@ def _departures(at: FittedRows) -> tuple[Array, list[Departure], IntArray]:
         leaks = depart(("the other side of the kinks", ""), A)
         np.power(np.maximum(-t, 0.0, out=leaks), net.activation.degree, out=leaks)
     added, each = at.F - net.c[:, None], np.eye(m)
-    sizes = np.sqrt(np.einsum("mn,mn->m", added, added) / n)
-    relative = added / np.maximum(sizes, np.finfo(float).tiny)[:, None]
     squares_and_cubes = taken + np.arange(2 * m).reshape(2, m)
-    squares = depart(("the square of the outputs", "the square of output"), each)
-    np.multiply(added, relative, out=squares)
-    np.multiply(squares, relative, out=depart(("the cube of the outputs", "the cube of output"), each))
+    names = (
+        ("the square of the outputs", "the square of output"),
+        ("the cube of the outputs", "the cube of output"),
+    )
+    for name, power in zip(names, _powers_of_outputs(at), strict=True):
+        depart(name, each)[:] = power
     if is_whole:
         place = np.linspace(-1.0, 1.0, n)
         np.multiply(place, added, out=depart(("the outputs' size rising with the order of rows", ""), each))
@@ -244,6 +255,15 @@ def _departures(at: FittedRows) -> tuple[Array, list[Departure], IntArray]:
             for output in range(m)
         )
     return functions, departures, squares_and_cubes
+
+
+def _powers_of_outputs(at: FittedRows) -> tuple[Array, Array]:
+    """Return squares and cubes of what the units and the linear part add up to, over its size and its square, (m, n)."""
+    added = at.F - at.network.c[:, None]
+    sizes = np.sqrt(np.einsum("mn,mn->m", added, added) / added.shape[1])
+    relative = added / np.maximum(sizes, np.finfo(float).tiny)[:, None]
+    squares = added * relative
+    return squares, squares * relative
 
 
 @dataclass(frozen=True, slots=True)

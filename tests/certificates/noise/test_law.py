@@ -232,3 +232,27 @@ def test_rounded_kinks_and_a_variance_that_rises_are_judged_together(
     (line,) = _rounded_by_noise(law, rivals)
     assert line.passed is passed and line.key is Check.NOISY_INPUTS
     assert _rounded_by_noise(law, []) == ()
+
+
+def on_one_input(seed: int, level: float, n: int = 1500):
+    """Two units that share input 0 with opposite signs, so that noise on it shows where one of them is on."""
+    rng = np.random.default_rng([seed, 61])
+    W = np.column_stack([[0.5, 0.5], rng.standard_normal((2, 3))])
+    net = TwoLayerNetwork(W, rng.uniform(-0.3, 0.3, 2), [[1.0, -rng.uniform(0.8, 1.2)]])
+    X = rng.standard_normal((n, 4))
+    Y = net(X) + 0.05 * net(X).std() * rng.standard_normal((n, 1))
+    measured = X.copy()
+    measured[:, 0] += level * rng.standard_normal(n)
+    problem = prepare_problem(RowBlocks.from_arrays(measured, Y), random_state=0)
+    fit = refine(problem.blocks, problem.scaling.standardise(net), offset=True)
+    law = noise_law(problem, fit.network)
+    return law.gradient_score > law.gradient_limit
+
+
+def test_noise_on_an_input_that_units_share_with_opposite_signs_is_noticed() -> None:
+    assert sum(on_one_input(seed, 0.25) for seed in range(12)) >= 11
+
+
+def test_one_output_without_noise_on_its_inputs_passes() -> None:
+    """Two tests at one in a hundred each."""
+    assert sum(on_one_input(seed, 0.0) for seed in range(60)) <= 4

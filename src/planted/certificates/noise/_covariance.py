@@ -25,6 +25,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array
+from planted.certificates._near_models import chosen_rows_line
 from planted.certificates._noisy import certify_noisy
 from planted.certificates._parts import first_failure, with_curvature
 from planted.certificates.noise._labels import label_fault_evidence, one_sided_evidence
@@ -80,6 +81,8 @@ def certify_whitened(
     # Whitening mixes the labels of a row: lines on single labels are about those of the user.
     F = network(problem.X)
     lines = (line, *label_fault_evidence(problem.Y, F), one_sided_evidence(problem.Y - F))
+    if judged.outcome is Outcome.RECOVERED:
+        lines += chosen_rows_line(problem, network, noise_law(problem, network), offset=offset)
     doubt = with_curvature(_errors(whitened, refined, offset, back), problem.scaling.restore(network))
     doubt = with_half_step(doubt, problem, network, half_steps(problem), offset=offset)
     return network, replace(_with_earlier(judged, verdict, lines), uncertainty=doubt)

@@ -12,7 +12,8 @@ Idea        *Variance* (Breusch–Pagan, White, with Koenker's studentising). Th
             squared gradient is tested: noise that depends on x or on the prediction smoothly is explained by the
             other terms. The same η moves all outputs. So the product of the residuals of two outputs rises with the
             product :math:`\nabla f_o^\top \nabla f_p` of their gradients, while noise of the labels themselves
-            leaves it alone, however its variance depends on x. The sum over all pairs of outputs, with the mean of every
+            leaves it alone, however its variance depends on x. One output has no pairs: there the squared slope along each
+            input is tested alone as well. The sum over all pairs of outputs, with the mean of every
             pair and what the product of the two predictions explains taken out, is the stronger test of the two. It is
             made for noise on all inputs alike, and on each alone.
 
@@ -232,7 +233,27 @@ def _variance_tests(X: Array, F: Array, residual: Array, network: TwoLayerNetwor
     errors = _lengths(squares)
     scores = (parts[:, -1] / np.maximum(errors, np.finfo(float).tiny))[kept[:, -1]]
     pooled = float(scores.sum() / np.sqrt(len(scores))) if len(scores) else 0.0
+    if network.n_outputs == 1:  # several have pairs of outputs
+        pooled = max(pooled, _single_input_score(X, network, residual[:, 0], np.vstack([base, Q[0, :2]])))
     return min(1.0, float(p_values.min()) * len(p_values)), max(pooled, 0.0)
+
+
+def _single_input_score(X: Array, network: TwoLayerNetwork, residual: Array, base: Array) -> float:
+    """Return how squared residuals of one output rise with its squared slope along one input, in standard errors.
+
+    The largest of d scores, less what the largest of so many is by chance. `base`: orthonormal rows that explain the
+    variance otherwise, (p, n). Where units share an input with opposite signs, noise on it shows where one of them is on,
+    and hardly where both are: the slope along all inputs does not follow that.
+    """
+    slopes = _Gradients.of(X, network).along(np.ones((1, len(X)))) ** 2  # (d, n)
+    lengths, squares = _lengths(slopes), residual**2
+    squares = squares - (base @ squares) @ base
+    outside = slopes - (slopes @ base.T) @ base
+    kept = _lengths(outside) > DEPENDENT * np.maximum(lengths, np.finfo(float).tiny)
+    scores = [_standardised(row * squares) for row in outside[kept]]
+    if not scores:
+        return 0.0
+    return float(max(special.ndtri(1 - min(0.5, len(scores) * special.ndtr(-max(scores)))), 0.0))
 
 
 def _lengths(rows: Array) -> Array:

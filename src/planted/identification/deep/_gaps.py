@@ -57,16 +57,19 @@ def filled_from_answers(
         gaps = np.flatnonzero(~known[:, column])
         used = np.flatnonzero((H[:, column] > 0) & ~(H[:, is_open] > 0).any(axis=1))
         used = used[H[used, column] > BARELY * np.median(H[used, column])] if used.size else used
-        used = rng.permutation(used)[:MOST_ROWS]
+        used = rng.permutation(used)
         T = H[used] @ W.T + b
         others = np.setdiff1d(np.arange(len(b)), gaps)
         left = Y[used] - c - np.maximum(T[:, others], 0.0) @ A[:, others].T
-        found = _solve_column(left, T[:, gaps], H[used, column], A[:, gaps], slack[used])
+        # Few answers may show that a unit is on beyond its gap: they come first.
+        chosen = np.argsort(np.abs(left).max(axis=1) <= slack[used], kind="stable")[:MOST_ROWS]
+        left, T, h = left[chosen], T[chosen][:, gaps], H[used[chosen], column]
+        found = _solve_column(left, T, h, A[:, gaps], slack[used[chosen]])
         W[gaps, column] = np.where(np.isfinite(found), found, 0.0)
         known[gaps, column] = np.isfinite(found)
         if not np.isfinite(found).all():
             break  # what is read from answers beyond this column would be wrong
-    return PartialRows(list(W), list(b), list(known), list(np.zeros(len(b))), list(np.zeros(len(b))))
+    return PartialRows.of((W, b), known)
 
 
 def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Array:
@@ -74,9 +77,28 @@ def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Ar
 
     Shapes: left (n, m), T (n, g), h (n,), A (m, g), slack (n,), result (g,).
     """
-    n, g = T.shape
     order = np.argsort(-np.abs(T).min(axis=1) / h)
-    weights, count = np.zeros(g), FIRST * (g + 1)
+    found = _improve(left, T, h, A, slack, order, np.zeros(T.shape[1]))
+    if np.isfinite(found).all():
+        return found
+    # Where the known weights say that a unit is off, answers that they do not explain show its weight one by one.
+    is_odd = np.abs(left).max(axis=1) > slack
+    guess = np.zeros(T.shape[1])
+    for unit, column in enumerate(A.T):
+        values = left @ column / (column @ column)
+        own = is_odd & (np.abs(left - values[:, None] * column).max(axis=1) <= slack)
+        if own.sum() >= CONFIRMED:
+            guess[unit] = np.median((values - T[:, unit])[own] / h[own])
+    again = _improve(left, T, h, A, slack, np.argsort(~is_odd, kind="stable"), guess)
+    return again if np.isfinite(again).sum() > np.isfinite(found).sum() else found
+
+
+def _improve(
+    left: Array, T: Array, h: Array, A: Array, slack: Array, order: Array, weights: Array
+) -> Array:
+    """Solve (1) by turns for sides and weights, with more and more answers in a given order; NaN where not settled."""
+    n, g = T.shape
+    count = FIRST * (g + 1)
     settled = np.zeros(g, dtype=np.bool_)
     while n:
         rows = order[:count]

@@ -21,14 +21,16 @@ from scipy import linalg
 from scipy.optimize import linprog
 
 from planted._typing import Array, BoolArray, IntArray
+from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
+from planted.identification.deep._top import NO_REST, fit_top, orientations
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["MissingUnits"]
+__all__ = ["LastUnits", "MissingUnits"]
 
 PER_COEFFICIENT, MORE = 3, 60  # typical answers for the regression
 LOGGED = 9  # for each coefficient: answers that have been asked before and take part
@@ -50,6 +52,7 @@ STARTS = 6  # places around which a unit is fitted, at most
 ROUNDS = 5  # of answers around a place
 GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to the largest weight
 SWEEPS = 3
+ALONG = 3  # places at which outputs are off in the same proportion, at least
 ROOMS = [20.0, 400.0]  # typical inputs: how far out places are looked for
 HEIGHTS = (0.05, 0.02)  # of a unit below that is barely on, relative to what is known of the unit above
 FEW, NARROWER = 0.25, 0.3  # where so few places around are off, the next ones are closer
@@ -57,17 +60,17 @@ SIZES = (-5.0, -1.0)  # log2 of the distances from it, in typical inputs
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
+class LastUnits:
     """Units of the last hidden layer, with gaps where weights are not known."""
 
     rows: Array  # (k, p): zero where there is a gap
     biases: Array  # (k,)
     known: BoolArray  # (k, p)
     alphas: Array  # (k, m): coefficients of (1), NaN where they are not known
-    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect
+    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect; 0 if not known
 
     @classmethod
-    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> _Units:
+    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> LastUnits:
         """Return units without gaps, whose coefficients are not known."""
         rows, biases = planes
         k = len(biases)
@@ -75,16 +78,16 @@ class _Units:
             rows, biases, np.ones(rows.shape, dtype=np.bool_), np.full((k, n_outputs), np.nan), np.zeros(k)
         )
 
-    def select(self, kept: BoolArray) -> _Units:
+    def select(self, kept: BoolArray) -> LastUnits:
         """Return some of the units."""
-        return _Units(
+        return LastUnits(
             self.rows[kept], self.biases[kept], self.known[kept], self.alphas[kept], self.mostly[kept]
         )
 
-    def add(self, other: _Units) -> _Units:
+    def add(self, other: LastUnits) -> LastUnits:
         """Return these units and others."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return _Units(*(np.concatenate(pair) for pair in pairs))
+        return LastUnits(*(np.concatenate(pair) for pair in pairs))
 
     def sides(self, H: Array) -> Array:
         """The sides on which the units are, +1 or -1, shape (n, k)."""
@@ -107,22 +110,57 @@ class MissingUnits:
     Y: Array | None = None
 
     def complete(
-        self, layers: list[Layer], planes: tuple[Array, Array]
+        self, layers: list[Layer], known: tuple[Array, Array] | LastUnits
     ) -> tuple[tuple[Array, Array], BoolArray] | None:
         """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
-        units = _Units.whole(planes, self.records.all()[1].shape[1])
+        units = (
+            known
+            if isinstance(known, LastUnits)
+            else LastUnits.whole(known, self.records.all()[1].shape[1])
+        )
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
             if explained is None:
                 return None
+            filled = self._without_gaps(layers, *explained)
+            explained = (None if filled is None else self._explain_most(layers, filled)) or explained
             units, coefficients = explained
             starts = self._unexplained(layers, units, coefficients)
             if not len(starts):
                 return (units.rows, units.biases), units.known
-            found = self._fit_unit(layers, units, coefficients, starts)
+            found = self._from_rest(layers, units, coefficients)
+            if found is None or not found.known.all():
+                found = self._fit_unit(layers, units, coefficients, starts) or found
             if found is None:
                 return None
             units = units.add(found)
+        return None
+
+    def places(self, layers: list[Layer], units: LastUnits) -> Array:
+        """Some of the inputs that were asked at which the answers show that units are missing, shape (n, d)."""
+        explained = self._explain_most(layers, units)
+        return np.zeros((0, layers[0][0].shape[1])) if explained is None else self._unexplained(layers, *explained)
+
+    def _without_gaps(
+        self, layers: list[Layer], units: LastUnits, coefficients: Array
+    ) -> LastUnits | None:
+        """The units with all gaps filled: by the linear part of the answers that are explained, or by others; None if not."""
+        if units.known.all():
+            return None
+        X, Y = self.records.all()
+        near = ~self._differs(Y - units.features(pass_layers(layers, X)) @ coefficients, X, Y)
+        top = fit_top((X[near], Y[near]), layers, (units.rows, units.biases), units.known)
+        if top is not None and not (top.passing or top.unseen) and top.is_unique:
+            return LastUnits.whole(top.layer, Y.shape[1])
+        if top is None or top.passing:
+            return None
+        rows = PartialRows.of((units.rows, units.biases), units.known)
+        for is_second in (False, True):
+            if is_second and not ask_beside_gaps(self.records, layers, rows, self.rng):
+                break
+            filled = filled_from_answers(self.records.all(), layers, rows, self.rng)
+            if filled.is_complete:
+                return LastUnits.whole(filled.arrays(), Y.shape[1])
         return None
 
     def _sample(self, n_features: int) -> tuple[Array, Array]:
@@ -139,14 +177,16 @@ class MissingUnits:
         near = self.rng.permutation(np.flatnonzero(_typical(X)))[: LOGGED * n_features]
         return np.concatenate([self.X, X[near]]), np.concatenate([self.Y, Y[near]])
 
-    def _explain_most(self, layers: list[Layer], units: _Units) -> tuple[_Units, Array] | None:
+    def _explain_most(self, layers: list[Layer], units: LastUnits) -> tuple[LastUnits, Array] | None:
         """Coefficients of (1), shape (features, m), that explain most answers exactly, and the units refined; or None."""
         units = self._measured(layers, units)
         k, p = units.rows.shape
         X, Y = self._sample(k + p + 1)
         H = pass_layers(layers, X)
         features = units.features(H)
-        linear = features[:, k:]
+        open_ones = np.flatnonzero(~units.known.all(axis=1) & (units.mostly == 0))
+        beyond = (H @ units.rows.T + units.biases) * ((H > 0) @ ~units.known.T)
+        linear = np.column_stack([features[:, k:], beyond[:, open_ones]])
         lengths = np.linalg.norm(linear, axis=0)
         lengths[lengths == 0] = 1.0
         found = []
@@ -156,7 +196,13 @@ class MissingUnits:
             if rest is None:
                 return None
             found.append(rest * size / lengths)
-        coefficients = np.vstack([units.alphas, np.array(found).T])
+        parts = np.array(found).T
+        coefficients = np.vstack([units.alphas, parts[: p + 1]])
+        if open_ones.size:
+            mostly = units.mostly.copy()
+            mostly[open_ones] = np.sign((parts[p + 1 :] * units.alphas[open_ones]).sum(axis=1))
+            units = replace(units, mostly=np.where(units.known.all(axis=1) | (mostly != 0), mostly, 1.0))
+            features = units.features(H)
         sizes = np.abs(Y).max(axis=0)
         left = (np.abs(Y - features @ coefficients) / np.where(sizes > 0, sizes, 1.0)).max(axis=1)
         near = left <= min(ROUGHLY, CLEARLY * float(np.quantile(left, MOSTLY)) + np.finfo(float).eps)
@@ -174,8 +220,10 @@ class MissingUnits:
             return None
         return units, coefficients
 
-    def _measured(self, layers: list[Layer], units: _Units) -> _Units:
+    def _measured(self, layers: list[Layer], units: LastUnits) -> LastUnits:
         """The units with the coefficients α that changes of slope across them show; without units that show none."""
+        if np.isfinite(units.alphas).all():
+            return units
         places, directions, halves, rates = _crossings(layers, units, self.records.box, self.rng)
         steps = halves[:, None] * np.array([-2.0, -1.0, 1.0, 2.0])
         rows = places[:, None, :] + steps[:, :, None] * directions[:, None, :]
@@ -192,7 +240,7 @@ class MissingUnits:
         units = replace(units, alphas=alphas)
         return units.select(np.asarray(np.isfinite(alphas).all(axis=1)))
 
-    def _unexplained(self, layers: list[Layer], units: _Units, coefficients: Array) -> Array:
+    def _unexplained(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> Array:
         """Some of all inputs that were asked at which (1) does not vanish, typical ones and those that are far off first."""
         X, Y = self.records.all()
         left = Y - units.features(pass_layers(layers, X)) @ coefficients
@@ -212,9 +260,52 @@ class MissingUnits:
         spread = np.median(np.abs(Y - np.median(Y, axis=0)), axis=0)
         return np.asarray((np.abs(left) > VANISHES * np.where(spread > 0, spread, 1.0) * growth).any(axis=1))
 
+    def _from_rest(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
+        """A unit that is nearly always on, from the linear part that the others leave; None if there is none.
+
+        With several outputs, what is left of (1) where it is off shows in which proportion a its outputs change. Across a
+        the linear part is that of the other units, and orients them; along a what they leave is the row of the unit. Its
+        bias is then the same at all places where it is off.
+        """
+        (k, p), m = units.rows.shape, coefficients.shape[1]
+        X, Y = self.records.all()
+        H = pass_layers(layers, X)
+        left = Y - units.features(H) @ coefficients
+        off = self._differs(left, X, Y) & _typical(X)
+        seen = (H[~off] > 0).any(axis=0)
+        whole = units.known.all(axis=0) & seen
+        columns = np.einsum("km,kp->mpk", units.alphas, units.rows)
+        linear = coefficients[k : k + p].T
+        for along in _directions(left[off]) if m > 1 else []:
+            across = np.linalg.svd(along[None])[2][1:]
+            system = np.einsum("om,mpk->opk", across, columns[:, whole]).reshape(-1, k)
+            ups, is_unique, over = orientations(system, (across @ linear[:, whole]).ravel(), NO_REST)
+            if not is_unique or over > NO_REST:
+                continue
+            rest = linear - columns @ ups
+            row, known = along @ rest, whole.copy()
+            for i in np.flatnonzero(~whole & seen):  # gaps of units that are on beyond them have a part in it
+                gaps = np.flatnonzero(~units.known[:, i] & (units.mostly == ups))
+                parts = np.column_stack([along, units.alphas[gaps].T])
+                known[i] = np.linalg.matrix_rank(parts) == parts.shape[1]
+                row[i] = np.linalg.lstsq(parts, rest[:, i], rcond=None)[0][0] if known[i] else 0.0
+            own = off & (np.abs(left @ across.T).max(axis=1) <= ROUGHLY * np.linalg.norm(left, axis=1))
+            own &= ~(H[:, ~known] > 0).any(axis=1)
+            biases = -left[own] @ along - H[own] @ row
+            size = float(np.linalg.norm(row * known))
+            if own.sum() < ALONG or not size:
+                continue
+            bias = float(np.median(biases))
+            if np.mean(np.abs(biases - bias) > GAP_ALIKE * size) > 1 - SURE:
+                continue
+            side = float(np.sign(np.median(left[own] @ along)))  # the unit is off there
+            row, bias, strengths = side * row * known / size, side * bias, side * along * size / 2
+            return LastUnits(row[None], np.array([bias / size]), known[None], strengths[None], np.zeros(1))
+        return None
+
     def _fit_unit(
-        self, layers: list[Layer], units: _Units, coefficients: Array, starts: Array
-    ) -> _Units | None:
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, starts: Array
+    ) -> LastUnits | None:
         """A unit, from answers around places where (1) does not vanish, with more units below on each time."""
         logged = self._fit_logged(layers, units, coefficients)
         if logged is not None:
@@ -242,7 +333,7 @@ class MissingUnits:
         row = np.append(found.weights[number], found.biases[number])
         return self._filled(layers, units, coefficients, row, found.known[number], where[number])
 
-    def _fit_logged(self, layers: list[Layer], units: _Units, coefficients: Array) -> _Units | None:
+    def _fit_logged(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
         """A unit that explains what is left of most answers so far, or of most with the same sign; None if there is none."""
         X, Y = self.records.all()
         near = self.rng.permutation(np.flatnonzero(_typical(X)))
@@ -264,12 +355,12 @@ class MissingUnits:
     def _filled(
         self,
         layers: list[Layer],
-        units: _Units,
+        units: LastUnits,
         coefficients: Array,
         row: Array,
         known: BoolArray,
         places: tuple[Array, Array],
-    ) -> _Units | None:
+    ) -> LastUnits | None:
         """The unit of a row with its bias; weights to units below that were not seen are looked for.
 
         `places`: at which the unit is on the side on which (1) does not vanish, with what is left there. At two places for
@@ -309,7 +400,7 @@ class MissingUnits:
             if known.all() or known.sum() == before:
                 break
         norm = float(np.linalg.norm(whole[:-1]))
-        return _Units(
+        return LastUnits(
             whole[None, :-1] / norm,
             whole[-1:] / norm,
             known[None],
@@ -318,7 +409,7 @@ class MissingUnits:
         )
 
     def _fit_around(
-        self, layers: list[Layer], units: _Units, coefficients: Array, start: Array
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, start: Array
     ) -> tuple[Array, BoolArray, Array, Array] | None:
         """A row with its bias, which of its weights were seen, where it is on, and what is left there."""
         box = self.records.box
@@ -352,7 +443,7 @@ class MissingUnits:
 
 
 def _crossings(
-    layers: list[Layer], units: _Units, box: BlackBox, rng: np.random.Generator
+    layers: list[Layer], units: LastUnits, box: BlackBox, rng: np.random.Generator
 ) -> tuple[Array, Array, Array, Array]:
     """Places on the surfaces of known units away from all other known ones, `TWICE` for each; no questions.
 
@@ -401,12 +492,27 @@ def _crossings(
     return places, directions, halves, np.where(rates == 0, 1.0, rates)
 
 
+def _directions(left: Array) -> list[Array]:
+    """Unit vectors along which several of some rows lie, those with most rows first."""
+    sizes = np.linalg.norm(left, axis=1)
+    units = left[sizes > 0] / sizes[sizes > 0, None]
+    found = []
+    while len(units) >= ALONG:
+        near = np.abs(units @ units.T) > 1 - ROUGHLY
+        best = int(near.sum(axis=1).argmax())
+        if near[best].sum() < ALONG:
+            break
+        found.append(np.asarray(np.linalg.svd(units[near[best]], full_matrices=False)[2][0]))
+        units = units[~near[best]]
+    return found
+
+
 def _typical(X: Array) -> BoolArray:
     """Which inputs are not far out."""
     return np.asarray(np.linalg.norm(X, axis=1) <= FAR * np.sqrt(X.shape[1]))
 
 
-def _refined(H: Array, Y: Array, units: _Units, coefficients: Array, near: BoolArray) -> tuple[_Units, Array]:
+def _refined(H: Array, Y: Array, units: LastUnits, coefficients: Array, near: BoolArray) -> tuple[LastUnits, Array]:
     """One Gauss–Newton step of the units and coefficients of (1) on the answers that they explain nearly."""
     (k, p), m = units.rows.shape, Y.shape[1]
     count = k * (p + 1) + coefficients.size

@@ -20,6 +20,7 @@ from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
+from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
 __all__ = ["ask_beside_gaps", "filled_from_answers"]
@@ -33,6 +34,7 @@ CONFIRMED = 3  # answers in which a unit must be on: one at its switch would agr
 TURNS = 4  # of least squares with the same answers
 WANTED = 6  # answers for each gap that are asked
 POOL, CORNERS = 20_000, 300  # places looked through for answers to ask, drawn and at corners
+NEAREST, AROUND = 20, 20  # others: around so many that were asked, so many each
 
 
 def filled_from_answers(
@@ -129,13 +131,16 @@ def ask_beside_gaps(
 ) -> bool:
     """Ask at places at which one unit below with gaps is on, and no other such; whether there were any."""
     box = records.box
-    X = box.draw(POOL, rng)
+    drawn = box.draw(POOL, rng)
     if not box.has_box:
-        X *= 2.0 ** rng.uniform(-1, 3, (POOL, 1))
-    X = box.snap(np.concatenate([X, corner_places(layers, box, CORNERS, rng)]))
+        drawn *= 2.0 ** rng.uniform(-1, 3, (POOL, 1))
     (W, b), known = rows.arrays(), np.array(rows.known)
-    H, asked = pass_layers(layers, X), pass_layers(layers, records.all()[0])
     is_open = np.asarray(~known.all(axis=0))
+    Z = records.all()[0]
+    asked = pass_layers(layers, Z)
+    around = [_around(Z[asked[:, column] > 0], box, rng) for column in np.flatnonzero(is_open)]
+    X = box.snap(np.concatenate([drawn, corner_places(layers, box, CORNERS, rng), *around]))
+    H = pass_layers(layers, X)
     wanted: list[Array] = []
     for column in sorted(np.flatnonzero(is_open), key=lambda i: int((~known[:, i]).sum())):
         is_open[column] = False
@@ -149,3 +154,12 @@ def ask_beside_gaps(
     if len(chosen):
         records.ask(chosen)
     return bool(len(chosen))
+
+
+def _around(Z: Array, box: BlackBox, rng: np.random.Generator) -> Array:
+    """Places around those of some inputs that are closest to the origin: a unit below may be on far out only."""
+    sizes = np.linalg.norm(Z, axis=1)
+    starts = np.repeat(Z[np.argsort(sizes, kind="stable")[:NEAREST]], AROUND, axis=0)
+    far = np.linalg.norm(starts, axis=1, keepdims=True) / np.sqrt(box.n_features)
+    moved = starts + far * 2.0 ** rng.uniform(-6, 0, (len(starts), 1)) * box.draw(len(starts), rng)
+    return np.asarray(np.clip(moved, -box.room, box.room))

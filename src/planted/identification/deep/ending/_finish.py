@@ -26,7 +26,7 @@ import numpy as np
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._patterns import corner_places, least_places
-from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
@@ -63,6 +63,7 @@ ON_LINE = 400  # questions on a fresh line, at most
 NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
 NEAR_LINES = 4  # through typical inputs, asked where units switch
 BISECTIONS = 50
+UNEXPLAINED = 1e-6  # of the spread of the answers: what no rounding error explains
 LARGEST_FIT = 6_000_000  # numbers in the Jacobian for the errors
 SIGMAS = 5.0  # standard errors that bound the error of a parameter
 
@@ -106,8 +107,9 @@ def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -
     assert reading.top is not None
     layers, (rows, biases) = reading.layers[:-1], reading.layers[-1]
     switching = len(biases) - reading.passing
-    rows, biases = rows[:switching], biases[:switching]
-    completed = MissingUnits(records, rng).complete(layers, (rows, biases))
+    units = LastUnits.whole((rows[:switching], biases[:switching]), reading.top.output[0].shape[0])
+    units = replace(units, known=~reading.top.gaps[:switching])
+    completed = MissingUnits(records, rng).complete(layers, units)
     top = None if completed is None else fit_top(records.all(), layers, *completed)
     if top is None:
         return False
@@ -162,8 +164,16 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     if len(least):  # no random place comes near these
         off += _count_off(net, least, records.ask(least), rounding)
         on += len(least)
-    Z = records.all()[0]
+    Z, answers = records.all()
+    off += _count_unexplained(net, Z, answers)
     return DeepFinding(net, checks, off, on, missing_rank(net, Z), one_sided_units(net, Z), rounding)
+
+
+def _count_unexplained(net: DeepNetwork, X: Array, Y: Array) -> int:
+    """How many of all answers are clearly not those of the network; a random sample hardly meets rare units."""
+    left = np.abs(Y - net(X)) * weigh(X)[:, None]
+    spread = (Y * weigh(X)[:, None]).std(axis=0)
+    return int((left > UNEXPLAINED * np.where(spread > 0, spread, 1.0)).any(axis=1).sum())
 
 
 def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> bool:

@@ -38,7 +38,7 @@ ROUGHLY = 1e-5  # of the largest answer: what is explained before the known unit
 CLEARLY = 30.0  # times what the answers that are explained leave over: what is not
 LARGE = 0.03  # of the largest: answers that are off by so much are looked at first
 SEGMENTS, POINTS = 300, 400  # looked through for places where one known unit alone switches
-TWICE = 2  # such places for each unit
+PLACES = 3  # such places for each unit: at one, a missing unit may switch beside
 MEETS = 1e-3  # of the change of slope: how far lines on both sides may miss each other
 SETTLED = 1e-7  # relative singular value of a direction in which that refinement moves
 REFINED = 6  # rows for each parameter of that refinement, at most
@@ -49,6 +49,7 @@ MOST_UNITS = 6  # that are added
 FAR = 8.0  # typical inputs
 SAMPLED = 12  # answers that have been asked, for each unit below
 STARTS = 6  # places around which a unit is fitted, at most
+AROUND = 5  # answers around each of them that show weights
 ROUNDS = 5  # of answers around a place
 GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to the largest weight
 SWEEPS = 3
@@ -156,12 +157,21 @@ class MissingUnits:
             return None
         rows = PartialRows.of((units.rows, units.biases), units.known)
         for is_second in (False, True):
-            if is_second and not ask_beside_gaps(self.records, layers, rows, self.rng):
-                break
+            if is_second:
+                ask_beside_gaps(self.records, layers, rows, self.rng)
+                self._ask_around(X[~near & _typical(X)])
             filled = filled_from_answers(self.records.all(), layers, rows, self.rng)
             if filled.is_complete:
                 return LastUnits.whole(filled.arrays(), Y.shape[1])
         return None
+
+    def _ask_around(self, X: Array) -> None:
+        """Ask around some inputs at which (1) does not vanish."""
+        box, count = self.records.box, STARTS * AROUND
+        if len(X):
+            starts = X[self.rng.integers(len(X), size=count)]
+            moved = starts + 2.0 ** self.rng.uniform(*SIZES, (count, 1)) * box.draw(count, self.rng)
+            self.records.ask(np.clip(moved, -box.room, box.room))
 
     def _sample(self, n_features: int) -> tuple[Array, Array]:
         """Typical inputs with their answers, which are asked first, and others that have been asked before."""
@@ -234,9 +244,9 @@ class MissingUnits:
         jumps = (right - left) / (2 * halves * rates)[:, None]
         is_met = gap <= MEETS * np.abs(right - left).max(axis=1)
         alphas = units.alphas.copy()
-        found, met = jumps.reshape(-1, TWICE, jumps.shape[1]), is_met.reshape(-1, TWICE)
+        found, met = jumps.reshape(-1, PLACES, jumps.shape[1]), is_met.reshape(-1, PLACES)
         for unit in np.flatnonzero(met.any(axis=1) & np.isnan(alphas).any(axis=1)):
-            alphas[unit] = found[unit][met[unit]][0]
+            alphas[unit] = np.median(found[unit][met[unit]], axis=0)
         units = replace(units, alphas=alphas)
         return units.select(np.asarray(np.isfinite(alphas).all(axis=1)))
 
@@ -445,9 +455,9 @@ class MissingUnits:
 def _crossings(
     layers: list[Layer], units: LastUnits, box: BlackBox, rng: np.random.Generator
 ) -> tuple[Array, Array, Array, Array]:
-    """Places on the surfaces of known units away from all other known ones, `TWICE` for each; no questions.
+    """Places on the surfaces of known units away from all other known ones, `PLACES` for each; no questions.
 
-    Returns places and directions, both of shape (TWICE k, d), how far on both sides nothing else that is known switches, and
+    Returns places and directions, both of shape (PLACES k, d), how far on both sides nothing else that is known switches, and
     the derivative of the unit's pre-activation along the direction.
     """
     rows, biases = units.rows, units.biases
@@ -476,12 +486,12 @@ def _crossings(
     found = []
     for unit in range(len(biases)):
         where = np.argwhere(own[:, :, unit] & clear)
-        if len(where) < TWICE:
+        if len(where) < PLACES:
             where = np.argwhere(own[:, :, unit])
         if not len(where):
             where = np.zeros((1, 2), dtype=np.intp)
         values = T[:, :, T.shape[2] - len(biases) + unit]
-        for segment, step in where[rng.integers(len(where), size=TWICE)]:
+        for segment, step in where[rng.integers(len(where), size=PLACES)]:
             one, other = values[segment, step], values[segment, step + 1]
             share = one / (one - other) if one != other else 0.0
             place = X[segment, step] + share * (X[segment, step + 1] - X[segment, step])

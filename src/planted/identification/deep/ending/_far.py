@@ -30,8 +30,8 @@ DISTANCES = 2.0 ** np.array([7.0, 13.0, 19.0, 25.0, 31.0, 37.0])  # typical inpu
 FARTHEST = float(DISTANCES[-1])
 RANDOM = 4  # rays in random directions, and as many in the opposite ones
 CORNERS = 12  # rays to corners
-MORE_CORNERS = 1_000  # further ones, asked at one distance: units are met that are on in one such direction of 200
-DEEPER_CORNERS = 400  # with more than two hidden layers, and no more than one for two parameters
+# Further ones, asked at one distance, fewer for few parameters: units are met that are on in one such direction of 200.
+MORE_CORNERS, DEEPER_CORNERS = 1_000, 400  # with two hidden layers, and with more
 ONCE = 2.0**13  # typical inputs: that distance
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
 OFF = 1e-9  # of the size of answers at a distance: by how much a network that was refined may be off
@@ -82,7 +82,8 @@ def _more_corners(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> 
     if net.n_hidden_layers == 2 and _is_independent(net.layers[0][0]):
         return np.zeros((0, box.n_features))
     lower = [(weights, np.zeros(len(weights))) for weights, _ in net.layers[:-2]]
-    count = MORE_CORNERS if net.n_hidden_layers == 2 else min(DEEPER_CORNERS, net.n_parameters // 2)
+    most, size = (MORE_CORNERS, 4.0) if net.n_hidden_layers == 2 else (DEEPER_CORNERS, 0.5)
+    count = min(most, int(size * net.n_parameters))
     return _typical(corner_places(lower, box, count, rng))
 
 

@@ -1,13 +1,14 @@
 """Reading networks with several hidden layers back by queries: how exact, with how many questions, what is refused.
 
 Depth and widths are never given. Teachers have He-scaled normal weights and biases of standard deviation 0.5; typical inputs
-are standard normal. A teacher with a unit that is never off within ±4, a weight that has no effect there, or a unit that is on
-only where more units below are on than there are inputs, has several networks with the same answers: mixed-integer programs decide that, it must not be claimed, and it is not counted. The solver
-takes binaries within 1e-6 of an integer for integers, so a program cannot tell a unit that is on by less than 2e-6 of the
-largest bound in it from one that is off: on, or off, by no more than that counts as never. What a program does not decide in
-20 seconds counts against us. Units that are off everywhere within ±4 leave no trace and are left out of the comparison.
-Times are of the processor. The published extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu,
-a network that was trained elsewhere, is read from --acas FOLDER.
+are standard normal. A teacher with a unit that is never off within ±4, a weight that has no effect there, or a unit that is
+on only where more units below are on than there are inputs, has several networks with the same answers: mixed-integer
+programs decide that, it must not be claimed, and it is not counted. The solver takes binaries within 1e-6 of an integer for
+integers, so a program cannot tell a unit that is on by less than 2e-6 of the largest bound in it from one that is off: on,
+or off, by no more than that counts as never. What a program does not decide in 20 seconds counts against us. Units that are
+off everywhere within ±4 leave no trace and are left out of the comparison. Times are of the processor. The published
+extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu, a network that was trained elsewhere, is
+read from --acas FOLDER.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class _DeepReader:
                 self._add_far_units(self.finding)
 
     def _add_far_units(self, finding: DeepFinding) -> None:
-        """Add units that answers far out have shown, and nearer by where they are on as well; if that fails, nothing changes."""
+        """Add units that answers far out have shown; if that does not help, nothing changes."""
         reading = self.reading
         if reading.slope is not None or self.near is not None or finding.bound is not None:
             return

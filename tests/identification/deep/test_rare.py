@@ -149,7 +149,9 @@ def test_changes_of_the_gradient_give_the_coefficients_of_units(seed):
         beside = np.stack([low - 1e-4 * line, low + 1e-4 * line], axis=1)
         none = np.zeros((5, 2, 2, 4))
         strengths = A[:, [unit]] * sizes * turns
-        parts.append(Breaks(jumps / (sizes * turns)[:, None], strengths, low, np.full(5, 1e-12), none, beside))
+        parts.append(
+            Breaks(jumps / (sizes * turns)[:, None], strengths, low, np.full(5, 1e-12), none, beside)
+        )
     found = _coefficients(first, LastUnits.whole((W, b), 2), Breaks.join(parts))
     assert np.isnan(found[0]).all()  # no break of that unit
     np.testing.assert_allclose(found[1:], A[:, 1:].T / 2, rtol=1e-9)
@@ -158,7 +160,12 @@ def test_changes_of_the_gradient_give_the_coefficients_of_units(seed):
 def test_a_line_goes_through_a_place_with_another_pattern():
     planes = Planes(np.eye(3), np.zeros(3), np.full(3, 1e-12), np.zeros((3, 3)))
     met = Breaks(
-        np.eye(3)[:1], np.ones((1, 1)), np.array([[1.0, 1.0, 1.0]]), np.full(1, 1e-12), np.zeros(1), np.zeros(1)
+        np.eye(3)[:1],
+        np.ones((1, 1)),
+        np.array([[1.0, 1.0, 1.0]]),
+        np.full(1, 1e-12),
+        np.zeros(1),
+        np.zeros(1),
     )
     tracer = Tracer(None, planes, np.random.default_rng(0), np.ones(3), met=[met])
     places = np.array([[2.0, 1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, 1.0, -1.0]])
@@ -182,8 +189,10 @@ def test_every_answer_must_be_explained():
     X = rng.normal(size=(2000, 4))
     W, b = net.layers[1]
     assert _count_unexplained(net, X, net(X)) == 0
-    without = DeepNetwork([net.layers[0], (W, b + [0.1, 0, 0, 0, 0, 0, 0]), net.layers[2]])
-    without = DeepNetwork([*without.layers[:2], (net.layers[2][0], net.layers[2][1] - 0.1 * net.layers[2][0][:, 0])])
+    without = DeepNetwork([net.layers[0], (W, b + 0.1 * np.eye(7)[0]), net.layers[2]])
+    without = DeepNetwork(
+        [*without.layers[:2], (net.layers[2][0], net.layers[2][1] - 0.1 * net.layers[2][0][:, 0])]
+    )
     off = ~net.patterns(X)[1][:, 0]  # the only places at which they differ, but for those between
     assert 0 < off.sum() < 40 and 0 < _count_unexplained(without, X, net(X)) < 80
     assert finding_of(net).is_right and not finding_of(net, unexplained=1).is_right
@@ -259,7 +268,9 @@ def test_single_precision_determines_a_unit_that_switches_farther_out():
     W, b = np.concatenate([np.abs(W[:1]), W[1:]]), np.append(-60.0, b[1:])  # on far out
     layers[1] = W, b
     net = DeepNetwork([(W.astype(np.float32), b.astype(np.float32)) for W, b in layers])
-    records = Records(BlackBox(lambda X: net(X).astype(np.float32).astype(float), 8, False, lambda Z: Z, DOUBLES))
+    records = Records(
+        BlackBox(lambda X: net(X).astype(np.float32).astype(float), 8, False, lambda Z: Z, DOUBLES)
+    )
     typical = rng.normal(size=(600, 8)) * 2.0 ** rng.uniform(-1, 1, (600, 1))
     far = rng.normal(size=(300, 8)) * 150
     assert not net.patterns(typical)[1][:, 0].any() and net.patterns(far)[1][:, 0].mean() > 0.2

@@ -17,6 +17,9 @@ of what (1) gives wherever the unit breaks, so that every break that was measure
 up to scale. Breaks of one unit are then recognised by their common solution, and few further units need to be traced.
 Several outputs change in a proportion that is the unit's own: their breaks are put together before the sides are known, and
 hardly any surface is traced.
+
+Weights to units of the first layer that are off at all breaks of a unit are gaps, which answers fill (`_residual`). Where
+answers show that units are missing, further lines go through these places, those first at which other units below are on.
 """
 
 from __future__ import annotations
@@ -117,13 +120,13 @@ def _units_so_far(tracer: Tracer) -> tuple[Layer, LastUnits] | None:
         found = found or _common_solution(*_jump_equations(tracer, breaks))
         if found is None or not found[1].any():
             continue
-        (*row, bias), known = found
-        row = np.where(known, row, 0.0)
+        solution, known = found
+        row, bias = np.where(known, solution[:-1], 0.0), solution[-1]
         norm = float(np.linalg.norm(row))
         units = units.add(
             LastUnits(
                 row[None] / norm,
-                np.array([bias]) / norm,
+                np.array([bias / norm]),
                 known[None],
                 np.full((1, m), np.nan),
                 np.zeros(1),
@@ -150,9 +153,7 @@ def _coefficients(first: Layer, units: LastUnits, met: Breaks) -> Array:
             slopes = ((T[own] > 0) * row) @ first[0]
             turns = np.sign(np.einsum("np,np->n", slopes, ahead[own]))
             changes = np.einsum("np,np->n", slopes, met.normals[own]) * turns
-            alphas[unit] = np.median(
-                met.strengths[:, own] * changes / (2 * (slopes**2).sum(axis=1)), axis=1
-            )
+            alphas[unit] = np.median(met.strengths[:, own] * changes / (2 * (slopes**2).sum(axis=1)), axis=1)
     return alphas
 
 

@@ -8,13 +8,16 @@ answers gives the output layer and the orientation (`_top`). Where one such unit
 with t_j what is known of unit j. Where unit i is barely on, t_j says which of the units j are on, and (1) is a linear
 equation for their weights. Least squares on the answers where the smallest |t_j| is largest beside h_i comes first, and with
 its weights more answers follow. Nearly all must agree in the end. Few answers need be asked for this.
+
+A unit j may be on beyond the gap only where t_j < 0, in few answers. Each of those gives its weight by itself; where several
+agree, they are where least squares begins.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, IntArray
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._regions import PartialRows
@@ -96,7 +99,7 @@ def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Ar
 
 
 def _improve(
-    left: Array, T: Array, h: Array, A: Array, slack: Array, order: Array, weights: Array
+    left: Array, T: Array, h: Array, A: Array, slack: Array, order: IntArray, weights: Array
 ) -> Array:
     """Solve (1) by turns for sides and weights, with more and more answers in a given order; NaN where not settled."""
     n, g = T.shape

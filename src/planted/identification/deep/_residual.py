@@ -10,6 +10,15 @@ that it explains restore the digits of the known units. On the other side of one
 that vanishes on its hyperplane. It is fitted to answers around a place where (1) does not vanish. Weights to units below
 that are off there are read at places where these are on: a mixed-integer program finds such places without questions
 (`_patterns`).
+
+Known units may have gaps: weights to units below that no break has shown. Often the unit is on one side wherever such a unit
+below is on. Then its part is linear there, the regression shows which side it is, and the linear part shows the weight
+(`_top`); the few answers on the other side are the rest (`_gaps`).
+
+A unit that is nearly always on is off at too few places to fit its row to answers there. But all of its row is in the linear
+part. With several outputs, what is left where it is off shows in which proportion a its outputs change. Across a, the linear
+part is that of the other units and orients them; along a, what they leave is its row. With one output the other units might
+as well be turned round.
 """
 
 from __future__ import annotations
@@ -115,9 +124,7 @@ class MissingUnits:
     ) -> tuple[tuple[Array, Array], BoolArray] | None:
         """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
         units = (
-            known
-            if isinstance(known, LastUnits)
-            else LastUnits.whole(known, self.records.all()[1].shape[1])
+            known if isinstance(known, LastUnits) else LastUnits.whole(known, self.records.all()[1].shape[1])
         )
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
@@ -140,12 +147,14 @@ class MissingUnits:
     def places(self, layers: list[Layer], units: LastUnits) -> Array:
         """Some of the inputs that were asked at which the answers show that units are missing, shape (n, d)."""
         explained = self._explain_most(layers, units)
-        return np.zeros((0, layers[0][0].shape[1])) if explained is None else self._unexplained(layers, *explained)
+        return (
+            np.zeros((0, layers[0][0].shape[1]))
+            if explained is None
+            else self._unexplained(layers, *explained)
+        )
 
-    def _without_gaps(
-        self, layers: list[Layer], units: LastUnits, coefficients: Array
-    ) -> LastUnits | None:
-        """The units with all gaps filled: by the linear part of the answers that are explained, or by others; None if not."""
+    def _without_gaps(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
+        """The units with all gaps filled, by the linear part of the answers that are explained or by others; None if not."""
         if units.known.all():
             return None
         X, Y = self.records.all()
@@ -283,7 +292,7 @@ class MissingUnits:
         left = Y - units.features(H) @ coefficients
         off = self._differs(left, X, Y) & _typical(X)
         seen = (H[~off] > 0).any(axis=0)
-        whole = units.known.all(axis=0) & seen
+        whole = np.asarray(units.known.all(axis=0) & seen)
         columns = np.einsum("km,kp->mpk", units.alphas, units.rows)
         linear = coefficients[k : k + p].T
         for along in _directions(left[off]) if m > 1 else []:
@@ -457,8 +466,8 @@ def _crossings(
 ) -> tuple[Array, Array, Array, Array]:
     """Places on the surfaces of known units away from all other known ones, `PLACES` for each; no questions.
 
-    Returns places and directions, both of shape (PLACES k, d), how far on both sides nothing else that is known switches, and
-    the derivative of the unit's pre-activation along the direction.
+    Returns places and directions, both of shape (PLACES k, d), how far on both sides nothing else that is known switches,
+    and the derivative of the unit's pre-activation along the direction.
     """
     rows, biases = units.rows, units.biases
     ends = box.draw(2 * SEGMENTS, rng)
@@ -522,7 +531,9 @@ def _typical(X: Array) -> BoolArray:
     return np.asarray(np.linalg.norm(X, axis=1) <= FAR * np.sqrt(X.shape[1]))
 
 
-def _refined(H: Array, Y: Array, units: LastUnits, coefficients: Array, near: BoolArray) -> tuple[LastUnits, Array]:
+def _refined(
+    H: Array, Y: Array, units: LastUnits, coefficients: Array, near: BoolArray
+) -> tuple[LastUnits, Array]:
     """One Gauss–Newton step of the units and coefficients of (1) on the answers that they explain nearly."""
     (k, p), m = units.rows.shape, Y.shape[1]
     count = k * (p + 1) + coefficients.size

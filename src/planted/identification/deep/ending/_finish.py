@@ -1,9 +1,10 @@
 r"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
 
-The checks are of four kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
-three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); and the rank of the
-Jacobian, which says whether the answers determine all parameters. For large networks the rank is not computed; that every
-hidden unit was seen on and off stands for it.
+The checks are of five kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
+three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); every answer so
+far, many of them asked where units are rare; and the rank of the Jacobian, which says whether the answers determine all
+parameters, with the errors that they leave. For large networks the rank is not computed; that every hidden unit was seen on
+and off stands for it.
 
 Answers with decimals are wrong by half a step everywhere, while the function grows with the distance. Far enough out it is
 as good as exact, and the network is read there. Its biases are small there: they show at typical inputs. All answers, far
@@ -175,7 +176,9 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         off += _count_off(net, least, records.ask(least), rounding)
         on += len(least)
     Z, answers = records.all()
-    finding = DeepFinding(net, checks, off, on, missing_rank(net, Z, answers), one_sided_units(net, Z), rounding)
+    finding = DeepFinding(
+        net, checks, off, on, missing_rank(net, Z, answers), one_sided_units(net, Z), rounding
+    )
     return replace(finding, unexplained=_count_unexplained(net, Z, answers))
 
 

@@ -57,7 +57,7 @@ def _step(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> DeepNetwork:
         lengths = np.linalg.norm(J, axis=0)
         lengths[lengths == 0] = 1.0
         # A triangular factor first: the pivoted one is slow on many rows.
-        R = np.linalg.qr(np.column_stack([J / lengths, target]), mode="r")
+        R = np.asarray(np.linalg.qr(np.column_stack([J / lengths, target]), mode="r"))
         step = linalg.lstsq(R[:, :-1], R[:, -1], cond=1e-13, lapack_driver="gelsy")[0] / lengths
         return moved(net, step)
 

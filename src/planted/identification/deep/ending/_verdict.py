@@ -117,8 +117,8 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
     if finding.unexplained:
         detail = (
-            f"{finding.unexplained} answers, most of them where some unit is hardly ever on, are not those of the network of "
-            f"{_shape(net)} that was read: units or weights are missing."
+            f"{finding.unexplained} answers, most of them where some unit is hardly ever on, are not those of the network "
+            f"of {_shape(net)} that was read: units or weights are missing."
         )
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
     if finding.rays and finding.agrees_within < FARTHEST:

@@ -1,13 +1,14 @@
 """Reading networks with several hidden layers back by queries: how exact, with how many questions, what is refused.
 
 Depth and widths are never given. Teachers have He-scaled normal weights and biases of standard deviation 0.5; typical inputs
-are standard normal. A teacher with a unit that is never off within ±4, or a weight that has no effect there, has several
-networks with the same answers: mixed-integer programs decide that, it must not be claimed, and it is not counted. The solver
-takes binaries within 1e-6 of an integer for integers, so a program cannot tell a unit that is on by less than 2e-6 of the
-largest bound in it from one that is off: on, or off, by no more than that counts as never. What a program does not decide in
-20 seconds counts against us. Units that are off everywhere within ±4 leave no trace and are left out of the comparison.
-Times are of the processor. The published extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu,
-a network that was trained elsewhere, is read from --acas FOLDER.
+are standard normal. A teacher with a unit that is never off within ±4, a weight that has no effect there, or a unit that is
+on only where more units below are on than there are inputs, has several networks with the same answers: mixed-integer
+programs decide that, it must not be claimed, and it is not counted. The solver takes binaries within 1e-6 of an integer for
+integers, so a program cannot tell a unit that is on by less than 2e-6 of the largest bound in it from one that is off: on,
+or off, by no more than that counts as never. What a program does not decide in 20 seconds counts against us. Units that are
+off everywhere within ±4 leave no trace and are left out of the comparison. Times are of the processor. The published
+extraction needs 92 questions per parameter for 80-40-20-1 [Carlini2020]. ACAS Xu, a network that was trained elsewhere, is
+read from --acas FOLDER.
 """
 
 from __future__ import annotations
@@ -91,12 +92,14 @@ class Program:
         self.room, self.total = room, total
         self.margin = INTEGRAL * float(np.abs(self.matrix.data).max())
 
-    def reaches(self, row: Any, bias: float, below: int | None = None) -> bool:
-        """Whether row·h + bias can be positive, with unit `below` on if one is given; True where it is not refuted."""
+    def reaches(self, row: Any, bias: float, below: int | None = None, *, off: bool = False) -> bool:
+        """Whether row·h + bias can be positive, with unit `below` on, or off, if one is given; True if it is not refuted."""
         at_least = np.concatenate([np.full(self.d, -self.room), np.zeros(self.total - self.d)])
         at_most = np.concatenate([np.full(self.d, self.room), np.full(self.total - self.d, np.inf)])
         at_most[-self.n_binary :] = 1.0
-        if below is not None:
+        if below is not None and off:
+            at_most[self.start + below] = 0.0
+        elif below is not None:
             at_least[self.start + below] = self.margin
         goal = np.zeros(self.total)
         goal[self.start : self.start + self.width] = -row
@@ -117,7 +120,8 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
     """The network without units that are off for all inputs within ±room, and whether answers there determine the rest.
 
     They do not where a unit is never off, or where a unit is never on together with one below it: their weight has no
-    effect. What a sample shows needs no program.
+    effect. Nor do they where more units of the first layer than there are inputs are on wherever one above is on: it sees a
+    linear function of the inputs only, which other weights give as well. What a sample shows needs no program.
     """
     X = (
         np.random.default_rng(0).uniform(-room, room, (20_000, net.widths[0]))
@@ -137,6 +141,10 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
                 determined = False
             for below in np.flatnonzero(~((H > 0) & on[:, i : i + 1]).any(axis=0)):
                 determined = determined and program.reaches(W[i], b[i], int(below))
+            with_it = np.flatnonzero((H[on[:, i]] > 0).all(axis=0)) if number == 1 else np.zeros(0, dtype=int)
+            if determined and len(with_it) > program.d:
+                always = (not program.reaches(W[i], b[i], int(below), off=True) for below in with_it)
+                determined = sum(always) <= program.d
         layers.append((W[kept], b[kept]))
     A, c = net.layers[-1]
     return DeepNetwork([*layers, (A[:, kept], c)]), bool(determined)

@@ -17,9 +17,11 @@ from planted.identification._rounding import Rounding
 from planted.identification._run import QueryRun
 from planted.identification._session import N_REPEATED, Domain, QuerySession
 from planted.identification.deep import (
+    FARTHEST,
     DeepFinding,
     Reading,
     Records,
+    add_missing,
     breaks_bend,
     finish_leaky,
     finish_reading,
@@ -189,6 +191,23 @@ class _DeepReader:
         self._read(scans)
         if self.finding is not None and self.finding.is_right:
             self.finding = with_far_answers(self.finding, self.records, self.rng)
+            if self.finding.agrees_within < FARTHEST:
+                self._add_far_units(self.finding)
+
+    def _add_far_units(self, finding: DeepFinding) -> None:
+        """Add units that answers far out have shown; if that does not help, nothing changes."""
+        reading = self.reading
+        if reading.slope is not None or self.near is not None or finding.bound is not None:
+            return
+        before = list(reading.layers), reading.top
+        if add_missing(reading, self.records, self.rng):
+            found = finish_reading(reading, self.records, rng=self.rng)
+            if found.is_right:
+                found = with_far_answers(found, self.records, self.rng)
+                if found.agrees_within > finding.agrees_within:
+                    self.finding = found
+                    return
+        reading.layers, reading.top = before
 
     def _read(self, scans: list[tuple[Line, LineScan]]) -> None:
         try:

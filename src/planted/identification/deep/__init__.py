@@ -5,17 +5,19 @@ from planted.identification.deep._kinds import looks_deep, miss_on_lines
 from planted.identification.deep._leaky import finish_leaky, read_leaky
 from planted.identification.deep._reading import read_layers
 from planted.identification.deep._space import Records
-from planted.identification.deep.ending._far import with_far_answers
-from planted.identification.deep.ending._finish import DeepFinding, finish_reading, refine_nearby
+from planted.identification.deep.ending._far import FARTHEST, with_far_answers
+from planted.identification.deep.ending._finish import DeepFinding, add_missing, finish_reading, refine_nearby
 from planted.identification.deep.ending._single import finish_single
 from planted.identification.deep.ending._verdict import judge_deep, judge_deep_stop
 from planted.identification.deep.stages._first import breaks_bend, survey_layer
 from planted.identification.deep.stages._state import Reading
 
 __all__ = [
+    "FARTHEST",
     "DeepFinding",
     "Reading",
     "Records",
+    "add_missing",
     "breaks_bend",
     "finish_leaky",
     "finish_reading",

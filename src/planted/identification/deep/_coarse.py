@@ -486,4 +486,12 @@ def _fit_oriented(records: Records, layers: list[Layer], last: Layer) -> Top | N
     residual = float((left / np.where(spread > 0, spread, 1.0)).max())
     if residual > EXPLAINED:
         return None
-    return Top(last, (coefficients[:-1].T, coefficients[-1]), 0.0, 0, True, residual)
+    return Top(
+        last,
+        (coefficients[:-1].T, coefficients[-1]),
+        0.0,
+        0,
+        True,
+        residual,
+        np.zeros(last[0].shape, dtype=np.bool_),
+    )

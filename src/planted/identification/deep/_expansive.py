@@ -17,11 +17,15 @@ of what (1) gives wherever the unit breaks, so that every break that was measure
 up to scale. Breaks of one unit are then recognised by their common solution, and few further units need to be traced.
 Several outputs change in a proportion that is the unit's own: their breaks are put together before the sides are known, and
 hardly any surface is traced.
+
+Weights to units of the first layer that are off at all breaks of a unit are gaps, which answers fill (`_residual`). Where
+answers show that units are missing, further lines go through these places, those first at which other units below are on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -30,6 +34,7 @@ from planted._typing import Array, BoolArray, IntArray
 from planted.identification.deep._gathered import switches_on
 from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Survey
+from planted.identification.deep._residual import LastUnits
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
 from planted.identification.deep.stages._tracing import DETERMINED, Surface, Tracer
 from planted.identification.two_layer._jumps import Line
@@ -38,6 +43,7 @@ from planted.networks._deep import Layer
 __all__ = ["read_expansive"]
 
 MOST_LINES = 24
+MOST_THROUGH = 8  # lines through places that show that units are missing
 QUIET = 2
 COMMON = 1e-6  # relative residual of equations with a common solution
 TELLS = 1e-3  # part of the right-hand side of a break that another break's equations test
@@ -51,30 +57,104 @@ TRIED = (
     27,
 )  # breaks of a unit: a surface is looked for beyond units below that were off at all of them
 PATIENT = 12  # lines before surfaces are traced, where several outputs tell units apart
+NEAR = 1e-7  # of the terms of a pre-activation: where a unit switches
 OUTWARD = np.array([0.0003, 0.001, 0.004, 0.015, 0.06])
 
 
 def read_expansive(
-    space: Space, survey: Survey, rng: np.random.Generator, *, explains: Callable[[Layer, Layer], bool]
-) -> tuple[Layer, Layer] | None:
+    space: Space,
+    survey: Survey,
+    rng: np.random.Generator,
+    *,
+    explains: Callable[[Layer, LastUnits], bool],
+    unexplained: Callable[[Layer, LastUnits], Array],
+) -> tuple[Layer, LastUnits] | None:
     """Read the first two layers; the second up to the signs and scales of its units. None if that failed.
 
-    `explains`: whether two layers explain all answers so far; then no further line is asked.
+    `explains`: whether two layers explain all answers so far; then no further line is asked. `unexplained`: inputs at which
+    they do not, through which further lines go.
     """
     tracer = Tracer(space, survey.planes, rng)
     _trace_all(tracer, survey.others)
     quiet = 0
     for _ in range(MOST_LINES):
-        found = tracer.layers()
+        found = _units_so_far(tracer)
         if quiet >= QUIET or (found is not None and explains(*found)):
             break
         quiet = quiet + 1 if _trace_line(tracer) else 0
     if not tracer.orient() or tracer.sides is None:
         return None
-    found = tracer.layers()
+    found = _units_so_far(tracer)
     if found is None or not explains(*found):
         _trace_rest(tracer)
-    return tracer.layers()
+    for _ in range(MOST_THROUGH):
+        found = _units_so_far(tracer)
+        if found is None or explains(*found):
+            break
+        places = unexplained(*found)
+        if not len(places):
+            break
+        _trace_line(tracer, _farthest_pattern(tracer, places))
+    return _units_so_far(tracer)
+
+
+def _farthest_pattern(tracer: Tracer, places: Array) -> Array:
+    """The place at which the units of the first layer differ most from those at all breaks that are unexplained."""
+    met = tracer.values(_unexplained(tracer, Breaks.join(tracer.met)).places) > 0
+    apart = (tracer.values(places)[:, None] > 0) != met[None]
+    return np.asarray(places[apart.sum(axis=2).min(axis=1, initial=apart.shape[2]).argmax()])
+
+
+def _units_so_far(tracer: Tracer) -> tuple[Layer, LastUnits] | None:
+    """The first two layers, with units of the second some of whose weights no break has shown; None without orientation."""
+    layers = tracer.layers()
+    if layers is None:
+        return None
+    met = Breaks.join(tracer.met)
+    m = len(met.strengths)
+    units = LastUnits.whole(layers[1], m)
+    rest = _unexplained(tracer, met)
+    for members in _groups(tracer, rest):
+        breaks = rest.select(members)
+        found = tracer.partial_solution(Surface(list(breaks.places), list(breaks.normals)))
+        found = found or _common_solution(*_jump_equations(tracer, breaks))
+        if found is None or not found[1].any():
+            continue
+        solution, known = found
+        row, bias = np.where(known, solution[:-1], 0.0), solution[-1]
+        norm = float(np.linalg.norm(row))
+        units = units.add(
+            LastUnits(
+                row[None] / norm,
+                np.array([bias / norm]),
+                known[None],
+                np.full((1, m), np.nan),
+                np.zeros(1),
+            )
+        )
+    return layers[0], replace(units, alphas=_coefficients(layers[0], units, met))
+
+
+def _coefficients(first: Layer, units: LastUnits, met: Breaks) -> Array:
+    """The coefficients α of eq. (1) of `_residual` from the changes of the gradient at breaks; NaN where there are none.
+
+    Shapes: result (k, m).
+    """
+    T = met.places @ first[0].T + first[1]
+    H = np.maximum(T, 0.0)
+    values = np.abs(H @ units.rows.T + units.biases)
+    sizes = H @ np.abs(units.rows).T + np.abs(units.biases)
+    is_own = (values <= NEAR * sizes) & ~((H > 0) @ ~units.known.T) & (met.errors < SHARP)[:, None]
+    alphas = np.full(units.alphas.shape, np.nan)
+    ahead = met.beside[:, 1] - met.beside[:, 0]
+    for unit, row in enumerate(units.rows):
+        own = np.flatnonzero(is_own[:, unit] & (is_own.sum(axis=1) == 1))
+        if own.size:
+            slopes = ((T[own] > 0) * row) @ first[0]
+            turns = np.sign(np.einsum("np,np->n", slopes, ahead[own]))
+            changes = np.einsum("np,np->n", slopes, met.normals[own]) * turns
+            alphas[unit] = np.median(met.strengths[:, own] * changes / (2 * (slopes**2).sum(axis=1)), axis=1)
+    return alphas
 
 
 def _gather_by_outputs(tracer: Tracer, breaks: Breaks) -> None:
@@ -85,7 +165,7 @@ def _gather_by_outputs(tracer: Tracer, breaks: Breaks) -> None:
     """
     if len(breaks.strengths) == 1 or not breaks.errors.size:
         return
-    exact = breaks.select((breaks.errors < SHARP) & ~tracer.explains(breaks.places, 1e-6))
+    exact = _unexplained(tracer, breaks)
     if not exact.errors.size:
         return
     for members in _proportional(exact):
@@ -94,6 +174,26 @@ def _gather_by_outputs(tracer: Tracer, breaks: Breaks) -> None:
             tracer.surfaces.append(surface)
             if tracer.orient():
                 return
+
+
+def _unexplained(tracer: Tracer, breaks: Breaks) -> Breaks:
+    """The breaks that were measured exactly and lie on no surface that is known."""
+    return breaks.select((breaks.errors < SHARP) & ~tracer.explains(breaks.places, 1e-6))
+
+
+def _groups(tracer: Tracer, breaks: Breaks) -> list[IntArray]:
+    """Breaks that belong to common units, once it is known which units of the first layer are on."""
+    count = breaks.errors.size
+    if count < 2:
+        return []
+    if len(breaks.strengths) > 1:
+        return _proportional(breaks)
+    A, g = _jump_equations(tracer, breaks)
+    together = np.eye(count, dtype=np.bool_)
+    for i in range(count - 1):
+        together[i, i + 1 :] = _share_solution(A[i], g[i], A[i + 1 :], g[i + 1 :])
+    labels = connected_components(together, directed=False)[1]
+    return [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
 
 
 def _proportional(breaks: Breaks) -> list[IntArray]:
@@ -111,20 +211,11 @@ def _gather(tracer: Tracer, breaks: Breaks, *, is_last: bool = False) -> None:
     unit lie where some unit below is off, the surface is looked for beyond the hyperplane of that unit; `is_last`: also
     where breaks are few.
     """
-    breaks = breaks.select((breaks.errors < SHARP) & ~tracer.explains(breaks.places, 1e-6))
-    count = breaks.errors.size
-    if tracer.sides is None or count < 2:
+    breaks = _unexplained(tracer, breaks)
+    if tracer.sides is None or breaks.errors.size < 2:
         return
     A, g = _jump_equations(tracer, breaks)
-    if len(breaks.strengths) > 1:
-        groups = _proportional(breaks)
-    else:
-        together = np.eye(count, dtype=np.bool_)
-        for i in range(count - 1):
-            together[i, i + 1 :] = _share_solution(A[i], g[i], A[i + 1 :], g[i + 1 :])
-        labels = connected_components(together, directed=False)[1]
-        groups = [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
-    for members in groups:
+    for members in _groups(tracer, breaks):
         surface = Surface(list(breaks.places[members]), list(breaks.normals[members]))
         if tracer.solve(surface) == "open":
             found = _common_solution(A[members], g[members])
@@ -234,10 +325,11 @@ def _trace_rest(tracer: Tracer) -> None:
             tracer.surfaces.append(surface)
 
 
-def _trace_line(tracer: Tracer) -> bool:
-    """Scan a fresh line and trace what is unexplained on it; return whether all was explained."""
+def _trace_line(tracer: Tracer, through: Array | None = None) -> bool:
+    """Scan a fresh line, through a given place, and trace what is unexplained on it; return whether all was explained."""
     space = tracer.space
     origin, direction = space.draw(2, tracer.rng)
+    origin = origin if through is None else through
     line = Line(origin, direction / np.linalg.norm(direction))
     planes, known_layers = tracer.planes, tracer.layers()
     expected = -(planes.normals @ line.origin + planes.offsets) / (planes.normals @ line.direction)

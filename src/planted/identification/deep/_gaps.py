@@ -8,18 +8,22 @@ answers gives the output layer and the orientation (`_top`). Where one such unit
 with t_j what is known of unit j. Where unit i is barely on, t_j says which of the units j are on, and (1) is a linear
 equation for their weights. Least squares on the answers where the smallest |t_j| is largest beside h_i comes first, and with
 its weights more answers follow. Nearly all must agree in the end. Few answers need be asked for this.
+
+A unit j may be on beyond the gap only where t_j < 0, in few answers. Each of those gives its weight by itself; where several
+agree, they are where least squares begins.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from planted._typing import Array
+from planted._typing import Array, IntArray
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import corner_places
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
+from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
 __all__ = ["ask_beside_gaps", "filled_from_answers"]
@@ -33,6 +37,7 @@ CONFIRMED = 3  # answers in which a unit must be on: one at its switch would agr
 TURNS = 4  # of least squares with the same answers
 WANTED = 6  # answers for each gap that are asked
 POOL, CORNERS = 20_000, 300  # places looked through for answers to ask, drawn and at corners
+NEAREST, AROUND = 20, 20  # others: around so many that were asked, so many each
 
 
 def filled_from_answers(
@@ -57,16 +62,19 @@ def filled_from_answers(
         gaps = np.flatnonzero(~known[:, column])
         used = np.flatnonzero((H[:, column] > 0) & ~(H[:, is_open] > 0).any(axis=1))
         used = used[H[used, column] > BARELY * np.median(H[used, column])] if used.size else used
-        used = rng.permutation(used)[:MOST_ROWS]
+        used = rng.permutation(used)
         T = H[used] @ W.T + b
         others = np.setdiff1d(np.arange(len(b)), gaps)
         left = Y[used] - c - np.maximum(T[:, others], 0.0) @ A[:, others].T
-        found = _solve_column(left, T[:, gaps], H[used, column], A[:, gaps], slack[used])
+        # Few answers may show that a unit is on beyond its gap: they come first.
+        chosen = np.argsort(np.abs(left).max(axis=1) <= slack[used], kind="stable")[:MOST_ROWS]
+        left, T, h = left[chosen], T[chosen][:, gaps], H[used[chosen], column]
+        found = _solve_column(left, T, h, A[:, gaps], slack[used[chosen]])
         W[gaps, column] = np.where(np.isfinite(found), found, 0.0)
         known[gaps, column] = np.isfinite(found)
         if not np.isfinite(found).all():
             break  # what is read from answers beyond this column would be wrong
-    return PartialRows(list(W), list(b), list(known), list(np.zeros(len(b))), list(np.zeros(len(b))))
+    return PartialRows.of((W, b), known)
 
 
 def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Array:
@@ -74,9 +82,28 @@ def _solve_column(left: Array, T: Array, h: Array, A: Array, slack: Array) -> Ar
 
     Shapes: left (n, m), T (n, g), h (n,), A (m, g), slack (n,), result (g,).
     """
-    n, g = T.shape
     order = np.argsort(-np.abs(T).min(axis=1) / h)
-    weights, count = np.zeros(g), FIRST * (g + 1)
+    found = _improve(left, T, h, A, slack, order, np.zeros(T.shape[1]))
+    if np.isfinite(found).all():
+        return found
+    # Where the known weights say that a unit is off, answers that they do not explain show its weight one by one.
+    is_odd = np.abs(left).max(axis=1) > slack
+    guess = np.zeros(T.shape[1])
+    for unit, column in enumerate(A.T):
+        values = left @ column / (column @ column)
+        own = is_odd & (np.abs(left - values[:, None] * column).max(axis=1) <= slack)
+        if own.sum() >= CONFIRMED:
+            guess[unit] = np.median((values - T[:, unit])[own] / h[own])
+    again = _improve(left, T, h, A, slack, np.argsort(~is_odd, kind="stable"), guess)
+    return again if np.isfinite(again).sum() > np.isfinite(found).sum() else found
+
+
+def _improve(
+    left: Array, T: Array, h: Array, A: Array, slack: Array, order: IntArray, weights: Array
+) -> Array:
+    """Solve (1) by turns for sides and weights, with more and more answers in a given order; NaN where not settled."""
+    n, g = T.shape
+    count = FIRST * (g + 1)
     settled = np.zeros(g, dtype=np.bool_)
     while n:
         rows = order[:count]
@@ -107,13 +134,16 @@ def ask_beside_gaps(
 ) -> bool:
     """Ask at places at which one unit below with gaps is on, and no other such; whether there were any."""
     box = records.box
-    X = box.draw(POOL, rng)
+    drawn = box.draw(POOL, rng)
     if not box.has_box:
-        X *= 2.0 ** rng.uniform(-1, 3, (POOL, 1))
-    X = box.snap(np.concatenate([X, corner_places(layers, box, CORNERS, rng)]))
+        drawn *= 2.0 ** rng.uniform(-1, 3, (POOL, 1))
     (W, b), known = rows.arrays(), np.array(rows.known)
-    H, asked = pass_layers(layers, X), pass_layers(layers, records.all()[0])
     is_open = np.asarray(~known.all(axis=0))
+    Z = records.all()[0]
+    asked = pass_layers(layers, Z)
+    around = [_around(Z[asked[:, column] > 0], box, rng) for column in np.flatnonzero(is_open)]
+    X = box.snap(np.concatenate([drawn, corner_places(layers, box, CORNERS, rng), *around]))
+    H = pass_layers(layers, X)
     wanted: list[Array] = []
     for column in sorted(np.flatnonzero(is_open), key=lambda i: int((~known[:, i]).sum())):
         is_open[column] = False
@@ -127,3 +157,12 @@ def ask_beside_gaps(
     if len(chosen):
         records.ask(chosen)
     return bool(len(chosen))
+
+
+def _around(Z: Array, box: BlackBox, rng: np.random.Generator) -> Array:
+    """Places around those of some inputs that are closest to the origin: a unit below may be on far out only."""
+    sizes = np.linalg.norm(Z, axis=1)
+    starts = np.repeat(Z[np.argsort(sizes, kind="stable")[:NEAREST]], AROUND, axis=0)
+    far = np.linalg.norm(starts, axis=1, keepdims=True) / np.sqrt(box.n_features)
+    moved = starts + far * 2.0 ** rng.uniform(-6, 0, (len(starts), 1)) * box.draw(len(starts), rng)
+    return np.asarray(np.clip(moved, -box.room, box.room))

@@ -150,7 +150,15 @@ def _fit_top(records: Records, layers: list[Layer], planes: Layer, slope: float)
         return None
     A = 2 / (1 - slope) * alphas
     c = constant - (1 + slope) / 2 * A @ (biases * ups)
-    return Top((rows * ups[:, None], biases * ups), (A, c), 0.0, 0, is_unique, residual)
+    return Top(
+        (rows * ups[:, None], biases * ups),
+        (A, c),
+        0.0,
+        0,
+        is_unique,
+        residual,
+        np.zeros(rows.shape, dtype=np.bool_),
+    )
 
 
 def finish_leaky(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:

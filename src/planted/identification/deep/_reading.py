@@ -21,12 +21,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from planted._typing import Progress
+from planted._typing import Array, Progress
 from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._kinds import leak_of, name_other_kind
 from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Planes, Survey, unexplained
-from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records, Space
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.stages._first import input_space, survey_first
@@ -138,10 +138,15 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     survey = reading.surveys[0]
     count, d = survey.planes.normals.shape
 
-    def explains(first: Layer, second: Layer) -> bool:
-        return fit_top(records.all(), [first], second) is not None
+    def explains(first: Layer, units: LastUnits) -> bool:
+        return fit_top(records.all(), [first], (units.rows, units.biases), units.known) is not None
 
-    found = read_expansive(space, survey, rng, explains=explains)
+    missing = MissingUnits(records, rng)
+
+    def unexplained(first: Layer, units: LastUnits) -> Array:
+        return missing.places([first], units)
+
+    found = read_expansive(space, survey, rng, explains=explains, unexplained=unexplained)
     if found is None:
         reading.reason = (
             f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "
@@ -149,14 +154,14 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
         )
         reading.outcome = Outcome.ASSUMPTION_FAILED
         return
-    first, second = found
+    first, units = found
     reading.layers.append(first)
-    top = fit_top(records.all(), reading.layers, second)
+    top = fit_top(records.all(), reading.layers, (units.rows, units.biases), units.known)
     if top is None:
-        completed = MissingUnits(records, rng).complete(reading.layers, second)
+        completed = missing.complete(reading.layers, units)
         top = None if completed is None else fit_top(records.all(), reading.layers, *completed)
     if top is None:
-        reading.reason = f"the {len(second[1])} units found in layer 2 do not explain all answers"
+        reading.reason = f"the {len(units.biases)} units found in layer 2 do not explain all answers"
         return
     reading.layers.append(top.layer)
     reading.top = top

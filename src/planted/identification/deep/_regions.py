@@ -53,6 +53,12 @@ class PartialRows:
         """Return no units."""
         return cls([], [], [], [], [])
 
+    @classmethod
+    def of(cls, planes: tuple[Array, Array], known: BoolArray) -> PartialRows:
+        """Return units of which some weights are known."""
+        (W, b), none = planes, np.zeros(len(known))
+        return cls(list(W), list(b), list(known), list(none), list(none))
+
     @property
     def is_complete(self) -> bool:
         """Whether no row has gaps."""

@@ -10,6 +10,15 @@ that it explains restore the digits of the known units. On the other side of one
 that vanishes on its hyperplane. It is fitted to answers around a place where (1) does not vanish. Weights to units below
 that are off there are read at places where these are on: a mixed-integer program finds such places without questions
 (`_patterns`).
+
+Known units may have gaps: weights to units below that no break has shown. Often the unit is on one side wherever such a unit
+below is on. Then its part is linear there, the regression shows which side it is, and the linear part shows the weight
+(`_top`); the few answers on the other side are the rest (`_gaps`).
+
+A unit that is nearly always on is off at too few places to fit its row to answers there. But all of its row is in the linear
+part. With several outputs, what is left where it is off shows in which proportion a its outputs change. Across a, the linear
+part is that of the other units and orients them; along a, what they leave is its row. With one output the other units might
+as well be turned round.
 """
 
 from __future__ import annotations
@@ -21,14 +30,16 @@ from scipy import linalg
 from scipy.optimize import linprog
 
 from planted._typing import Array, BoolArray, IntArray
+from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
+from planted.identification.deep._top import NO_REST, fit_top, orientations
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["MissingUnits"]
+__all__ = ["LastUnits", "MissingUnits"]
 
 PER_COEFFICIENT, MORE = 3, 60  # typical answers for the regression
 LOGGED = 9  # for each coefficient: answers that have been asked before and take part
@@ -36,7 +47,7 @@ ROUGHLY = 1e-5  # of the largest answer: what is explained before the known unit
 CLEARLY = 30.0  # times what the answers that are explained leave over: what is not
 LARGE = 0.03  # of the largest: answers that are off by so much are looked at first
 SEGMENTS, POINTS = 300, 400  # looked through for places where one known unit alone switches
-TWICE = 2  # such places for each unit
+PLACES = 3  # such places for each unit: at one, a missing unit may switch beside
 MEETS = 1e-3  # of the change of slope: how far lines on both sides may miss each other
 SETTLED = 1e-7  # relative singular value of a direction in which that refinement moves
 REFINED = 6  # rows for each parameter of that refinement, at most
@@ -47,9 +58,11 @@ MOST_UNITS = 6  # that are added
 FAR = 8.0  # typical inputs
 SAMPLED = 12  # answers that have been asked, for each unit below
 STARTS = 6  # places around which a unit is fitted, at most
+AROUND = 5  # answers around each of them that show weights
 ROUNDS = 5  # of answers around a place
 GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to the largest weight
 SWEEPS = 3
+ALONG = 3  # places at which outputs are off in the same proportion, at least
 ROOMS = [20.0, 400.0]  # typical inputs: how far out places are looked for
 HEIGHTS = (0.05, 0.02)  # of a unit below that is barely on, relative to what is known of the unit above
 FEW, NARROWER = 0.25, 0.3  # where so few places around are off, the next ones are closer
@@ -57,17 +70,17 @@ SIZES = (-5.0, -1.0)  # log2 of the distances from it, in typical inputs
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
+class LastUnits:
     """Units of the last hidden layer, with gaps where weights are not known."""
 
     rows: Array  # (k, p): zero where there is a gap
     biases: Array  # (k,)
     known: BoolArray  # (k, p)
     alphas: Array  # (k, m): coefficients of (1), NaN where they are not known
-    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect
+    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect; 0 if not known
 
     @classmethod
-    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> _Units:
+    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> LastUnits:
         """Return units without gaps, whose coefficients are not known."""
         rows, biases = planes
         k = len(biases)
@@ -75,16 +88,16 @@ class _Units:
             rows, biases, np.ones(rows.shape, dtype=np.bool_), np.full((k, n_outputs), np.nan), np.zeros(k)
         )
 
-    def select(self, kept: BoolArray) -> _Units:
+    def select(self, kept: BoolArray) -> LastUnits:
         """Return some of the units."""
-        return _Units(
+        return LastUnits(
             self.rows[kept], self.biases[kept], self.known[kept], self.alphas[kept], self.mostly[kept]
         )
 
-    def add(self, other: _Units) -> _Units:
+    def add(self, other: LastUnits) -> LastUnits:
         """Return these units and others."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return _Units(*(np.concatenate(pair) for pair in pairs))
+        return LastUnits(*(np.concatenate(pair) for pair in pairs))
 
     def sides(self, H: Array) -> Array:
         """The sides on which the units are, +1 or -1, shape (n, k)."""
@@ -107,23 +120,67 @@ class MissingUnits:
     Y: Array | None = None
 
     def complete(
-        self, layers: list[Layer], planes: tuple[Array, Array]
+        self, layers: list[Layer], known: tuple[Array, Array] | LastUnits
     ) -> tuple[tuple[Array, Array], BoolArray] | None:
         """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
-        units = _Units.whole(planes, self.records.all()[1].shape[1])
+        units = (
+            known if isinstance(known, LastUnits) else LastUnits.whole(known, self.records.all()[1].shape[1])
+        )
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
             if explained is None:
                 return None
+            filled = self._without_gaps(layers, *explained)
+            explained = (None if filled is None else self._explain_most(layers, filled)) or explained
             units, coefficients = explained
             starts = self._unexplained(layers, units, coefficients)
             if not len(starts):
                 return (units.rows, units.biases), units.known
-            found = self._fit_unit(layers, units, coefficients, starts)
+            found = self._from_rest(layers, units, coefficients)
+            if found is None or not found.known.all():
+                found = self._fit_unit(layers, units, coefficients, starts) or found
             if found is None:
                 return None
             units = units.add(found)
         return None
+
+    def places(self, layers: list[Layer], units: LastUnits) -> Array:
+        """Some of the inputs that were asked at which the answers show that units are missing, shape (n, d)."""
+        explained = self._explain_most(layers, units)
+        return (
+            np.zeros((0, layers[0][0].shape[1]))
+            if explained is None
+            else self._unexplained(layers, *explained)
+        )
+
+    def _without_gaps(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
+        """The units with all gaps filled, by the linear part of the answers that are explained or by others; None if not."""
+        if units.known.all():
+            return None
+        X, Y = self.records.all()
+        near = ~self._differs(Y - units.features(pass_layers(layers, X)) @ coefficients, X, Y)
+        top = fit_top((X[near], Y[near]), layers, (units.rows, units.biases), units.known)
+        if top is not None and not (top.passing or top.unseen) and top.is_unique:
+            return LastUnits.whole(top.layer, Y.shape[1])
+        if top is None or top.passing:
+            return None
+        rows = PartialRows.of((units.rows, units.biases), units.known)
+        for is_second in (False, True):
+            if is_second:
+                ask_beside_gaps(self.records, layers, rows, self.rng)
+                self._ask_around(X[~near & _typical(X)])
+            filled = filled_from_answers(self.records.all(), layers, rows, self.rng)
+            if filled.is_complete:
+                return LastUnits.whole(filled.arrays(), Y.shape[1])
+        return None
+
+    def _ask_around(self, X: Array) -> None:
+        """Ask around some inputs at which (1) does not vanish."""
+        box, count = self.records.box, STARTS * AROUND
+        if len(X):
+            starts = X[self.rng.integers(len(X), size=count)]
+            moved = starts + 2.0 ** self.rng.uniform(*SIZES, (count, 1)) * box.draw(count, self.rng)
+            self.records.ask(np.clip(moved, -box.room, box.room))
 
     def _sample(self, n_features: int) -> tuple[Array, Array]:
         """Typical inputs with their answers, which are asked first, and others that have been asked before."""
@@ -139,14 +196,16 @@ class MissingUnits:
         near = self.rng.permutation(np.flatnonzero(_typical(X)))[: LOGGED * n_features]
         return np.concatenate([self.X, X[near]]), np.concatenate([self.Y, Y[near]])
 
-    def _explain_most(self, layers: list[Layer], units: _Units) -> tuple[_Units, Array] | None:
+    def _explain_most(self, layers: list[Layer], units: LastUnits) -> tuple[LastUnits, Array] | None:
         """Coefficients of (1), shape (features, m), that explain most answers exactly, and the units refined; or None."""
         units = self._measured(layers, units)
         k, p = units.rows.shape
         X, Y = self._sample(k + p + 1)
         H = pass_layers(layers, X)
         features = units.features(H)
-        linear = features[:, k:]
+        open_ones = np.flatnonzero(~units.known.all(axis=1) & (units.mostly == 0))
+        beyond = (H @ units.rows.T + units.biases) * ((H > 0) @ ~units.known.T)
+        linear = np.column_stack([features[:, k:], beyond[:, open_ones]])
         lengths = np.linalg.norm(linear, axis=0)
         lengths[lengths == 0] = 1.0
         found = []
@@ -156,7 +215,13 @@ class MissingUnits:
             if rest is None:
                 return None
             found.append(rest * size / lengths)
-        coefficients = np.vstack([units.alphas, np.array(found).T])
+        parts = np.array(found).T
+        coefficients = np.vstack([units.alphas, parts[: p + 1]])
+        if open_ones.size:
+            mostly = units.mostly.copy()
+            mostly[open_ones] = np.sign((parts[p + 1 :] * units.alphas[open_ones]).sum(axis=1))
+            units = replace(units, mostly=np.where(units.known.all(axis=1) | (mostly != 0), mostly, 1.0))
+            features = units.features(H)
         sizes = np.abs(Y).max(axis=0)
         left = (np.abs(Y - features @ coefficients) / np.where(sizes > 0, sizes, 1.0)).max(axis=1)
         near = left <= min(ROUGHLY, CLEARLY * float(np.quantile(left, MOSTLY)) + np.finfo(float).eps)
@@ -174,8 +239,10 @@ class MissingUnits:
             return None
         return units, coefficients
 
-    def _measured(self, layers: list[Layer], units: _Units) -> _Units:
+    def _measured(self, layers: list[Layer], units: LastUnits) -> LastUnits:
         """The units with the coefficients α that changes of slope across them show; without units that show none."""
+        if np.isfinite(units.alphas).all():
+            return units
         places, directions, halves, rates = _crossings(layers, units, self.records.box, self.rng)
         steps = halves[:, None] * np.array([-2.0, -1.0, 1.0, 2.0])
         rows = places[:, None, :] + steps[:, :, None] * directions[:, None, :]
@@ -186,13 +253,13 @@ class MissingUnits:
         jumps = (right - left) / (2 * halves * rates)[:, None]
         is_met = gap <= MEETS * np.abs(right - left).max(axis=1)
         alphas = units.alphas.copy()
-        found, met = jumps.reshape(-1, TWICE, jumps.shape[1]), is_met.reshape(-1, TWICE)
+        found, met = jumps.reshape(-1, PLACES, jumps.shape[1]), is_met.reshape(-1, PLACES)
         for unit in np.flatnonzero(met.any(axis=1) & np.isnan(alphas).any(axis=1)):
-            alphas[unit] = found[unit][met[unit]][0]
+            alphas[unit] = np.median(found[unit][met[unit]], axis=0)
         units = replace(units, alphas=alphas)
         return units.select(np.asarray(np.isfinite(alphas).all(axis=1)))
 
-    def _unexplained(self, layers: list[Layer], units: _Units, coefficients: Array) -> Array:
+    def _unexplained(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> Array:
         """Some of all inputs that were asked at which (1) does not vanish, typical ones and those that are far off first."""
         X, Y = self.records.all()
         left = Y - units.features(pass_layers(layers, X)) @ coefficients
@@ -212,9 +279,52 @@ class MissingUnits:
         spread = np.median(np.abs(Y - np.median(Y, axis=0)), axis=0)
         return np.asarray((np.abs(left) > VANISHES * np.where(spread > 0, spread, 1.0) * growth).any(axis=1))
 
+    def _from_rest(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
+        """A unit that is nearly always on, from the linear part that the others leave; None if there is none.
+
+        With several outputs, what is left of (1) where it is off shows in which proportion a its outputs change. Across a
+        the linear part is that of the other units, and orients them; along a what they leave is the row of the unit. Its
+        bias is then the same at all places where it is off.
+        """
+        (k, p), m = units.rows.shape, coefficients.shape[1]
+        X, Y = self.records.all()
+        H = pass_layers(layers, X)
+        left = Y - units.features(H) @ coefficients
+        off = self._differs(left, X, Y) & _typical(X)
+        seen = (H[~off] > 0).any(axis=0)
+        whole = np.asarray(units.known.all(axis=0) & seen)
+        columns = np.einsum("km,kp->mpk", units.alphas, units.rows)
+        linear = coefficients[k : k + p].T
+        for along in _directions(left[off]) if m > 1 else []:
+            across = np.linalg.svd(along[None])[2][1:]
+            system = np.einsum("om,mpk->opk", across, columns[:, whole]).reshape(-1, k)
+            ups, is_unique, over = orientations(system, (across @ linear[:, whole]).ravel(), NO_REST)
+            if not is_unique or over > NO_REST:
+                continue
+            rest = linear - columns @ ups
+            row, known = along @ rest, whole.copy()
+            for i in np.flatnonzero(~whole & seen):  # gaps of units that are on beyond them have a part in it
+                gaps = np.flatnonzero(~units.known[:, i] & (units.mostly == ups))
+                parts = np.column_stack([along, units.alphas[gaps].T])
+                known[i] = np.linalg.matrix_rank(parts) == parts.shape[1]
+                row[i] = np.linalg.lstsq(parts, rest[:, i], rcond=None)[0][0] if known[i] else 0.0
+            own = off & (np.abs(left @ across.T).max(axis=1) <= ROUGHLY * np.linalg.norm(left, axis=1))
+            own &= ~(H[:, ~known] > 0).any(axis=1)
+            biases = -left[own] @ along - H[own] @ row
+            size = float(np.linalg.norm(row * known))
+            if own.sum() < ALONG or not size:
+                continue
+            bias = float(np.median(biases))
+            if np.mean(np.abs(biases - bias) > GAP_ALIKE * size) > 1 - SURE:
+                continue
+            side = float(np.sign(np.median(left[own] @ along)))  # the unit is off there
+            row, bias, strengths = side * row * known / size, side * bias, side * along * size / 2
+            return LastUnits(row[None], np.array([bias / size]), known[None], strengths[None], np.zeros(1))
+        return None
+
     def _fit_unit(
-        self, layers: list[Layer], units: _Units, coefficients: Array, starts: Array
-    ) -> _Units | None:
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, starts: Array
+    ) -> LastUnits | None:
         """A unit, from answers around places where (1) does not vanish, with more units below on each time."""
         logged = self._fit_logged(layers, units, coefficients)
         if logged is not None:
@@ -242,7 +352,7 @@ class MissingUnits:
         row = np.append(found.weights[number], found.biases[number])
         return self._filled(layers, units, coefficients, row, found.known[number], where[number])
 
-    def _fit_logged(self, layers: list[Layer], units: _Units, coefficients: Array) -> _Units | None:
+    def _fit_logged(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
         """A unit that explains what is left of most answers so far, or of most with the same sign; None if there is none."""
         X, Y = self.records.all()
         near = self.rng.permutation(np.flatnonzero(_typical(X)))
@@ -264,12 +374,12 @@ class MissingUnits:
     def _filled(
         self,
         layers: list[Layer],
-        units: _Units,
+        units: LastUnits,
         coefficients: Array,
         row: Array,
         known: BoolArray,
         places: tuple[Array, Array],
-    ) -> _Units | None:
+    ) -> LastUnits | None:
         """The unit of a row with its bias; weights to units below that were not seen are looked for.
 
         `places`: at which the unit is on the side on which (1) does not vanish, with what is left there. At two places for
@@ -309,7 +419,7 @@ class MissingUnits:
             if known.all() or known.sum() == before:
                 break
         norm = float(np.linalg.norm(whole[:-1]))
-        return _Units(
+        return LastUnits(
             whole[None, :-1] / norm,
             whole[-1:] / norm,
             known[None],
@@ -318,7 +428,7 @@ class MissingUnits:
         )
 
     def _fit_around(
-        self, layers: list[Layer], units: _Units, coefficients: Array, start: Array
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, start: Array
     ) -> tuple[Array, BoolArray, Array, Array] | None:
         """A row with its bias, which of its weights were seen, where it is on, and what is left there."""
         box = self.records.box
@@ -352,12 +462,12 @@ class MissingUnits:
 
 
 def _crossings(
-    layers: list[Layer], units: _Units, box: BlackBox, rng: np.random.Generator
+    layers: list[Layer], units: LastUnits, box: BlackBox, rng: np.random.Generator
 ) -> tuple[Array, Array, Array, Array]:
-    """Places on the surfaces of known units away from all other known ones, `TWICE` for each; no questions.
+    """Places on the surfaces of known units away from all other known ones, `PLACES` for each; no questions.
 
-    Returns places and directions, both of shape (TWICE k, d), how far on both sides nothing else that is known switches, and
-    the derivative of the unit's pre-activation along the direction.
+    Returns places and directions, both of shape (PLACES k, d), how far on both sides nothing else that is known switches,
+    and the derivative of the unit's pre-activation along the direction.
     """
     rows, biases = units.rows, units.biases
     ends = box.draw(2 * SEGMENTS, rng)
@@ -385,12 +495,12 @@ def _crossings(
     found = []
     for unit in range(len(biases)):
         where = np.argwhere(own[:, :, unit] & clear)
-        if len(where) < TWICE:
+        if len(where) < PLACES:
             where = np.argwhere(own[:, :, unit])
         if not len(where):
             where = np.zeros((1, 2), dtype=np.intp)
         values = T[:, :, T.shape[2] - len(biases) + unit]
-        for segment, step in where[rng.integers(len(where), size=TWICE)]:
+        for segment, step in where[rng.integers(len(where), size=PLACES)]:
             one, other = values[segment, step], values[segment, step + 1]
             share = one / (one - other) if one != other else 0.0
             place = X[segment, step] + share * (X[segment, step + 1] - X[segment, step])
@@ -401,12 +511,29 @@ def _crossings(
     return places, directions, halves, np.where(rates == 0, 1.0, rates)
 
 
+def _directions(left: Array) -> list[Array]:
+    """Unit vectors along which several of some rows lie, those with most rows first."""
+    sizes = np.linalg.norm(left, axis=1)
+    units = left[sizes > 0] / sizes[sizes > 0, None]
+    found = []
+    while len(units) >= ALONG:
+        near = np.abs(units @ units.T) > 1 - ROUGHLY
+        best = int(near.sum(axis=1).argmax())
+        if near[best].sum() < ALONG:
+            break
+        found.append(np.asarray(np.linalg.svd(units[near[best]], full_matrices=False)[2][0]))
+        units = units[~near[best]]
+    return found
+
+
 def _typical(X: Array) -> BoolArray:
     """Which inputs are not far out."""
     return np.asarray(np.linalg.norm(X, axis=1) <= FAR * np.sqrt(X.shape[1]))
 
 
-def _refined(H: Array, Y: Array, units: _Units, coefficients: Array, near: BoolArray) -> tuple[_Units, Array]:
+def _refined(
+    H: Array, Y: Array, units: LastUnits, coefficients: Array, near: BoolArray
+) -> tuple[LastUnits, Array]:
     """One Gauss–Newton step of the units and coefficients of (1) on the answers that they explain nearly."""
     (k, p), m = units.rows.shape, Y.shape[1]
     count = k * (p + 1) + coefficients.size

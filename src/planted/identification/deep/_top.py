@@ -43,7 +43,12 @@ class Top:
     passing: int  # units that were added to pass that part on
     is_unique: bool  # whether the orientation is the only one
     residual: float  # of (1), relative
-    unseen: int = 0  # gaps that have no effect on any answer so far
+    gaps: BoolArray  # (k, p): weights that have no effect on any answer so far, and are put at zero
+
+    @property
+    def unseen(self) -> int:
+        """How many gaps are left."""
+        return int(self.gaps.sum())
 
 
 def fit_top(
@@ -108,12 +113,12 @@ def fit_top(
         left = float(np.linalg.norm(rest)) / size if size else 0.0
     W, b = rows * ups[:, None], biases * ups
     A, c = 2 * alphas, constant - alphas @ b
-    unseen = int(gaps.sum())
     if left <= no_rest:
-        return Top((W, b), (A, c), 0.0, 0, is_unique, relative, unseen)
+        return Top((W, b), (A, c), 0.0, 0, is_unique, relative, gaps)
     passing, signs = _passing_units(rest)
     W, b = np.concatenate([W, passing]), np.append(b, np.zeros(len(passing)))
-    return Top((W, b), (np.hstack([A, signs]), c), left, len(passing), is_unique, relative, unseen)
+    gaps = np.concatenate([gaps, np.zeros(passing.shape, dtype=np.bool_)])
+    return Top((W, b), (np.hstack([A, signs]), c), left, len(passing), is_unique, relative, gaps)
 
 
 def orientations(columns: Array, target: Array, share: float) -> tuple[Array, bool, float]:

@@ -1,9 +1,10 @@
 r"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
 
-The checks are of four kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
-three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); and the rank of the
-Jacobian, which says whether the answers determine all parameters. For large networks the rank is not computed; that every
-hidden unit was seen on and off stands for it.
+The checks are of five kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
+three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); every answer so
+far, many of them asked where units are rare; and the rank of the Jacobian, which says whether the answers determine all
+parameters, with the errors that they leave. For large networks the rank is not computed; that every hidden unit was seen on
+and off stands for it.
 
 Answers with decimals are wrong by half a step everywhere, while the function grows with the distance. Far enough out it is
 as good as exact, and the network is read there. Its biases are small there: they show at typical inputs. All answers, far
@@ -25,8 +26,9 @@ import numpy as np
 
 from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
-from planted.identification.deep._patterns import corner_places, least_places
-from planted.identification.deep._residual import MissingUnits
+from planted.identification.deep._layers import pass_layers
+from planted.identification.deep._patterns import Sought, barely_on, corner_places, least_places
+from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
@@ -36,6 +38,7 @@ from planted.networks import DeepNetwork
 
 __all__ = [
     "DeepFinding",
+    "add_missing",
     "check_line",
     "finish_reading",
     "line_places",
@@ -52,17 +55,24 @@ ATTEMPTS = 3
 PER_PARAMETER = ((600, 0.5, np.inf), (2_000, 1.0, 2.0), (np.inf, 2.5, 0.0))
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
+UNCERTAIN = 1e-8  # relative error of a parameter that the answers do not determine
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
-FAR_ROWS = 3  # for each parameter: answers farther out, where rare units are less rare
+FAR_ROWS = 2  # for each parameter: answers farther out, where rare units are less rare
 FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
 CORNERS = 800  # places at which rare units show
 ON_LINE = 400  # questions on a fresh line, at most
 NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
 NEAR_LINES = 4  # through typical inputs, asked where units switch
 BISECTIONS = 50
+MOST_GAPS = 24  # weights that no answer has shown, for which places are looked for
+GAP_SIZES = (1.0, 0.1, 0.01)  # of the typical size of a unit that is on: how far it is on at such a place
+GAP_ROOMS = (4.0, 30.0, 400.0)  # typical inputs: how far out the place may be
+GAP_HEIGHT = 0.05  # of the unit below there, relative to the unit above
+GAP_STEP = 1e-4  # from such a place to others around it, relative
+UNEXPLAINED = 1e-6  # of the spread of the answers: what no rounding error explains
 LARGEST_FIT = 6_000_000  # numbers in the Jacobian for the errors
 SIGMAS = 5.0  # standard errors that bound the error of a parameter
 
@@ -85,29 +95,31 @@ class DeepFinding:
     n_attempts: int = 1  # how often fresh questions were asked, so that chance had as many opportunities
     rays: int = 0  # on which answers far out were asked
     agrees_within: float = np.inf  # typical inputs: the distance up to which all of these were as predicted
+    unexplained: int = 0  # of all answers so far, those that are clearly not the network's
 
     @property
     def is_right(self) -> bool:
-        """Whether all fresh answers at random places and on lines match."""
-        return not (self.checks.misfits or self.off_line)
+        """Whether all fresh answers at random places and on lines match, and earlier ones do."""
+        return not (self.checks.misfits or self.off_line or self.unexplained)
 
 
 def finish_reading(reading: Reading, records: Records, *, rng: np.random.Generator) -> DeepFinding:
     """Polish the network of a complete reading, and check it; what fresh answers show to be missing is added."""
     for attempt in range(ATTEMPTS):
         finding = replace(_finish_once(reading, records, rng), n_attempts=attempt + 1)
-        if finding.is_right or not _add_missing(reading, records, rng):
+        if finding.is_right or not add_missing(reading, records, rng):
             break
     return finding
 
 
-def _add_missing(reading: Reading, records: Records, rng: np.random.Generator) -> bool:
+def add_missing(reading: Reading, records: Records, rng: np.random.Generator) -> bool:
     """Add units of the last hidden layer that explain what was asked since; whether there are such."""
     assert reading.top is not None
     layers, (rows, biases) = reading.layers[:-1], reading.layers[-1]
     switching = len(biases) - reading.passing
-    rows, biases = rows[:switching], biases[:switching]
-    completed = MissingUnits(records, rng).complete(layers, (rows, biases))
+    units = LastUnits.whole((rows[:switching], biases[:switching]), reading.top.output[0].shape[0])
+    units = replace(units, known=~reading.top.gaps[:switching])
+    completed = MissingUnits(records, rng).complete(layers, units)
     top = None if completed is None else fit_top(records.all(), layers, *completed)
     if top is None:
         return False
@@ -143,9 +155,10 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     if net.n_hidden_layers > 2:
         least = least_places(reading.layers[:-1], box, rng.spawn(1)[0])
         rows = np.concatenate([rows, least])
+    rows = np.concatenate([rows, _gap_places(reading, box, asked[0])])
     fresh: tuple[Array, ...] = (rows, records.ask(rows))
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
-        _refine(reading, records, asked) or _add_missing(reading, records, rng)
+        _refine(reading, records, asked) or add_missing(reading, records, rng)
     ):
         net = DeepNetwork([*reading.layers, reading.top.output])
         more = box.snap(rare_places(net, rows, records.all()[0], box, rng))
@@ -162,8 +175,37 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
     if len(least):  # no random place comes near these
         off += _count_off(net, least, records.ask(least), rounding)
         on += len(least)
-    Z = records.all()[0]
-    return DeepFinding(net, checks, off, on, missing_rank(net, Z), one_sided_units(net, Z), rounding)
+    Z, answers = records.all()
+    finding = DeepFinding(
+        net, checks, off, on, missing_rank(net, Z, answers), one_sided_units(net, Z), rounding
+    )
+    return replace(finding, unexplained=_count_unexplained(net, Z, answers))
+
+
+def _count_unexplained(net: DeepNetwork, X: Array, Y: Array) -> int:
+    """How many of all answers are clearly not those of the network; a random sample hardly meets rare units."""
+    left = np.abs(Y - net(X)) * weigh(X)[:, None]
+    spread = (Y * weigh(X)[:, None]).std(axis=0)
+    return int((left > UNEXPLAINED * np.where(spread > 0, spread, 1.0)).any(axis=1).sum())
+
+
+def _gap_places(reading: Reading, box: BlackBox, asked: Array) -> Array:
+    """Places at which weights of the last hidden layer that no answer has shown have an effect, shape (n, d)."""
+    assert reading.top is not None
+    layers, (W, b) = reading.layers[:-1], reading.layers[-1]
+    T = pass_layers(layers, asked) @ W.T + b
+    found = [np.zeros((0, box.n_features))]
+    for unit, below in np.argwhere(reading.top.gaps)[:MOST_GAPS]:
+        size = float(np.median(T[T[:, unit] > 0, unit])) if (T[:, unit] > 0).any() else 1.0
+        sought = Sought(W[unit], float(b[unit]), np.flatnonzero(reading.top.gaps[unit]))
+        for share in GAP_SIZES:
+            rooms = [1.0] if box.has_box else GAP_ROOMS
+            place = barely_on(layers, sought, int(below), size=share * size, height=GAP_HEIGHT, rooms=rooms)
+            if place is not None:
+                moved = place + GAP_STEP * np.linalg.norm(place) * np.eye(len(place))
+                found += [place[None], np.clip(moved, -box.room, box.room)]
+                break
+    return box.snap(np.concatenate(found))
 
 
 def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> bool:
@@ -268,17 +310,38 @@ def line_places(net: DeepNetwork, box: BlackBox, rng: np.random.Generator) -> Ar
     return box.snap(points[middles[:ON_LINE]])
 
 
-def missing_rank(net: DeepNetwork, X: Array) -> int:
-    """Parameters minus the rank of the Jacobian, without the scales of the hidden units; -1 for large networks."""
+def missing_rank(net: DeepNetwork, X: Array, Y: Array | None = None) -> int:
+    """How many parameters are not determined, apart from the scales of the hidden units; -1 for large networks.
+
+    These are the parameters minus the rank of the Jacobian. With answers `Y`, so are those that what the network leaves of
+    the answers makes uncertain by more than `UNCERTAIN`, relative to the largest weight of their unit.
+    """
     if net.n_parameters > LARGEST_RANK:
         return -1
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
-    rows = X[_rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))]
-    J = jacobian(net, rows) * np.repeat(weigh(rows), net.n_outputs)[:, None]
+    chosen = _rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))
+    rows, weights = X[chosen], weigh(X[chosen])
+    J = jacobian(net, rows) * np.repeat(weights, net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
-    J = J[:, lengths > 0] / lengths[lengths > 0]
-    values = np.linalg.svd(J, compute_uv=False)
-    return int(net.n_parameters - (values > DEFICIENT * values[0]).sum())
+    seen = lengths > 0
+    _, values, vectors = np.linalg.svd(np.linalg.qr(J[:, seen] / lengths[seen], mode="r"))
+    kept = values > DEFICIENT * values[0]
+    missing = int(net.n_parameters - kept.sum())
+    if Y is None or missing:
+        return missing
+    left = float(np.sqrt((((Y[chosen] - net(rows)) * weights[:, None]) ** 2).mean()))
+    errors = left * np.linalg.norm(vectors[: kept.size][kept] / values[kept, None], axis=0) / lengths[seen]
+    return int((errors > UNCERTAIN * _sizes_of_units(net)[seen]).sum())
+
+
+def _sizes_of_units(net: DeepNetwork) -> Array:
+    """The largest weight of the unit of each parameter, in the order of `jacobian`; for outputs, of all of them."""
+    parts: list[Array] = []
+    for number, (W, b) in enumerate(net.layers):
+        sizes = np.abs(W).max(axis=1)
+        sizes = sizes if number < net.n_hidden_layers else np.full(len(b), sizes.max())
+        parts += [np.repeat(sizes, W.shape[1]), sizes]
+    return np.concatenate(parts)
 
 
 def _rows_of_all_units(net: DeepNetwork, X: Array, stride: int) -> IntArray:

@@ -115,6 +115,12 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
             "black box is piecewise linear in another way."
         )
         return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
+    if finding.unexplained:
+        detail = (
+            f"{finding.unexplained} answers, most of them where some unit is hardly ever on, are not those of the network "
+            f"of {_shape(net)} that was read: units or weights are missing."
+        )
+        return Outcome.STOPPED_EARLY, Guarantee.NONE, detail
     if finding.rays and finding.agrees_within < FARTHEST:
         detail = (
             f"The network of {_shape(net)} agrees with every answer out to {finding.agrees_within:.0e} times typical "

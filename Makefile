@@ -41,7 +41,7 @@ lint: $(FULL)
 
 # One thread per worker: the workers share the cores.
 unit: $(FULL)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What a user with the oldest libraries that pyproject.toml allows has: an environment of its own, without the heavy extras.
 # Polars is left out: scikit-learn 1.6 does not read the column names of its frames of today.

@@ -389,7 +389,7 @@ def test_a_unit_that_is_always_on_is_a_linear_part_whatever_its_bias(variant: st
         assert error <= 1.05 * bound.measured < 1.0
 
 
-@pytest.mark.parametrize("bias", [-4.0, -3.0, 0.0, 2.0, 4.0])
+@pytest.mark.parametrize("bias", [-4.0, 0.0, 3.0])
 def test_the_bound_on_the_error_holds_for_the_network_that_is_returned(bias: float) -> None:
     """Eight teachers, 95 % each: one miss is expected in two such tests, more than two in one of 170."""
     covered = []

@@ -43,6 +43,21 @@ def test_a_rare_unit_is_found_among_outliers_and_outliers_alone_are_none() -> No
         assert p_value(X, noise) > 1e-3
 
 
+def test_a_unit_that_one_output_sees_in_a_handful_of_samples_is_found_by_its_size() -> None:
+    """On in five to seven rows of hundreds, 15 to 60 scales: as far as three scales there are dozens of other outliers."""
+    found = 0
+    for seed in range(10):
+        rng = np.random.default_rng([seed, 23])
+        X = rng.standard_normal((500, 5))
+        noise = rng.standard_t(1.5, (500, 3))
+        w = rng.standard_normal(5)
+        t = X @ (w / np.linalg.norm(w))
+        beyond = np.maximum(t - np.sort(t)[-int(rng.integers(6, 9))], 0.0)
+        noise[:, 0] -= rng.uniform(60, 120) * beyond
+        found += p_value(X, noise) < 0.05
+    assert found >= 8
+
+
 def test_the_p_value_does_not_fall_below_its_level_too_often() -> None:
     """Outliers that are larger in some region, of either sign, are no unit."""
     alarms = 0

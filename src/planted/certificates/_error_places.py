@@ -13,8 +13,9 @@ Idea        The indicator of a wrong label is regressed on functions of x: the i
             binomial. For every c the number of samples with at least c wrong labels is compared with that law.
 
             *A unit among the outliers.* A strong unit that is on in a few samples looks like outliers to a loss that
-            forgives them, but its outliers lie in one half-space and point in one direction. Residuals are clipped at
-            `FAR` scales, so that no sample decides alone, and one unit is fitted to them: from the inputs of the
+            forgives them, but its outliers lie in one half-space and point in one direction. Residuals are clipped, so that
+            no sample decides alone: at a few scales, where a unit of moderate size shows, and farther out, where few others
+            are as large as those of a strong one (`FAR`). One unit is fitted to them: from the inputs of the
             largest residuals and from random directions, the best cut along a direction is found by sorting, and the
             direction is turned to the samples beyond it whose residuals agree. If residuals ignore x, the largest
             part that a unit explains is as large when the inputs are permuted; its law is taken from `PERMUTATIONS`
@@ -97,7 +98,7 @@ def errors_ignore_each_other(is_wrong: BoolArray) -> Evidence:
     )
 
 
-FAR = 3.0  # scales at which residuals are clipped
+FAR = (3.0, 20.0)  # scales at which residuals are clipped
 PERMUTATIONS = 20
 STARTS = 30
 TURNS = 3
@@ -112,11 +113,21 @@ def unit_among_outliers(X: Array, residual: Array, scales: Array) -> Evidence:
 
     Shapes: X (n, d), residual (n, m), scales (m,): of the residuals that were not written off.
     """
+    scaled = np.nan_to_num(residual / scales)
+    if not scaled.any() or len(X) < 2 * STARTS:
+        return Evidence(UNIT, 1.0, UNIT_LEVEL, ">=", "nothing to test", key=Check.UNIT_AMONG_OUTLIERS)
+    p_values = [_unit_p_value(X, np.clip(scaled, -far, far)) for far in FAR]
+    p_value = min(1.0, len(FAR) * min(p_values))
+    return Evidence(UNIT, p_value, UNIT_LEVEL, ">=", "permuted inputs", key=Check.UNIT_AMONG_OUTLIERS)
+
+
+def _unit_p_value(X: Array, U: Array) -> float:
+    """Return the p-value of the test that one unit explains no more of clipped residuals than of permuted ones.
+
+    Shapes: X (n, d), U (n, m).
+    """
     # As in `_features`, the verdict on given labels does not depend on a seed.
     rng = np.random.default_rng(0)
-    U = np.clip(np.nan_to_num(residual / scales), -FAR, FAR)
-    if not U.any() or len(X) < 2 * STARTS:
-        return Evidence(UNIT, 1.0, UNIT_LEVEL, ">=", "nothing to test", key=Check.UNIT_AMONG_OUTLIERS)
     sizes = (U**2).sum(axis=1)
     weights = np.ones(len(X))
     if len(X) > SCANNED_ROWS:
@@ -129,8 +140,7 @@ def unit_among_outliers(X: Array, residual: Array, scales: Array) -> Evidence:
     )
     scale = np.maximum(law.std(axis=0, ddof=1) * np.sqrt(6) / np.pi, np.finfo(float).tiny)
     p_values = stats.gumbel_r.sf(own, law.mean(axis=0) - np.euler_gamma * scale, scale)
-    p_value = min(1.0, 2 * float(p_values.min()))
-    return Evidence(UNIT, p_value, UNIT_LEVEL, ">=", "permuted inputs", key=Check.UNIT_AMONG_OUTLIERS)
+    return min(1.0, len(p_values) * float(p_values.min()))
 
 
 def _fewer_rows(

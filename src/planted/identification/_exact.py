@@ -142,7 +142,7 @@ def _guess_depth(
 
 
 def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generator) -> Refusal | None:
-    """Refuse a two-layer network that fresh lines, which go farther out than typical inputs, contradict."""
+    """Refuse a two-layer network that answers on fresh lines or farther out than typical inputs contradict."""
     if found.rounding.relative > COARSE:
         return None
     off, asked = miss_on_lines(box, found.network, found.rounding, rng)
@@ -150,7 +150,7 @@ def _refuse_shallow(box: BlackBox, found: Identification, rng: np.random.Generat
         return None
     return Refusal(
         f"a network of {found.network.n_hidden} units answers as it does near typical inputs, but not in {off} of {asked} "
-        f"places on fresh lines that go farther out. {DEEPER}",
+        f"places on fresh lines and farther out. {DEEPER}",
         found.rounding,
     )
 

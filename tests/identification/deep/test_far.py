@@ -1,6 +1,6 @@
 """Units that switch far beyond typical inputs only: never claimed without them, and what is said of the network nearby."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from planted.identification._grid import DOUBLES
 from planted.identification._rounding import Rounding
 from planted.identification.deep import DeepFinding, Records, with_far_answers
 from planted.identification.deep.ending._far import FARTHEST
+from planted.identification.deep.stages import _second
 from planted.identification.two_layer._search import BlackBox, Checks
 
 
@@ -70,3 +71,44 @@ def test_the_claim_says_how_far_out_it_goes():
     assert "nothing is claimed beyond" in found.detail
     (line,) = [each for each in found.evidence if each.key is Check.FAR_ANSWERS]
     assert line.passed and line.measured == FARTHEST
+
+
+@pytest.mark.parametrize("d", [4, 6, 8])
+def test_a_term_that_is_rare_at_typical_inputs_and_fills_a_cone_far_out_is_no_part_of_a_two_layer_claim(
+    d: int,
+) -> None:
+    """On where three units are large together: for 2e-4 of typical inputs, and for a tenth of those far out."""
+    claims = 0
+    for seed in range(6):
+        rng = np.random.default_rng([seed, d, 71])
+        W, b, a = rng.normal(size=(d, d)) * np.sqrt(2 / d), 0.5 * rng.normal(size=d), rng.normal(size=(1, d))
+        net = planted.TwoLayerNetwork(W, b, a)
+        least = net.preactivations(rng.normal(size=(50_000, d)))[:, :3].min(axis=1)
+        above = np.quantile(least, 1 - 2e-4)
+
+        def term(X, net=net, above=above):
+            return 3 * np.maximum(net.preactivations(X)[:, :3].min(axis=1) - above, 0.0)
+
+        far = 1e4 * rng.normal(size=(20_000, d))
+        if np.mean(term(far) > 0) < 0.05:
+            continue  # a narrow cone may be missed
+        found = planted.identify(
+            lambda X, net=net, term=term: net(X) + term(X)[:, None], d, random_state=seed
+        )
+        claims += found.outcome is Outcome.RECOVERED and found.network.n_hidden == d
+    assert claims == 0
+
+
+def test_chords_that_a_box_pulls_into_one_corner_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question of NaN was asked, and the oracle blamed for its answer."""
+
+    class Flat:
+        matrix = np.eye(3)
+
+    def pulled_in(base, ends):
+        return ends if next(calls) % 2 else np.repeat(ends[:1], 2, axis=0)
+
+    calls = count()
+    monkeypatch.setattr(_second, "_pulled_in", pulled_in)
+    lines = [line for line, _ in _second.chords(Flat(), 6, np.random.default_rng(0))]
+    assert len(lines) == 3 and all(np.isclose(np.linalg.norm(line.direction), 1.0) for line in lines)

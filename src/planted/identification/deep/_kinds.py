@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planted._typing import Array
 from planted.identification._rounding import Rounding
 from planted.identification.deep._planes import Survey
 from planted.identification.two_layer._breakpoints import LineScan, find_breakpoints
@@ -37,6 +38,8 @@ STEEPEST, LEAST = (
     0.03,
 )  # slopes of leaky units that are read: inverting smaller ones loses too many digits
 INDEPENDENT = 1e-7  # smallest singular value of unit rows
+FAR_PLACES = 64  # a tenth of all directions is missed once in a thousand times
+FAR_DISTANCES = (1.0, 14.0)  # log2, in typical inputs
 BEYOND = 2.0 ** np.arange(0.0, 11.0, 2.0)  # radii beyond the last foretold break
 
 
@@ -78,7 +81,10 @@ def _bends(scan: LineScan) -> np.ndarray:
 def miss_on_lines(
     box: BlackBox, network: TwoLayerNetwork, rounding: Rounding, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """Ask on every piece that a two-layer network foretells on fresh lines; how many answers do not match, of how many."""
+    """Ask on every piece that a two-layer network foretells on fresh lines, and farther out; how many answers do not match.
+
+    Also returns of how many.
+    """
     rows = []
     for farther in FARTHER:
         origin, direction = box.draw(2, rng)
@@ -94,12 +100,26 @@ def miss_on_lines(
         knots = np.sort(knots[(knots >= low) & (knots <= high) & np.isfinite(knots)])
         t = knots[:-1] + rng.uniform(0.1, 0.9, knots.size - 1) * np.diff(knots)
         rows.append(box.snap(line.at(t)))
-    X = np.concatenate(rows)
+    X = np.concatenate([*rows, *([] if box.has_box else [_far_places(box, network, rng)])])
     truth = box.ask(X)
     growth = (1 + np.linalg.norm(X, axis=1) / rounding.radius)[:, None]
     spread = (np.abs(truth - truth.mean(axis=0)) / growth).max(axis=0)
     allowed = PREDICTED * rounding.seen(X, truth).at(X) + 1e-9 * np.where(spread > 0, spread, 1.0) * growth
     return int((np.abs(truth - network(X)) > allowed).any(axis=1).sum()), len(X)
+
+
+def _far_places(box: BlackBox, network: TwoLayerNetwork, rng: np.random.Generator) -> Array:
+    """Places beyond typical inputs: in random directions, and where random units are on and the others off, if they can be.
+
+    What is on where several units are on together may be rare at typical inputs and fill a cone far out.
+    """
+    half, k = FAR_PLACES // 2, network.n_hidden
+    corners = rng.standard_normal((half, k)) @ np.linalg.pinv(network.W).T
+    sizes = np.linalg.norm(corners, axis=1, keepdims=True)
+    typical = box.draw(FAR_PLACES, rng)
+    lengths = np.linalg.norm(typical[:half], axis=1, keepdims=True)
+    typical[:half] = np.where(sizes > 0, corners * lengths / np.where(sizes > 0, sizes, 1.0), typical[:half])
+    return np.asarray(box.snap(typical * 2.0 ** rng.uniform(*FAR_DISTANCES, (FAR_PLACES, 1))))
 
 
 def name_other_kind(survey: Survey, number: int = 1, *, is_certain: bool = False) -> str:

@@ -173,7 +173,6 @@ def chords(base: Base, count: int, rng: np.random.Generator) -> Iterator[tuple[L
         corners = [np.where(far, 8 * sizes[0], NEAR * sizes[1]), np.where(far, NEAR * sizes[0], 8 * sizes[1])]
         ends = _pulled_in(base, np.array(corners))
         direction = ends[1] - ends[0]
-        yield (
-            Line(np.asarray(ends[0]), direction / np.linalg.norm(direction)),
-            np.linspace(0.0, 1.0, 9) ** 1.5,
-        )
+        length = float(np.linalg.norm(direction))
+        if length > 0:  # a box may pull both into one corner
+            yield Line(np.asarray(ends[0]), direction / length), np.linspace(0.0, 1.0, 9) ** 1.5

@@ -270,6 +270,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "deep",
+        r"at least 100% exact",
+        "A unit that is on for less than one typical input in 20,000, and adds little there, is known to 1e-9 only: its "
+        "answers are lost in the digits of the others.",
+    ),
+    (
+        "deep",
         r"<= 40 questions",
         "A first layer wider than the inputs is read by tracing surfaces of the second across its hyperplanes. A unit that "
         "is on for few inputs is met by few lines, and may be missed. What is missed is refused, not claimed.",

@@ -8,7 +8,6 @@ from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import (
     Beside,
     Departure,
@@ -16,6 +15,7 @@ from planted.certificates._near_models import (
     near_model_evidence,
 )
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
 from planted.fitting._refine import refine

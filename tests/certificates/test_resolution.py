@@ -6,8 +6,8 @@ from scipy import stats
 
 import planted
 from planted import RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._resolution import KEPT, LEAST_KEPT, MORE_NEAR, _chances, _sizes, hidden_angles
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.fitting._run import prepare_problem
 
 

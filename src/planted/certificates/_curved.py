@@ -30,11 +30,11 @@ import numpy as np
 from scipy import linalg, stats
 
 from planted._typing import Array, as_array
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import CONDITIONING_TOL, SINGULAR, model_uncertainty, reproduces_rows
 from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
 from planted.certificates.noise._faults import fault_evidence
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information, jacobian_conditioning, rounding_level

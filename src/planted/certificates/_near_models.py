@@ -45,8 +45,8 @@ import numpy as np
 from scipy import linalg, special
 
 from planted._typing import Array, IntArray, as_array
-from planted.certificates._chosen_rows import chosen_rows_evidence
-from planted.certificates._fitted_rows import FittedRows
+from planted.certificates.noise._chosen_rows import chosen_rows_evidence
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._law import NoiseLaw
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, hidden_changes, tangent_basis
@@ -98,7 +98,8 @@ def near_model_evidence(
     if freedom <= 0:
         return ()
     functions, departures, squares_and_cubes = _departures(at)
-    known = fit.sums if problem.holds_all_rows else None
+    # Rows with weights of their own are summed with them, and are taken without them here.
+    known = fit.sums if problem.holds_all_rows and problem.w is None else None
     beside = Beside.of(at, functions, offset=offset, biases=biases, known=known)
     singles = sum(departure.is_single for departure in departures)
     least = float(special.ndtri(1 - LEVEL / 2 / max(singles, 1)))

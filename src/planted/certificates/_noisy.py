@@ -11,7 +11,6 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
@@ -33,6 +32,7 @@ from planted.certificates._resolution import resolution_evidence, samples_that_r
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
 from planted.certificates.noise._faults import fault_evidence
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._labels import medians
 from planted.certificates.noise._law import NoiseLaw, noise_law, standard_errors_under
 from planted.certificates.noise._rounding import half_steps, with_half_step
@@ -51,7 +51,7 @@ SIGNIFICANCE = 0.02  # of the lack-of-fit test: one correct network in fifty is 
 SPLIT_LEVEL = 0.01  # of the test for units that are two
 MIN_NOISY_ROWS = 40
 # Tests whose failure may have a cause that a dearer one names.
-DEARER_ANYWAY = (Check.HIDDEN_UNITS, Check.LOST_ROWS, Check.UNCERTAIN_SIDES)
+DEARER_ANYWAY = (Check.HIDDEN_UNITS, Check.LOST_ROWS, Check.CHOSEN_ROWS, Check.UNCERTAIN_SIDES)
 # Tests that say what noise may hide, and those of parameters that are not known well: more samples help both.
 UNSEEN, UNKNOWN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS), (Check.DIRECTION_ERROR, Check.SIZE_ERROR)
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.

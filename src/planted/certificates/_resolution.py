@@ -36,8 +36,8 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, as_array
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import LEVEL, noise_limit
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._run import Problem
 from planted.networks import TwoLayerNetwork

@@ -25,8 +25,8 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._missing_unit import noise_limit
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import Problem

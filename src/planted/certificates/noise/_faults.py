@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted.certificates._fitted_rows import FittedRows
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._groups import grouped_rows_evidence
 from planted.certificates.noise._jumps import jump_evidence
 from planted.certificates.noise._labels import copied_rows, label_fault_evidence, one_sided_evidence

@@ -37,9 +37,9 @@ import numpy as np
 from scipy import linalg, special, stats
 
 from planted._typing import Array, IntArray, as_array
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._parts import model_uncertainty, with_curvature
 from planted.certificates._residual import inverse_root
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._jacobian import Information
 from planted.fitting._refine import Refinement

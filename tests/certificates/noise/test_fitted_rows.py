@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planted.certificates._fitted_rows import FittedRows
 from planted.certificates._near_models import Beside
 from planted.certificates._residual import _ranks
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._labels import medians
 from planted.fitting._run import prepare_problem
 from planted.moments import accumulate_normal, augment, check_rows_against

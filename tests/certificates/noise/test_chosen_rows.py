@@ -5,9 +5,9 @@ import pytest
 from scipy import special, stats
 
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._chosen_rows import _chosen_p_value
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._chosen_rows import _chosen_p_value
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check
 from planted.fitting._refine import refine

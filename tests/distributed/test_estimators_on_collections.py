@@ -154,7 +154,8 @@ def stopped(client, *workers):
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_stopped_worker_ends_every_fit_at_its_budget(client, place):
     """The rows are in its memory alone: a fit that waits for them does not end before it has returned."""
-    data, rng = samples(7), np.random.default_rng(7)
+    # Rows of their own for each place: Dask names pieces by what is in them, and those of another place may still lie there.
+    data, rng = samples(70 + place), np.random.default_rng(7)
     worker = sorted(client.nthreads())[place]
     arrays = lying_at(client, worker, as_arrays(data.X, data.Y, rng=rng))
     frames = lying_at(client, worker, as_frames(data.X, data.Y)[:2])

@@ -199,7 +199,7 @@ def score_test(rows: LabelRows, network: TwoLayerNetwork, rng: np.random.Generat
 
 def _link_evidence(rows: LabelRows, network: TwoLayerNetwork) -> Evidence:
     """Test for the square and the cube of the outputs beside them."""
-    p_value, _ = _score_test(rows, network, lambda X, t, eta: np.hstack([eta**2, eta**3]))
+    p_value, _ = _score_test(rows, network, lambda X, t, eta: np.hstack([eta**2, eta**2 * eta]))
     name = "p-value of the test whether the labels follow this law of the outputs, or bent outputs"
     return Evidence(name, p_value, LINK_LEVEL, ">=", "score test", key=Check.LINK)
 

@@ -238,7 +238,9 @@ def _departures(at: FittedRows) -> tuple[Array, list[Departure], IntArray]:
         np.exp(np.divide(bumps, -widths, out=bumps), out=bumps)
         np.multiply(widths, np.log(np.add(1, bumps, out=bumps), out=bumps), out=bumps)
         leaks = depart(("the other side of the kinks", ""), A)
-        np.power(np.maximum(-t, 0.0, out=leaks), net.activation.degree, out=leaks)
+        np.maximum(-t, 0.0, out=leaks)
+        if net.activation.degree != 1:  # a power of one takes as long as any other
+            np.power(leaks, net.activation.degree, out=leaks)
     added, each = at.F - net.c[:, None], np.eye(m)
     squares_and_cubes = taken + np.arange(2 * m).reshape(2, m)
     names = (

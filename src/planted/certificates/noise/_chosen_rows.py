@@ -76,7 +76,8 @@ def _chosen_p_value(added: Array, residual: Array, along: Array, covariance: Arr
     if size == 0 or square == 0:
         return 1.0
     a, e = added / size, residual / size
-    second, third = e**2, e**3
+    second = e**2
+    third = second * e
     for power in (second, third):
         power -= power.mean()
         power -= (power @ e) / (e @ e) * e

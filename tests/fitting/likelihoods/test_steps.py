@@ -121,7 +121,7 @@ def test_units_are_turned_until_no_linear_part_is_left() -> None:
     # max(t, 0) = max(-t, 0) + t: the second unit turned round, its line in the linear part.
     turned = TwoLayerNetwork(truth.W * [[1.0], [-1.0]], truth.b * [1, -1], truth.A, [0.6], B=[[-1.2, -1.6]])
     np.testing.assert_allclose(turned(X), truth(X), atol=1e-12)
-    fit = oriented(rows, fit_labels(rows, turned, max_iter=0, tol=1.0))
+    fit = oriented(rows, fit_labels(rows, turned, max_iter=0, tol=1.0))[0]
     assert fit.network.B is None and fit.sums.loss <= sum_labels(rows, truth).loss
     assert (fit.network.W[1] @ truth.W[1]) > 0
 

@@ -43,6 +43,12 @@ __all__ = ["LabelSearch", "search_labels"]
 
 SAME_LOSS = 0.25  # nats between two ends at the same maximum; kinks leave many small ones
 ATTEMPTS = {"quick": 1, "normal": 4, "thorough": 10}
+DIRECT = {
+    "quick": 0,
+    "normal": 2,
+    "thorough": 4,
+}  # attempts without a linear part, beside those with a free one
+WORSE_LOSS, COMPARED = 10.0, 4  # nats on the rows searched, and how many maxima: all rows decide between them
 LINEAR_LEVEL = 1e-3  # of the likelihood-ratio test for a linear part
 FEW_ROWS = 50  # samples per unknown above which a ridge gains nothing
 RIVAL_MARGIN = 4.5  # nats by which another activation must fit worse
@@ -69,13 +75,17 @@ class LabelSearch:
         mirror = self.activation.mirror
         return self.affine == "auto" and mirror is not None and mirror.slope != 0
 
-    def attempt(self, n_hidden: int | None, activation: Activation | None = None) -> LabelPath:
-        """Follow the widths once."""
+    def attempt(
+        self, n_hidden: int | None, activation: Activation | None = None, *, linear: bool | None = None
+    ) -> LabelPath:
+        """Follow the widths once; `linear`: whether beside a linear part, otherwise as the search asks for."""
         problem, shape = self.run.problem, activation or self.activation
+        if linear is None:
+            linear = self.affine is True or (shape is self.activation and self.turns)
         path = follow_labels(
             self.sample,
             shape,
-            linear=self.affine is True or (shape is self.activation and self.turns),
+            linear=linear,
             n_hidden=n_hidden,
             start=self.sample.likelihood.start(_label_means(problem.Y, problem.w)),
             varies=np.append((np.abs(problem.X).max(axis=0) > 0).astype(np.float64), 1.0),
@@ -146,17 +156,31 @@ def _fit_all_rows(search: LabelSearch) -> LabelFit:
     ends = sorted(search.ends, key=lambda each: criterion(search.sample, each))
     if any(map(is_separated, ends)):
         return next(each for each in ends if is_separated(each))
-    free = ends[0]
+    last = ends[:1]
     if search.turns:
-        near = [each for each in ends if each.network.n_hidden == free.network.n_hidden][:2]
-        plain = min((oriented(search.sample, each) for each in near), key=lambda each: each.cost)
-        spare = free.network.n_features * free.network.n_outputs
-        if stats.chi2.sf(2 * (plain.sums.loss - free.sums.loss), spare) >= LINEAR_LEVEL:
-            free = plain
-    fit = fit_from(search.rows, _in_order(search, free.network))
+        k, spare = ends[0].network.n_hidden, ends[0].network.n_features * ends[0].network.n_outputs
+        near = [each for each in ends if each.network.n_hidden == k][:2]
+        plain = [turned for each in near for turned in oriented(search.sample, each)]
+        # Beside a free linear part units have errors of their own: a search without one may end at another maximum.
+        direct = [search.attempt(k, linear=False).network for _ in range(DIRECT[search.effort])]
+        plain = _different([*plain, *(fit_from(search.sample, network) for network in direct)])
+        if stats.chi2.sf(2 * (plain[0].sums.loss - ends[0].sums.loss), spare) >= LINEAR_LEVEL:
+            last = plain
+    fit = min(
+        (fit_from(search.rows, _in_order(search, each.network)) for each in last), key=lambda each: each.cost
+    )
     if not search.activation.is_piecewise_linear or is_separated(fit):
         return fit
     return smoothed_maximum(search.rows, fit)
+
+
+def _different(fits: list[LabelFit]) -> list[LabelFit]:
+    """Return the best maxima of some rows, which all rows may put into another order."""
+    chosen: list[LabelFit] = []
+    for each in sorted(fits, key=lambda each: each.sums.loss):
+        if all(abs(each.sums.loss - other.sums.loss) > SAME_LOSS for other in chosen):
+            chosen.append(each)
+    return [each for each in chosen if each.sums.loss < chosen[0].sums.loss + WORSE_LOSS][:COMPARED]
 
 
 def _in_order(search: LabelSearch, network: TwoLayerNetwork) -> TwoLayerNetwork:

@@ -124,8 +124,8 @@ def criterion(rows: LabelRows, fit: LabelFit) -> float:
     return float(2 * fit.sums.loss + np.log(rows.n_samples) * unknowns_of(fit.network))
 
 
-def oriented(rows: LabelRows, fit: LabelFit) -> LabelFit:
-    """Return the best fit without a linear part whose units are those of a fit with one, each turned or not."""
+def oriented(rows: LabelRows, fit: LabelFit) -> list[LabelFit]:
+    """Return the best fits without a linear part whose units are those of a fit with one, each turned or not."""
     net = fit.network
     mirror = net.activation.mirror
     assert net.B is not None and mirror is not None and mirror.slope
@@ -140,7 +140,7 @@ def oriented(rows: LabelRows, fit: LabelFit) -> LabelFit:
     fitted = [
         fit_labels(rows, each.network, ridge=SEARCH_RIDGE, max_iter=WIDE_ITER, tol=STEP_TOL) for each in near
     ]
-    return fit_from(rows, min(fitted, key=lambda each: each.cost).network)
+    return [fit_from(rows, each.network) for each in sorted(fitted, key=lambda each: each.cost)]
 
 
 def _fit_fresh(rows: LabelRows, V: Array, activation: Activation, linear: bool, start: Array) -> LabelFit:

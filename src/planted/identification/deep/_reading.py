@@ -149,8 +149,8 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     found = read_expansive(space, survey, rng, explains=explains, unexplained=unexplained)
     if found is None:
         reading.reason = (
-            f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "
-            "settled by tracing the units above"
+            f"hidden layer 1 has up to {count} units on {d} inputs, flat parts of units above may be among them, and which "
+            "side of them is on was not settled by tracing the units above"
         )
         reading.outcome = Outcome.ASSUMPTION_FAILED
         return

@@ -90,6 +90,20 @@ def test_a_unit_that_is_rarely_on_is_exact_too(seed):
     assert planted.parameter_error(found.network, rare) < 1e-10
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_unit_that_switches_hundreds_of_typical_inputs_out_is_exact_too(seed):
+    net, rng = draw_switching(seed + 40, (8, 6, 5, 1)), np.random.default_rng([seed, 8])
+    (W, b), (A, c) = ([part.copy() for part in layer] for layer in net.layers[1:])
+    W[0], b[0] = -np.abs(W[0]), -rng.uniform(0.3, 0.8)
+    W[0, rng.integers(6)] = rng.uniform(2e-3, 5e-3)
+    A[0, 0] *= 0.01 / abs(A[0, 0])
+    far = DeepNetwork([net.layers[0], (W, b), (A, c)])
+    assert not far.patterns(rng.normal(size=(20_000, 8)))[1][:, 0].any()
+    found = planted.identify(far, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, far) < 1e-10
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_network_that_is_shallow_only_nearby_is_not_claimed_as_shallow(seed):
     net = draw_switching(seed + 3, (5, 4, 3, 1), bias=0.1)
@@ -111,9 +125,28 @@ def test_a_common_row_is_found_beside_answers_of_another_unit():
     left[:3] += np.maximum(further, 0.0)[:3, None]  # a few places at which a second unit is on
     found = _common_row(H, left, (left != 0).any(axis=1))
     assert found is not None
-    expected = row / np.linalg.norm(row[:-1])
-    np.testing.assert_allclose(found * np.sign(found @ expected), expected, atol=1e-10)
+    (weights, seen), expected = found, row / np.linalg.norm(row[:-1])
+    assert seen.all()
+    np.testing.assert_allclose(weights * np.sign(weights @ expected), expected, atol=1e-10)
     assert _common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_weight_that_one_answer_alone_shows_is_not_said_to_be_known(seed):
+    rng = np.random.default_rng([seed, 6])
+    H = np.maximum(rng.normal(size=(60, 4)), 0.0)
+    row = rng.normal(size=5)
+    row[-1] = abs(row[-1]) + 1.0
+    H[:, 3] = 0.0
+    H[:, 3][int((H @ row[:-1]).argmax())] = 1.0  # one place at which the fourth unit below is on
+    left = np.maximum(H @ row[:-1] + row[-1], 0.0)[:, None]
+    left[H[:, 3] > 0] += rng.uniform(1, 2)  # and another unit as well
+    found = _common_row(H, left, (left != 0).any(axis=1))
+    assert found is not None
+    assert found[1].tolist() == [True, True, True, False]
+    shown = [0, 1, 2, 4]
+    expected = row[shown] / np.linalg.norm(row[:3])
+    np.testing.assert_allclose(found[0][shown] * np.sign(found[0][4]), expected, atol=1e-10)
 
 
 def test_rare_units_above_a_wide_first_layer_are_read_back():

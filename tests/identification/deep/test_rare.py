@@ -287,3 +287,16 @@ def test_single_precision_determines_a_unit_that_switches_farther_out():
     reading = reading_of(net, (far, net(far)))
     finding = finish_single(reading, records, np.ones(8), rng=np.random.default_rng(0))
     assert finding.bound is not None and finding.bound < 1e-3 and not finding.one_sided
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_missing_unit_is_added_though_the_layers_below_have_few_digits(seed):
+    net, rng = draw(seed, (6, 6, 5, 2)), np.random.default_rng([seed, 93])
+    (W, b), (V, c), _ = net.layers
+    layers = [(W + 1e-8 * rng.normal(size=W.shape), b)]
+    records = records_of(net, seed=seed)
+    completed = MissingUnits(records, rng).complete(layers, (V[1:], c[1:]))
+    assert completed is not None
+    top = fit_top(records.all(), layers, *completed)
+    assert top is not None and top.residual < 1e-10 and not (top.passing or top.unseen)
+    assert off_by(net, completed[0]).max() < 1e-6  # the scales of the units below have moved by 1e-8

@@ -35,7 +35,8 @@ from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
-from planted.identification.deep._top import NO_REST, fit_top, orientations
+from planted.identification.deep._top import EXPLAINED, NO_REST, fit_top, orientations
+from planted.identification.deep.ending._polish import refined_top
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
@@ -54,10 +55,12 @@ REFINED = 6  # rows for each parameter of that refinement, at most
 VANISHES = 1e-7  # of the spread of the answers
 MOSTLY = 0.55  # of the answers must be explained
 SURE = 0.9  # of the places around must be as a unit foretells
+MIXED = 3  # for each weight: answers beyond gaps that are not explained, above which a unit is read afresh
 MOST_UNITS = 6  # that are added
 FAR = 8.0  # typical inputs
 SAMPLED = 12  # answers that have been asked, for each unit below
 STARTS = 6  # places around which a unit is fitted, at most
+CONFIRMED = 2  # places, at least, at which a weight explains what is left
 AROUND = 5  # answers around each of them that show weights
 ROUNDS = 5  # of answers around a place
 GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to the largest weight
@@ -122,10 +125,14 @@ class MissingUnits:
     def complete(
         self, layers: list[Layer], known: tuple[Array, Array] | LastUnits
     ) -> tuple[tuple[Array, Array], BoolArray] | None:
-        """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
+        """Add units until all answers are explained, and say which of their weights are known; None if they cannot be.
+
+        Units that were added have few digits. Where they nearly explain all answers, all layers are refined in place.
+        """
         units = (
             known if isinstance(known, LastUnits) else LastUnits.whole(known, self.records.all()[1].shape[1])
         )
+        given = len(units.biases)
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
             if explained is None:
@@ -136,6 +143,15 @@ class MissingUnits:
             starts = self._unexplained(layers, units, coefficients)
             if not len(starts):
                 return (units.rows, units.biases), units.known
+            refined = refined_top(self.records.all(), layers, (units.rows, units.biases), units.known)
+            if refined is not None and not refined[0].passing and refined[0].residual <= EXPLAINED:
+                top, layers[:] = refined
+                return top.layer, ~top.gaps
+            given = min(given, len(units.biases))
+            kept = self._without_mixed(layers, units, coefficients, given)
+            if not kept.all():  # what is left shows all of their weights
+                units, given = units.select(kept), given - int((~kept).sum())
+                continue
             found = self._from_rest(layers, units, coefficients)
             if found is None or not found.known.all():
                 found = self._fit_unit(layers, units, coefficients, starts) or found
@@ -153,6 +169,23 @@ class MissingUnits:
             else self._unexplained(layers, *explained)
         )
 
+    def _without_mixed(
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, given: int
+    ) -> BoolArray:
+        """Which units to keep: those without gaps, and those that are on one side beyond their gaps as far as answers say.
+
+        Only the first `given` units are looked at.
+        """
+        X, Y = self.records.all()
+        H = pass_layers(layers, X)
+        differs = self._differs(Y - units.features(H) @ coefficients, X, Y)
+        beyond = ((H[differs] > 0) @ ~units.known.T).sum(axis=0)
+        beyond[given:] = 0
+        kept = np.ones(len(beyond), dtype=np.bool_)
+        if beyond.max(initial=0) > MIXED * (H.shape[1] + 1):
+            kept[int(beyond.argmax())] = False
+        return kept
+
     def _without_gaps(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
         """The units with all gaps filled, by the linear part of the answers that are explained or by others; None if not."""
         if units.known.all():
@@ -161,7 +194,8 @@ class MissingUnits:
         near = ~self._differs(Y - units.features(pass_layers(layers, X)) @ coefficients, X, Y)
         top = fit_top((X[near], Y[near]), layers, (units.rows, units.biases), units.known)
         if top is not None and not (top.passing or top.unseen) and top.is_unique:
-            return LastUnits.whole(top.layer, Y.shape[1])
+            # At few places, or none, does a rare unit switch alone: its coefficient is not to be measured again.
+            return replace(LastUnits.whole(top.layer, Y.shape[1]), alphas=top.output[0].T / 2)
         if top is None or top.passing:
             return None
         rows = PartialRows.of((units.rows, units.biases), units.known)
@@ -364,11 +398,10 @@ class MissingUnits:
         for chosen in (differs, differs & (leading > 0), differs & (leading < 0)):
             most = SAMPLED * H.shape[1]
             rows = np.concatenate([np.flatnonzero(chosen)[:most], np.flatnonzero(~differs)[:most]])
-            row = _common_row(H[rows], left[rows], chosen[rows])
-            if row is not None:
+            found = _common_row(H[rows], left[rows], chosen[rows])
+            if found is not None:
                 own = rows[chosen[rows]]
-                seen = np.asarray((H[own] > 0).any(axis=0))
-                return self._filled(layers, units, coefficients, row, seen, (X[own], left[own]))
+                return self._filled(layers, units, coefficients, *found, (X[own], left[own]))
         return None
 
     def _filled(
@@ -453,9 +486,9 @@ class MissingUnits:
             if not kept.any():
                 break
             H = pass_layers(layers, X)
-            row = _common_row(H, R, kept)
-            if row is not None:
-                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept], R[kept]
+            common = _common_row(H, R, kept)
+            if common is not None:
+                found = *common, X[kept], R[kept]
                 if found[1].all():
                     break
         return found
@@ -584,13 +617,15 @@ def _absolute_regression(features: Array, y: Array) -> Array | None:
     return -np.asarray(found.eqlin.marginals) if found.status == 0 else None
 
 
-def _common_row(H: Array, R: Array, kept: BoolArray) -> Array | None:
-    """The row (w, b) with unit w of a unit that explains what is left at most places; None if there is none.
+def _common_row(H: Array, R: Array, kept: BoolArray) -> tuple[Array, BoolArray] | None:
+    """The row (w, b) with unit w of a unit that explains what is left at most places, and which weights were seen; or None.
 
     What is left must be a multiple of w h + b on one side of the unit, where it does not vanish (`kept`), and vanish on the
-    other side. Shapes: H (n, k), R (n, m), kept (n,).
+    other side. A weight that has an effect at one of these places alone would explain it whatever it is: that place is left
+    out, and the weight is not seen. Shapes: H (n, k), R (n, m), kept (n,).
     """
-    seen = np.append((H[kept] > 0).any(axis=0), True)
+    on = H > 0
+    seen = np.append(on[kept].any(axis=0), True)
     design = np.column_stack([H, np.ones(len(H))])[:, seen]
     if kept.sum() < design.shape[1] + 3:
         return None
@@ -603,6 +638,9 @@ def _common_row(H: Array, R: Array, kept: BoolArray) -> Array | None:
     near = np.flatnonzero(kept)[np.abs(design[kept] / lengths @ found - R[kept, place] / size) <= 1e-6]
     if near.size < max(MOSTLY * kept.sum(), design.shape[1] + 3):
         return None
+    hardly = seen[:-1] & (on[near].sum(axis=0) < CONFIRMED)
+    if hardly.any():
+        return _common_row(H, R, kept & ~on[:, hardly].any(axis=1))
     rows, _, rank, _ = np.linalg.lstsq(design[near] / lengths, R[near], rcond=1e-10)
     if rank < design.shape[1]:
         return None
@@ -618,4 +656,4 @@ def _common_row(H: Array, R: Array, kept: BoolArray) -> Array | None:
     row = np.zeros(seen.size)
     row[seen] = left[:, 0]
     norm = float(np.linalg.norm(row[:-1]))
-    return row / norm if norm > 0 else None
+    return (row / norm, seen[:-1]) if norm > 0 else None

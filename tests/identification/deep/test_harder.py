@@ -12,8 +12,8 @@ from planted.identification.deep._expansive import _common_solution, _gather_by_
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places
 from planted.identification.deep._planes import Planes
-from planted.identification.deep._residual import _common_row, _solve_gaps
 from planted.identification.deep._space import Breaks, Space
+from planted.identification.deep.missing._rows import common_row, solve_gaps
 from planted.identification.deep.stages._tracing import Surface, Tracer
 from planted.identification.two_layer._search import BlackBox
 
@@ -123,12 +123,12 @@ def test_a_common_row_is_found_beside_answers_of_another_unit():
     values, further = H @ row[:-1] + row[-1], H @ other[:-1] + other[-1]
     left = np.maximum(values, 0.0)[:, None]
     left[:3] += np.maximum(further, 0.0)[:3, None]  # a few places at which a second unit is on
-    found = _common_row(H, left, (left != 0).any(axis=1))
+    found = common_row(H, left, (left != 0).any(axis=1))
     assert found is not None
     (weights, seen), expected = found, row / np.linalg.norm(row[:-1])
     assert seen.all()
     np.testing.assert_allclose(weights * np.sign(weights @ expected), expected, atol=1e-10)
-    assert _common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
+    assert common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -141,7 +141,7 @@ def test_a_weight_that_one_answer_alone_shows_is_not_said_to_be_known(seed):
     H[:, 3][int((H @ row[:-1]).argmax())] = 1.0  # one place at which the fourth unit below is on
     left = np.maximum(H @ row[:-1] + row[-1], 0.0)[:, None]
     left[H[:, 3] > 0] += rng.uniform(1, 2)  # and another unit as well
-    found = _common_row(H, left, (left != 0).any(axis=1))
+    found = common_row(H, left, (left != 0).any(axis=1))
     assert found is not None
     assert found[1].tolist() == [True, True, True, False]
     shown = [0, 1, 2, 4]
@@ -285,11 +285,11 @@ def test_gaps_are_written_only_where_the_answers_settle_them_and_agree():
     whole, known = np.array([1.0, 0.0, 0.0, 0.5]), np.array([True, False, False])
     gaps = np.array([1, 2])
     A = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
-    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
+    assert solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
     assert whole[1] == pytest.approx(0.7, rel=1e-12) and whole[2] == 0.0
-    assert _solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
+    assert solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
     A = np.vstack([A, np.zeros(2)])  # a place where no gap has an effect says nothing
-    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
+    assert solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
 
 
 def test_corners_show_units_that_are_hardly_ever_on():

@@ -15,12 +15,12 @@ from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answe
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._planes import Planes
 from planted.identification.deep._regions import PartialRows
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Breaks
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending import _far
 from planted.identification.deep.ending._finish import _count_unexplained, _gap_places, missing_rank
 from planted.identification.deep.ending._polish import polish
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._tracing import Tracer
 from planted.identification.two_layer._search import BlackBox, Checks
 

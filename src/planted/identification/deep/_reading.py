@@ -26,9 +26,9 @@ from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._kinds import leak_of, name_other_kind
 from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Planes, Survey, unexplained
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records, Space
 from planted.identification.deep._top import fit_top
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._first import input_space, survey_first
 from planted.identification.deep.stages._found import CERTAIN, all_on, shows_higher
 from planted.identification.deep.stages._second import (

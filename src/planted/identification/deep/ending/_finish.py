@@ -28,10 +28,10 @@ from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places, least_places
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork

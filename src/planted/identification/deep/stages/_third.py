@@ -17,10 +17,10 @@ from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answe
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
 from planted.identification.deep._layers import Base
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import EXPLAINED, fit_top
 from planted.identification.deep.ending._polish import refined_top
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._found import LayerFound, shows_higher
 from planted.identification.deep.stages._second import CHORDS, chords
 from planted.identification.deep.stages._state import Reading

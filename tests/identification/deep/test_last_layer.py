@@ -167,3 +167,18 @@ def test_a_polish_goes_on_as_long_as_it_gains(seed):
     )
     better = polish(rough, X, net(X), np.ones(len(X)))
     assert np.abs(better(X) - net(X)).max() < 1e-11
+
+
+@pytest.mark.parametrize("seed", [61_012, 30_009])  # weights of few digits; a missing unit of few digits
+def test_three_hidden_layers_of_ten_units_are_read_back(seed):
+    rng = np.random.default_rng([seed, 27, 10, 10, 10, 10, 1])
+    net = DeepNetwork(
+        [
+            (rng.normal(size=(out, into)) * np.sqrt(2 / into), 0.5 * rng.normal(size=out))
+            for into, out in pairwise((10, 10, 10, 10, 1))
+        ]
+    )
+    found = planted.identify(net, random_state=10_000 + seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-10
+    assert found.stats["queries"] < 35 * net.n_parameters

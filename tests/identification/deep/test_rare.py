@@ -300,3 +300,36 @@ def test_a_missing_unit_is_added_though_the_layers_below_have_few_digits(seed):
     top = fit_top(records.all(), layers, *completed)
     assert top is not None and top.residual < 1e-10 and not (top.passing or top.unseen)
     assert off_by(net, completed[0]).max() < 1e-6  # the scales of the units below have moved by 1e-8
+
+
+def with_gap(net, seed):
+    """Units of the last hidden layer, one of them with a gap beyond which it is on both sides, if there is such a one."""
+    rng = np.random.default_rng([seed, 94])
+    (W, b), (V, c), (A, _) = net.layers
+    H = np.maximum(rng.normal(size=(4000, W.shape[1])) @ W.T + b, 0.0)
+    on = H @ V.T + c > 0
+    shares = (on.T.astype(float) @ (H > 0)) / np.maximum((H > 0).sum(axis=0), 1)
+    mixed = np.minimum(shares, 1 - shares) * (np.abs(on.mean(axis=0) - 0.5) > 0.2)[:, None]
+    known = np.arange(V.size).reshape(V.shape) != mixed.argmax()
+    norms = np.linalg.norm(V, axis=1)
+    units = LastUnits.whole((np.where(known, V / norms[:, None], 0.0), c / norms), len(A))
+    return replace(units, known=known), rng
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_a_unit_that_is_on_both_sides_beyond_its_gap_is_read_afresh(seed):
+    net = draw(seed, (6, 6, 5, 2))
+    units, rng = with_gap(net, seed)
+    records = records_of(net, seed=seed)
+    completed = MissingUnits(records, rng).complete([net.layers[0]], units)
+    assert completed is not None and completed[1].all()
+    assert len(completed[0][1]) == 5 and off_by(net, completed[0]).max() < 1e-9
+
+
+@pytest.mark.parametrize("seed", [0, 9])
+def test_coefficients_of_units_whose_gaps_are_filled_are_not_measured_again(seed):
+    net = draw(seed, (6, 6, 5, 2))
+    units, rng = with_gap(net, seed)
+    search, layers = MissingUnits(records_of(net, seed=seed), rng), [net.layers[0]]
+    filled = search._without_gaps(layers, *search._explain_most(layers, units))
+    assert filled is not None and filled.known.all() and np.isfinite(filled.alphas).all()

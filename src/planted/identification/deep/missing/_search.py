@@ -92,6 +92,10 @@ class MissingUnits:
         given = len(units.biases)
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
+            if explained is None and not units.known.all():  # a unit may be on both sides beyond its gaps
+                units = units.select(np.asarray(units.known.all(axis=1)))
+                given = len(units.biases)
+                explained = self._explain_most(layers, units) if given else None
             if explained is None:
                 return None
             filled = self._without_gaps(layers, *explained)

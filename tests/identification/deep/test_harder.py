@@ -12,8 +12,8 @@ from planted.identification.deep._expansive import _common_solution, _gather_by_
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places
 from planted.identification.deep._planes import Planes
-from planted.identification.deep._residual import _common_row, _solve_gaps
 from planted.identification.deep._space import Breaks, Space
+from planted.identification.deep.missing._rows import common_row, solve_gaps
 from planted.identification.deep.stages._tracing import Surface, Tracer
 from planted.identification.two_layer._search import BlackBox
 
@@ -90,6 +90,20 @@ def test_a_unit_that_is_rarely_on_is_exact_too(seed):
     assert planted.parameter_error(found.network, rare) < 1e-10
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_unit_that_switches_hundreds_of_typical_inputs_out_is_exact_too(seed):
+    net, rng = draw_switching(seed + 40, (8, 6, 5, 1)), np.random.default_rng([seed, 8])
+    (W, b), (A, c) = ([part.copy() for part in layer] for layer in net.layers[1:])
+    W[0], b[0] = -np.abs(W[0]), -rng.uniform(0.3, 0.8)
+    W[0, rng.integers(6)] = rng.uniform(2e-3, 5e-3)
+    A[0, 0] *= 0.01 / abs(A[0, 0])
+    far = DeepNetwork([net.layers[0], (W, b), (A, c)])
+    assert not far.patterns(rng.normal(size=(20_000, 8)))[1][:, 0].any()
+    found = planted.identify(far, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, far) < 1e-10
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_network_that_is_shallow_only_nearby_is_not_claimed_as_shallow(seed):
     net = draw_switching(seed + 3, (5, 4, 3, 1), bias=0.1)
@@ -109,11 +123,30 @@ def test_a_common_row_is_found_beside_answers_of_another_unit():
     values, further = H @ row[:-1] + row[-1], H @ other[:-1] + other[-1]
     left = np.maximum(values, 0.0)[:, None]
     left[:3] += np.maximum(further, 0.0)[:3, None]  # a few places at which a second unit is on
-    found = _common_row(H, left, (left != 0).any(axis=1))
+    found = common_row(H, left, (left != 0).any(axis=1))
     assert found is not None
-    expected = row / np.linalg.norm(row[:-1])
-    np.testing.assert_allclose(found * np.sign(found @ expected), expected, atol=1e-10)
-    assert _common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
+    (weights, seen), expected = found, row / np.linalg.norm(row[:-1])
+    assert seen.all()
+    np.testing.assert_allclose(weights * np.sign(weights @ expected), expected, atol=1e-10)
+    assert common_row(H, rng.normal(size=(60, 1)), np.ones(60, dtype=bool)) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_weight_that_one_answer_alone_shows_is_not_said_to_be_known(seed):
+    rng = np.random.default_rng([seed, 6])
+    H = np.maximum(rng.normal(size=(60, 4)), 0.0)
+    row = rng.normal(size=5)
+    row[-1] = abs(row[-1]) + 1.0
+    H[:, 3] = 0.0
+    H[:, 3][int((H @ row[:-1]).argmax())] = 1.0  # one place at which the fourth unit below is on
+    left = np.maximum(H @ row[:-1] + row[-1], 0.0)[:, None]
+    left[H[:, 3] > 0] += rng.uniform(1, 2)  # and another unit as well
+    found = common_row(H, left, (left != 0).any(axis=1))
+    assert found is not None
+    assert found[1].tolist() == [True, True, True, False]
+    shown = [0, 1, 2, 4]
+    expected = row[shown] / np.linalg.norm(row[:3])
+    np.testing.assert_allclose(found[0][shown] * np.sign(found[0][4]), expected, atol=1e-10)
 
 
 def test_rare_units_above_a_wide_first_layer_are_read_back():
@@ -252,11 +285,11 @@ def test_gaps_are_written_only_where_the_answers_settle_them_and_agree():
     whole, known = np.array([1.0, 0.0, 0.0, 0.5]), np.array([True, False, False])
     gaps = np.array([1, 2])
     A = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
-    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
+    assert solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
     assert whole[1] == pytest.approx(0.7, rel=1e-12) and whole[2] == 0.0
-    assert _solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
+    assert solve_gaps(A, np.array([0.1, 0.2, -0.3]), whole, known, gaps).tolist() == known.tolist()
     A = np.vstack([A, np.zeros(2)])  # a place where no gap has an effect says nothing
-    assert _solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
+    assert solve_gaps(A, A[:, 0] * 0.7, whole, known, gaps).tolist() == [True, True, False]
 
 
 def test_corners_show_units_that_are_hardly_ever_on():

@@ -11,6 +11,7 @@ from planted.identification.deep._gathered import gather_units, switches_on
 from planted.identification.deep._layers import Base, pass_layers
 from planted.identification.deep._space import Breaks
 from planted.identification.deep._top import fit_top
+from planted.identification.deep.ending._polish import polish, refined_top
 from planted.identification.two_layer._jumps import Line
 from planted.outcomes import Outcome
 
@@ -136,3 +137,48 @@ def test_three_hidden_layers_are_read_back(seed):
     assert found.outcome is Outcome.RECOVERED, found.detail
     assert planted.parameter_error(found.network, net) < 1e-10
     assert found.stats["queries"] <= 40 * net.n_parameters
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_units_with_few_digits_that_nearly_explain_the_answers_are_refined(seed):
+    net, rng = draw(seed, (6, 5, 4, 1)), np.random.default_rng([seed, 72])
+    X = rng.normal(size=(1500, 6)) * 2
+    first, (W, b), _ = net.layers
+    rough = W + 1e-6 * rng.normal(size=W.shape), b
+    assert fit_top((X, net(X)), [first], rough, explained=1e-9) is None
+    found = refined_top((X, net(X)), [first], rough)
+    assert found is not None
+    top, layers = found
+    assert top.residual < 1e-11 and not top.passing
+    assert planted.parameter_error(DeepNetwork([*layers, top.layer, top.output]), net) < 1e-11
+    far = W + 0.3 * rng.normal(size=W.shape), b
+    assert refined_top((X, net(X)), [first], far) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_polish_goes_on_as_long_as_it_gains(seed):
+    net, rng = draw(seed, (6, 6, 5, 1)), np.random.default_rng([seed, 73])
+    X = rng.normal(size=(3000, 6)) * 2
+    rough = DeepNetwork(
+        [
+            (W * (1 + 0.1 * rng.normal(size=W.shape)), b + 0.05 * rng.normal(size=b.shape))
+            for W, b in net.layers
+        ]
+    )
+    better = polish(rough, X, net(X), np.ones(len(X)))
+    assert np.abs(better(X) - net(X)).max() < 1e-11
+
+
+@pytest.mark.parametrize("seed", [61_012, 30_009])  # weights of few digits; a missing unit of few digits
+def test_three_hidden_layers_of_ten_units_are_read_back(seed):
+    rng = np.random.default_rng([seed, 27, 10, 10, 10, 10, 1])
+    net = DeepNetwork(
+        [
+            (rng.normal(size=(out, into)) * np.sqrt(2 / into), 0.5 * rng.normal(size=out))
+            for into, out in pairwise((10, 10, 10, 10, 1))
+        ]
+    )
+    found = planted.identify(net, random_state=10_000 + seed)
+    assert found.outcome is Outcome.RECOVERED, found.detail
+    assert planted.parameter_error(found.network, net) < 1e-10
+    assert found.stats["queries"] < 35 * net.n_parameters

@@ -15,12 +15,12 @@ from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answe
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._planes import Planes
 from planted.identification.deep._regions import PartialRows
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Breaks
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending import _far
 from planted.identification.deep.ending._finish import _count_unexplained, _gap_places, missing_rank
 from planted.identification.deep.ending._polish import polish
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._tracing import Tracer
 from planted.identification.two_layer._search import BlackBox, Checks
 
@@ -287,3 +287,49 @@ def test_single_precision_determines_a_unit_that_switches_farther_out():
     reading = reading_of(net, (far, net(far)))
     finding = finish_single(reading, records, np.ones(8), rng=np.random.default_rng(0))
     assert finding.bound is not None and finding.bound < 1e-3 and not finding.one_sided
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_missing_unit_is_added_though_the_layers_below_have_few_digits(seed):
+    net, rng = draw(seed, (6, 6, 5, 2)), np.random.default_rng([seed, 93])
+    (W, b), (V, c), _ = net.layers
+    layers = [(W + 1e-8 * rng.normal(size=W.shape), b)]
+    records = records_of(net, seed=seed)
+    completed = MissingUnits(records, rng).complete(layers, (V[1:], c[1:]))
+    assert completed is not None
+    top = fit_top(records.all(), layers, *completed)
+    assert top is not None and top.residual < 1e-10 and not (top.passing or top.unseen)
+    assert off_by(net, completed[0]).max() < 1e-6  # the scales of the units below have moved by 1e-8
+
+
+def with_gap(net, seed):
+    """Units of the last hidden layer, one of them with a gap beyond which it is on both sides, if there is such a one."""
+    rng = np.random.default_rng([seed, 94])
+    (W, b), (V, c), (A, _) = net.layers
+    H = np.maximum(rng.normal(size=(4000, W.shape[1])) @ W.T + b, 0.0)
+    on = H @ V.T + c > 0
+    shares = (on.T.astype(float) @ (H > 0)) / np.maximum((H > 0).sum(axis=0), 1)
+    mixed = np.minimum(shares, 1 - shares) * (np.abs(on.mean(axis=0) - 0.5) > 0.2)[:, None]
+    known = np.arange(V.size).reshape(V.shape) != mixed.argmax()
+    norms = np.linalg.norm(V, axis=1)
+    units = LastUnits.whole((np.where(known, V / norms[:, None], 0.0), c / norms), len(A))
+    return replace(units, known=known), rng
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_a_unit_that_is_on_both_sides_beyond_its_gap_is_read_afresh(seed):
+    net = draw(seed, (6, 6, 5, 2))
+    units, rng = with_gap(net, seed)
+    records = records_of(net, seed=seed)
+    completed = MissingUnits(records, rng).complete([net.layers[0]], units)
+    assert completed is not None and completed[1].all()
+    assert len(completed[0][1]) == 5 and off_by(net, completed[0]).max() < 1e-9
+
+
+@pytest.mark.parametrize("seed", [0, 9])
+def test_coefficients_of_units_whose_gaps_are_filled_are_not_measured_again(seed):
+    net = draw(seed, (6, 6, 5, 2))
+    units, rng = with_gap(net, seed)
+    search, layers = MissingUnits(records_of(net, seed=seed), rng), [net.layers[0]]
+    filled = search._without_gaps(layers, *search._explain_most(layers, units))
+    assert filled is not None and filled.known.all() and np.isfinite(filled.alphas).all()

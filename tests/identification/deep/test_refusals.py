@@ -9,6 +9,7 @@ import planted
 from planted import DeepNetwork, Outcome
 from planted.identification import OracleError
 from planted.identification.deep._planes import count_copies
+from planted.identification.deep.stages._found import LayerFound
 
 
 def draw(seed, widths, activation="relu"):
@@ -52,6 +53,28 @@ def test_other_kinds_are_refused_by_name_within_2000_questions(kind, reason, see
     assert found.outcome is Outcome.ASSUMPTION_FAILED and found.network is None
     assert reason in found.detail
     assert found.stats["queries"] <= 2_000
+
+
+@pytest.mark.parametrize("seed", [5, 7])
+@pytest.mark.parametrize(("slope", "name"), [(-1.0, "absolute"), (-0.5, "leaky-relu:-0.5")])
+def test_units_that_turn_back_below_zero_are_named_with_their_sign(slope, name, seed):
+    net = draw(seed, (12, 6, 5, 1))
+
+    def oracle(X):
+        T = X @ net.layers[0][0].T + net.layers[0][1]
+        return DeepNetwork(net.layers[1:])(np.where(T > 0, T, slope * T))
+
+    found = planted.identify(oracle, 12, random_state=seed + 1)
+    assert found.outcome is Outcome.ASSUMPTION_FAILED and found.network is None
+    assert f"as {name} does" in found.detail
+
+
+def test_a_count_of_dependent_units_is_said_to_be_a_bound():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(7, 2))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    layer = LayerFound((rows, rng.normal(size=7)), np.ones(7), np.ones(7), has_higher=True)
+    assert "up to 7 units on 2 inputs" in layer.problem(1)
 
 
 def test_statistics_of_the_batch_and_noise_are_told():

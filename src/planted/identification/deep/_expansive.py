@@ -18,7 +18,7 @@ up to scale. Breaks of one unit are then recognised by their common solution, an
 Several outputs change in a proportion that is the unit's own: their breaks are put together before the sides are known, and
 hardly any surface is traced.
 
-Weights to units of the first layer that are off at all breaks of a unit are gaps, which answers fill (`_residual`). Where
+Weights to units of the first layer that are off at all breaks of a unit are gaps, which answers fill (`missing`). Where
 answers show that units are missing, further lines go through these places, those first at which other units below are on.
 """
 
@@ -34,8 +34,8 @@ from planted._typing import Array, BoolArray, IntArray
 from planted.identification.deep._gathered import switches_on
 from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Survey
-from planted.identification.deep._residual import LastUnits
 from planted.identification.deep._space import Breaks, Space, measure_breaks, scan_line
+from planted.identification.deep.missing import LastUnits
 from planted.identification.deep.stages._tracing import DETERMINED, Surface, Tracer
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
@@ -136,7 +136,7 @@ def _units_so_far(tracer: Tracer) -> tuple[Layer, LastUnits] | None:
 
 
 def _coefficients(first: Layer, units: LastUnits, met: Breaks) -> Array:
-    """The coefficients α of eq. (1) of `_residual` from the changes of the gradient at breaks; NaN where there are none.
+    """The coefficients α of eq. (1) of `missing._search` from changes of the gradient at breaks; NaN where there are none.
 
     Shapes: result (k, m).
     """

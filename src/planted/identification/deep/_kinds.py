@@ -161,12 +161,13 @@ def _name_leak(
         for unit in changed[:1] if changed.size == 1 else []:
             low, high = sorted((strengths[one, unit], strengths[one + 1, unit]))
             if high > ACROSS * strengths.max():
-                ratios.append(low / high)
-    if len(ratios) < 2 or np.median(ratios) < BOTH:
+                ratios.append(low / high * np.sign(parts[one, :, unit] @ parts[one + 1, :, unit]))
+    if len(ratios) < 2 or np.median(np.abs(ratios)) < BOTH:
         return ""
-    if np.ptp(ratios) <= SAME * max(ratios):
-        slope = f"leaky-relu:{np.mean(ratios):.4g}"
-        return f"all units of hidden layer {number} let a part of what is below zero through, as {slope} does"
+    slope = float(np.mean(ratios))
+    if np.ptp(ratios) <= SAME * abs(slope):
+        name = "absolute" if abs(slope + 1) <= SAME else f"leaky-relu:{slope:.4g}"
+        return f"all units of hidden layer {number} let a part of what is below zero through, as {name} does"
     return (
         f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or its "
         "units are not ReLU units"
@@ -200,7 +201,8 @@ def sides_of_leaky(survey: Survey) -> tuple[np.ndarray, np.ndarray]:
         return signs, slopes
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
     values = places @ planes.normals.T + planes.offsets
-    strengths = np.linalg.norm(gradients @ np.linalg.pinv(planes.normals), axis=1)
+    parts = gradients @ np.linalg.pinv(planes.normals)
+    strengths = np.linalg.norm(parts, axis=1)
     best = np.zeros(count)
     for one in range(0, len(places) - 1, 2):
         changed = np.flatnonzero((values[one] > 0) != (values[one + 1] > 0))
@@ -209,6 +211,7 @@ def sides_of_leaky(survey: Survey) -> tuple[np.ndarray, np.ndarray]:
         unit = int(changed[0])
         pair = strengths[one : one + 2, unit]
         if pair.max() > max(ACROSS * strengths.max(), best[unit]):
-            best[unit], slopes[unit] = pair.max(), pair.min() / pair.max()
+            turned = np.sign(parts[one, :, unit] @ parts[one + 1, :, unit])
+            best[unit], slopes[unit] = pair.max(), turned * pair.min() / pair.max()
             signs[unit] = np.sign(values[one + int(pair.argmax()), unit])
     return signs, slopes

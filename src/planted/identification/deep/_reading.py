@@ -26,9 +26,9 @@ from planted.identification.deep._expansive import read_expansive
 from planted.identification.deep._kinds import leak_of, name_other_kind
 from planted.identification.deep._layers import Base
 from planted.identification.deep._planes import Planes, Survey, unexplained
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records, Space
 from planted.identification.deep._top import fit_top
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._first import input_space, survey_first
 from planted.identification.deep.stages._found import CERTAIN, all_on, shows_higher
 from planted.identification.deep.stages._second import (
@@ -149,8 +149,8 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     found = read_expansive(space, survey, rng, explains=explains, unexplained=unexplained)
     if found is None:
         reading.reason = (
-            f"hidden layer 1 has {count} units on {d} inputs and no independent rows, and which side of them is on was not "
-            "settled by tracing the units above"
+            f"hidden layer 1 has up to {count} units on {d} inputs, flat parts of units above may be among them, and which "
+            "side of them is on was not settled by tracing the units above"
         )
         reading.outcome = Outcome.ASSUMPTION_FAILED
         return

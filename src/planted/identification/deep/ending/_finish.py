@@ -28,10 +28,10 @@ from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places, least_places
-from planted.identification.deep._residual import LastUnits, MissingUnits
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
 from planted.networks import DeepNetwork
@@ -60,9 +60,12 @@ DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts 
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
 WALK = 30  # steps from a place that was asked to a fresh one
 NEAR = 4.0  # times the fresh rows: places farther out are no start of a walk
-FAR_ROWS = 2  # for each parameter: answers farther out, where rare units are less rare
+OUTWARD = 2.0  # log2 of how much farther out a walk begins, where a unit switches only far out
+# For each parameter, with two hidden layers and with more: answers farther out, where rare units are less rare.
+FAR_ROWS = (2, 1)
 FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
-CORNERS = 800  # places at which rare units show
+CORNERS = 800  # places at which rare units show, at most
+PER_CORNER = (4, 2)  # for each parameter, with two hidden layers and with more
 ON_LINE = 400  # questions on a fresh line, at most
 NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
 NEAR_LINES = 4  # through typical inputs, asked where units switch
@@ -141,14 +144,16 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         rows = box.snap(rows * 2.0 ** rng.uniform(-1, 2, (count, 1)))
     rows = np.concatenate([rows, box.snap(rare_places(net, rows, asked[0], box, rng))])
     if _may_hide(net, box):
-        far = box.draw(FAR_ROWS * net.n_parameters // net.n_outputs, rng)
+        is_deeper = net.n_hidden_layers > 2
+        corners = min(CORNERS, PER_CORNER[is_deeper] * net.n_parameters)
+        far = box.draw(FAR_ROWS[is_deeper] * net.n_parameters // net.n_outputs, rng)
         if not box.has_box:
             far *= 2.0 ** rng.uniform(*FAR, (len(far), 1))
         rows = np.concatenate(
             [
                 rows,
                 box.snap(far),
-                corner_places(reading.layers[:-1], box, min(CORNERS, 4 * net.n_parameters), rng),
+                corner_places(reading.layers[:-1], box, corners, rng),
             ]
         )
     least = np.zeros((0, box.n_features))
@@ -209,17 +214,17 @@ def _gap_places(reading: Reading, box: BlackBox, asked: Array) -> Array:
 
 
 def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> bool:
-    """Refine all layers on earlier answers, before what later ones leave over is put down to missing units; if it helps."""
+    """Refine all layers on earlier answers, then on all, before what is left is put down to missing units; if it helps."""
     assert reading.top is not None
     if reading.passing:
         return False
-    X, Y = asked
-    net = polish(DeepNetwork([*reading.layers, reading.top.output]), X, Y, weigh(X))
-    top = fit_top(records.all(), list(net.layers[:-2]), net.layers[-2])
-    if top is None or top.passing:
-        return False
-    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
-    return True
+    for X, Y in (asked, records.all()):
+        net = polish(DeepNetwork([*reading.layers, reading.top.output]), X, Y, weigh(X))
+        top = fit_top(records.all(), list(net.layers[:-2]), net.layers[-2])
+        if top is not None and not top.passing:
+            reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+            return True
+    return False
 
 
 def _without_needless(net: DeepNetwork, X: Array, Y: Array, reading: Reading) -> DeepNetwork:
@@ -262,14 +267,21 @@ def rare_places(
                     continue
                 walk = starts[rng.integers(len(starts), size=enough)]
                 farther = np.maximum(1.0, np.linalg.norm(walk, axis=1, keepdims=True) / farthest)
+                # Most places that were asked are where it barely switches; beyond them it has more room.
+                beyond = np.where(farther > 1, walk * 2.0 ** rng.uniform(0.5, OUTWARD, (enough, 1)), walk)
+                walk = _moved(net, layer, unit, side, walk, np.clip(beyond, -box.room, box.room))
                 for _ in range(WALK):
-                    sizes = farther * 2.0 ** rng.uniform(-4, 1, (enough, 1))
+                    sizes = 2.0 ** rng.uniform(-4, 1 + np.log2(farther))
                     trial = walk + sizes * rng.standard_normal(walk.shape)
-                    trial = np.clip(trial, -box.room, box.room)
-                    stays = net.patterns(trial)[layer][:, unit] == side
-                    walk = np.where(stays[:, None], trial, walk)
+                    walk = _moved(net, layer, unit, side, walk, np.clip(trial, -box.room, box.room))
                 found.append(walk)
     return np.concatenate(found)
+
+
+def _moved(net: DeepNetwork, layer: int, unit: int, side: bool, walk: Array, trial: Array) -> Array:
+    """The places of a walk after a trial: those at which the unit would switch stay where they are."""
+    stays = net.patterns(trial)[layer][:, unit] == side
+    return np.asarray(np.where(stays[:, None], trial, walk))
 
 
 def _nearest(X: Array, count: int) -> Array:

@@ -16,16 +16,18 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from planted._typing import Array
+from planted._typing import Array, BoolArray
+from planted.identification.deep._top import Top, fit_top
 from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 
-__all__ = ["jacobian", "moved", "polish"]
+__all__ = ["jacobian", "moved", "polish", "refined_top"]
 
-STEPS = 6
+STEPS = 16  # at most: where weights were read from few answers, sides change for seven or eight
 ITERATIONS = 150
 DAMPING = 1e-12  # of a block of the preconditioner
 LARGEST_DENSE = 12_000_000  # numbers in the Jacobian
+NEARLY, FINELY = 1e-3, 1e-9  # residuals of the last layer, relative, between which all layers are refined
 
 
 def polish(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> DeepNetwork:
@@ -41,6 +43,27 @@ def polish(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> DeepNetwork:
             return moved if trial < cost else net
         net, cost = moved, trial
     return net
+
+
+def refined_top(
+    answers: tuple[Array, Array],
+    layers: list[Layer],
+    planes: tuple[Array, Array],
+    known: BoolArray | None = None,
+) -> tuple[Top, list[Layer]] | None:
+    """Return the last layers if the hyperplanes nearly explain all answers, and the layers below; None if they do not.
+
+    Weights that were read from few answers have few digits. Unless some have no effect, all layers are refined on all
+    answers.
+    """
+    top = fit_top(answers, layers, planes, known, explained=NEARLY)
+    if top is None or top.residual <= FINELY or top.passing or top.unseen:
+        return None if top is None else (top, layers)
+    X, Y = answers
+    net = polish(DeepNetwork([*layers, top.layer, top.output]), X, Y, 1 / (1 + np.linalg.norm(X, axis=1)))
+    *refined, planes, _ = net.layers
+    better = fit_top(answers, refined, planes)
+    return (top, layers) if better is None or better.passing else (better, refined)
 
 
 def _cost(net: DeepNetwork, X: Array, Y: Array, weights: Array) -> float:

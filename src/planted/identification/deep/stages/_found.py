@@ -55,8 +55,8 @@ class LayerFound:
             return f"{(~self.known).sum()} weights of layer {number} were not seen"
         if not self.is_independent:
             return (
-                f"hidden layer {number} has {len(rows)} units on {rows.shape[1]} inputs and no independent rows: it widens, "
-                "or connections skip it, and neither is read"
+                f"hidden layer {number} has up to {len(rows)} units on {rows.shape[1]} inputs, and their rows are "
+                "dependent: it widens, connections skip it, or flat parts of units above are among them, and none is read"
             )
         if self.shares.min() < CERTAIN and number > 2:
             return f"which side of the units of layer {number} is on was not settled"

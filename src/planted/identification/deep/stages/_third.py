@@ -7,6 +7,8 @@ them (`_regions`). Otherwise regions in which many lower units are on are survey
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from planted._typing import Array
@@ -15,20 +17,19 @@ from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answe
 from planted.identification.deep._gathered import explained_by, gather_units, switches_on
 from planted.identification.deep._layers import Base
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
-from planted.identification.deep._residual import MissingUnits
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
 from planted.identification.deep._top import EXPLAINED, fit_top
-from planted.identification.deep.ending._polish import polish
+from planted.identification.deep.ending._polish import refined_top
+from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._found import LayerFound, shows_higher
 from planted.identification.deep.stages._second import CHORDS, chords
 from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._jumps import Line
-from planted.networks import DeepNetwork
 from planted.networks._deep import Layer
 
 __all__ = ["read_last", "read_later"]
 
-NEARLY, FINELY = 1e-3, 1e-9  # residuals, relative, between which the units are refined
+FEW_GAPS = 2  # of a unit that is taken for one before they are filled
 ROUNDS = 4  # of further chords for the last layer
 FIRST_REGIONS = 3  # surveys before units of the last layer are looked for in what is unexplained
 
@@ -70,12 +71,13 @@ def read_last(
             found = _as_last(records, layers, rows, may_hide=True)
         if found is not None:
             return found
-        whole = np.array([known.all() for known in rows.known])
-        W, b = rows.arrays()
-        completed = missing.complete(layers, (W[whole], b[whole])) if whole.any() else None
+        known = np.array(rows.known)
+        units = LastUnits.whole(rows.arrays(), records.all()[1].shape[1])
+        units = replace(units, known=known).select((~known).sum(axis=1) <= FEW_GAPS)
+        completed = missing.complete(layers, units) if units.known.all(axis=1).any() else None
         if completed is not None and fit_top(records.all(), layers, *completed) is not None:
-            units, seen = completed
-            return LayerFound(units, np.ones(len(seen)), np.zeros(len(seen)), False, seen)
+            planes, seen = completed
+            return LayerFound(planes, np.ones(len(seen)), np.zeros(len(seen)), False, seen)
     return None
 
 
@@ -86,17 +88,14 @@ def _as_last(
 
     Weights that fill gaps have few digits: where the units nearly explain the answers, all layers are refined on them.
     """
-    (X, Y), planes, known = records.all(), rows.arrays(), np.array(rows.known)
-    top = fit_top((X, Y), layers, planes, known, explained=NEARLY)
-    if top is not None and top.residual > FINELY and not (top.passing or top.unseen):
-        net, weights = DeepNetwork([*layers, top.layer, top.output]), 1 / (1 + np.linalg.norm(X, axis=1))
-        *refined, planes, _ = polish(net, X, Y, weights).layers
-        better = fit_top((X, Y), refined, planes)
-        if better is not None:
-            layers[:], top, known = refined, better, np.ones(planes[0].shape, dtype=np.bool_)
-        else:
-            planes = rows.arrays()
-    if top is None or top.residual > EXPLAINED or (top.unseen and not may_hide):
+    planes, known = rows.arrays(), np.array(rows.known)
+    found = refined_top(records.all(), layers, planes, known)
+    if found is None:
+        return None
+    top, refined = found
+    if refined is not layers:
+        layers[:], planes, known = refined, top.layer, np.ones(top.gaps.shape, dtype=np.bool_)
+    if top.residual > EXPLAINED or (top.unseen and not may_hide):
         return None
     count = len(known)
     return LayerFound(planes, np.ones(count), np.zeros(count), False, known)

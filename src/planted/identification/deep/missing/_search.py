@@ -13,12 +13,8 @@ that are off there are read at places where these are on: a mixed-integer progra
 
 Known units may have gaps: weights to units below that no break has shown. Often the unit is on one side wherever such a unit
 below is on. Then its part is linear there, the regression shows which side it is, and the linear part shows the weight
-(`_top`); the few answers on the other side are the rest (`_gaps`).
-
-A unit that is nearly always on is off at too few places to fit its row to answers there. But all of its row is in the linear
-part. With several outputs, what is left where it is off shows in which proportion a its outputs change. Across a, the linear
-part is that of the other units and orients them; along a, what they leave is its row. With one output the other units might
-as well be turned round.
+(`_top`); the few answers on the other side are the rest (`_gaps`). A unit that is nearly always on is read from the linear
+part (`_always_on`).
 """
 
 from __future__ import annotations
@@ -27,23 +23,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
-from scipy.optimize import linprog
 
-from planted._typing import Array, BoolArray, IntArray
+from planted._typing import Array, BoolArray
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
-from planted.identification.deep._top import NO_REST, fit_top, orientations
+from planted.identification.deep._top import EXPLAINED, fit_top
+from planted.identification.deep.ending._polish import refined_top
+from planted.identification.deep.missing._always_on import unit_always_on
+from planted.identification.deep.missing._rows import (
+    MOSTLY,
+    ROUGHLY,
+    absolute_regression,
+    common_row,
+    solve_gaps,
+)
+from planted.identification.deep.missing._units import LastUnits
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["LastUnits", "MissingUnits"]
+__all__ = ["MissingUnits"]
 
 PER_COEFFICIENT, MORE = 3, 60  # typical answers for the regression
 LOGGED = 9  # for each coefficient: answers that have been asked before and take part
-ROUGHLY = 1e-5  # of the largest answer: what is explained before the known units are refined
 CLEARLY = 30.0  # times what the answers that are explained leave over: what is not
 LARGE = 0.03  # of the largest: answers that are off by so much are looked at first
 SEGMENTS, POINTS = 300, 400  # looked through for places where one known unit alone switches
@@ -52,62 +56,18 @@ MEETS = 1e-3  # of the change of slope: how far lines on both sides may miss eac
 SETTLED = 1e-7  # relative singular value of a direction in which that refinement moves
 REFINED = 6  # rows for each parameter of that refinement, at most
 VANISHES = 1e-7  # of the spread of the answers
-MOSTLY = 0.55  # of the answers must be explained
-SURE = 0.9  # of the places around must be as a unit foretells
+MIXED = 3  # for each weight: answers beyond gaps that are not explained, above which a unit is read afresh
 MOST_UNITS = 6  # that are added
 FAR = 8.0  # typical inputs
 SAMPLED = 12  # answers that have been asked, for each unit below
 STARTS = 6  # places around which a unit is fitted, at most
 AROUND = 5  # answers around each of them that show weights
 ROUNDS = 5  # of answers around a place
-GAP_ALIKE = 1e-4  # difference of what two places say of a weight, relative to the largest weight
 SWEEPS = 3
-ALONG = 3  # places at which outputs are off in the same proportion, at least
 ROOMS = [20.0, 400.0]  # typical inputs: how far out places are looked for
 HEIGHTS = (0.05, 0.02)  # of a unit below that is barely on, relative to what is known of the unit above
 FEW, NARROWER = 0.25, 0.3  # where so few places around are off, the next ones are closer
 SIZES = (-5.0, -1.0)  # log2 of the distances from it, in typical inputs
-
-
-@dataclass(frozen=True, slots=True)
-class LastUnits:
-    """Units of the last hidden layer, with gaps where weights are not known."""
-
-    rows: Array  # (k, p): zero where there is a gap
-    biases: Array  # (k,)
-    known: BoolArray  # (k, p)
-    alphas: Array  # (k, m): coefficients of (1), NaN where they are not known
-    mostly: Array  # (k,): the side, +1 or -1, on which a unit with gaps is where these have an effect; 0 if not known
-
-    @classmethod
-    def whole(cls, planes: tuple[Array, Array], n_outputs: int) -> LastUnits:
-        """Return units without gaps, whose coefficients are not known."""
-        rows, biases = planes
-        k = len(biases)
-        return cls(
-            rows, biases, np.ones(rows.shape, dtype=np.bool_), np.full((k, n_outputs), np.nan), np.zeros(k)
-        )
-
-    def select(self, kept: BoolArray) -> LastUnits:
-        """Return some of the units."""
-        return LastUnits(
-            self.rows[kept], self.biases[kept], self.known[kept], self.alphas[kept], self.mostly[kept]
-        )
-
-    def add(self, other: LastUnits) -> LastUnits:
-        """Return these units and others."""
-        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return LastUnits(*(np.concatenate(pair) for pair in pairs))
-
-    def sides(self, H: Array) -> Array:
-        """The sides on which the units are, +1 or -1, shape (n, k)."""
-        beyond = (H > 0) @ ~self.known.T
-        return np.asarray(np.where(beyond, self.mostly, np.sign(H @ self.rows.T + self.biases)))
-
-    def features(self, H: Array) -> Array:
-        """The features of (1)."""
-        T = H @ self.rows.T + self.biases
-        return np.column_stack([self.sides(H) * T, H, np.ones(len(H))])
 
 
 @dataclass(slots=True)
@@ -122,12 +82,20 @@ class MissingUnits:
     def complete(
         self, layers: list[Layer], known: tuple[Array, Array] | LastUnits
     ) -> tuple[tuple[Array, Array], BoolArray] | None:
-        """Add units until all answers are explained, and say which of their weights are known; None if they cannot be."""
+        """Add units until all answers are explained, and say which of their weights are known; None if they cannot be.
+
+        Units that were added have few digits. Where they nearly explain all answers, all layers are refined in place.
+        """
         units = (
             known if isinstance(known, LastUnits) else LastUnits.whole(known, self.records.all()[1].shape[1])
         )
+        given = len(units.biases)
         for _ in range(MOST_UNITS):
             explained = self._explain_most(layers, units)
+            if explained is None and not units.known.all():  # a unit may be on both sides beyond its gaps
+                units = units.select(np.asarray(units.known.all(axis=1)))
+                given = len(units.biases)
+                explained = self._explain_most(layers, units) if given else None
             if explained is None:
                 return None
             filled = self._without_gaps(layers, *explained)
@@ -136,6 +104,15 @@ class MissingUnits:
             starts = self._unexplained(layers, units, coefficients)
             if not len(starts):
                 return (units.rows, units.biases), units.known
+            refined = refined_top(self.records.all(), layers, (units.rows, units.biases), units.known)
+            if refined is not None and not refined[0].passing and refined[0].residual <= EXPLAINED:
+                top, layers[:] = refined
+                return top.layer, ~top.gaps
+            given = min(given, len(units.biases))
+            kept = self._without_mixed(layers, units, coefficients, given)
+            if not kept.all():  # what is left shows all of their weights
+                units, given = units.select(kept), given - int((~kept).sum())
+                continue
             found = self._from_rest(layers, units, coefficients)
             if found is None or not found.known.all():
                 found = self._fit_unit(layers, units, coefficients, starts) or found
@@ -153,6 +130,23 @@ class MissingUnits:
             else self._unexplained(layers, *explained)
         )
 
+    def _without_mixed(
+        self, layers: list[Layer], units: LastUnits, coefficients: Array, given: int
+    ) -> BoolArray:
+        """Which units to keep: those without gaps, and those that are on one side beyond their gaps as far as answers say.
+
+        Only the first `given` units are looked at.
+        """
+        X, Y = self.records.all()
+        H = pass_layers(layers, X)
+        differs = self._differs(Y - units.features(H) @ coefficients, X, Y)
+        beyond = ((H[differs] > 0) @ ~units.known.T).sum(axis=0)
+        beyond[given:] = 0
+        kept = np.ones(len(beyond), dtype=np.bool_)
+        if beyond.max(initial=0) > MIXED * (H.shape[1] + 1):
+            kept[int(beyond.argmax())] = False
+        return kept
+
     def _without_gaps(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
         """The units with all gaps filled, by the linear part of the answers that are explained or by others; None if not."""
         if units.known.all():
@@ -161,7 +155,8 @@ class MissingUnits:
         near = ~self._differs(Y - units.features(pass_layers(layers, X)) @ coefficients, X, Y)
         top = fit_top((X[near], Y[near]), layers, (units.rows, units.biases), units.known)
         if top is not None and not (top.passing or top.unseen) and top.is_unique:
-            return LastUnits.whole(top.layer, Y.shape[1])
+            # At few places, or none, does a rare unit switch alone: its coefficient is not to be measured again.
+            return replace(LastUnits.whole(top.layer, Y.shape[1]), alphas=top.output[0].T / 2)
         if top is None or top.passing:
             return None
         rows = PartialRows.of((units.rows, units.biases), units.known)
@@ -211,7 +206,7 @@ class MissingUnits:
         found = []
         for y in (Y - features[:, :k] @ units.alphas).T:
             size = float(np.abs(y).max()) or 1.0
-            rest = _absolute_regression(linear / lengths, y / size)
+            rest = absolute_regression(linear / lengths, y / size)
             if rest is None:
                 return None
             found.append(rest * size / lengths)
@@ -280,47 +275,11 @@ class MissingUnits:
         return np.asarray((np.abs(left) > VANISHES * np.where(spread > 0, spread, 1.0) * growth).any(axis=1))
 
     def _from_rest(self, layers: list[Layer], units: LastUnits, coefficients: Array) -> LastUnits | None:
-        """A unit that is nearly always on, from the linear part that the others leave; None if there is none.
-
-        With several outputs, what is left of (1) where it is off shows in which proportion a its outputs change. Across a
-        the linear part is that of the other units, and orients them; along a what they leave is the row of the unit. Its
-        bias is then the same at all places where it is off.
-        """
-        (k, p), m = units.rows.shape, coefficients.shape[1]
+        """A unit that is nearly always on, from the linear part that the others leave; None if there is none."""
         X, Y = self.records.all()
         H = pass_layers(layers, X)
         left = Y - units.features(H) @ coefficients
-        off = self._differs(left, X, Y) & _typical(X)
-        seen = (H[~off] > 0).any(axis=0)
-        whole = np.asarray(units.known.all(axis=0) & seen)
-        columns = np.einsum("km,kp->mpk", units.alphas, units.rows)
-        linear = coefficients[k : k + p].T
-        for along in _directions(left[off]) if m > 1 else []:
-            across = np.linalg.svd(along[None])[2][1:]
-            system = np.einsum("om,mpk->opk", across, columns[:, whole]).reshape(-1, k)
-            ups, is_unique, over = orientations(system, (across @ linear[:, whole]).ravel(), NO_REST)
-            if not is_unique or over > NO_REST:
-                continue
-            rest = linear - columns @ ups
-            row, known = along @ rest, whole.copy()
-            for i in np.flatnonzero(~whole & seen):  # gaps of units that are on beyond them have a part in it
-                gaps = np.flatnonzero(~units.known[:, i] & (units.mostly == ups))
-                parts = np.column_stack([along, units.alphas[gaps].T])
-                known[i] = np.linalg.matrix_rank(parts) == parts.shape[1]
-                row[i] = np.linalg.lstsq(parts, rest[:, i], rcond=None)[0][0] if known[i] else 0.0
-            own = off & (np.abs(left @ across.T).max(axis=1) <= ROUGHLY * np.linalg.norm(left, axis=1))
-            own &= ~(H[:, ~known] > 0).any(axis=1)
-            biases = -left[own] @ along - H[own] @ row
-            size = float(np.linalg.norm(row * known))
-            if own.sum() < ALONG or not size:
-                continue
-            bias = float(np.median(biases))
-            if np.mean(np.abs(biases - bias) > GAP_ALIKE * size) > 1 - SURE:
-                continue
-            side = float(np.sign(np.median(left[own] @ along)))  # the unit is off there
-            row, bias, strengths = side * row * known / size, side * bias, side * along * size / 2
-            return LastUnits(row[None], np.array([bias / size]), known[None], strengths[None], np.zeros(1))
-        return None
+        return unit_always_on(units, coefficients, H, left, self._differs(left, X, Y) & _typical(X))
 
     def _fit_unit(
         self, layers: list[Layer], units: LastUnits, coefficients: Array, starts: Array
@@ -364,11 +323,10 @@ class MissingUnits:
         for chosen in (differs, differs & (leading > 0), differs & (leading < 0)):
             most = SAMPLED * H.shape[1]
             rows = np.concatenate([np.flatnonzero(chosen)[:most], np.flatnonzero(~differs)[:most]])
-            row = _common_row(H[rows], left[rows], chosen[rows])
-            if row is not None:
+            found = common_row(H[rows], left[rows], chosen[rows])
+            if found is not None:
                 own = rows[chosen[rows]]
-                seen = np.asarray((H[own] > 0).any(axis=0))
-                return self._filled(layers, units, coefficients, row, seen, (X[own], left[own]))
+                return self._filled(layers, units, coefficients, *found, (X[own], left[own]))
         return None
 
     def _filled(
@@ -415,7 +373,7 @@ class MissingUnits:
             over = self.records.ask(Z) - units.features(H) @ coefficients
             rest = over[:, output] / strengths[output] - H[:, known] @ whole[:-1][known] - whole[-1]
             before = known.sum()
-            known = _solve_gaps(H[:, gaps], rest, whole, known, gaps)
+            known = solve_gaps(H[:, gaps], rest, whole, known, gaps)
             if known.all() or known.sum() == before:
                 break
         norm = float(np.linalg.norm(whole[:-1]))
@@ -453,9 +411,9 @@ class MissingUnits:
             if not kept.any():
                 break
             H = pass_layers(layers, X)
-            row = _common_row(H, R, kept)
-            if row is not None:
-                found = row, np.asarray((H[kept] > 0).any(axis=0)), X[kept], R[kept]
+            common = common_row(H, R, kept)
+            if common is not None:
+                found = *common, X[kept], R[kept]
                 if found[1].all():
                     break
         return found
@@ -511,21 +469,6 @@ def _crossings(
     return places, directions, halves, np.where(rates == 0, 1.0, rates)
 
 
-def _directions(left: Array) -> list[Array]:
-    """Unit vectors along which several of some rows lie, those with most rows first."""
-    sizes = np.linalg.norm(left, axis=1)
-    units = left[sizes > 0] / sizes[sizes > 0, None]
-    found = []
-    while len(units) >= ALONG:
-        near = np.abs(units @ units.T) > 1 - ROUGHLY
-        best = int(near.sum(axis=1).argmax())
-        if near[best].sum() < ALONG:
-            break
-        found.append(np.asarray(np.linalg.svd(units[near[best]], full_matrices=False)[2][0]))
-        units = units[~near[best]]
-    return found
-
-
 def _typical(X: Array) -> BoolArray:
     """Which inputs are not far out."""
     return np.asarray(np.linalg.norm(X, axis=1) <= FAR * np.sqrt(X.shape[1]))
@@ -555,67 +498,3 @@ def _refined(
     moved = coefficients + step[k * (p + 1) :].reshape(coefficients.shape)
     rows, biases = units.rows + change[:, :p], units.biases + change[:, p]
     return replace(units, rows=rows, biases=biases, alphas=moved[:k]), moved
-
-
-def _solve_gaps(A: Array, y: Array, whole: Array, known: BoolArray, gaps: IntArray) -> BoolArray:
-    """Solve ``A w = y`` for the weights of gaps and write those that are determined into a row; which are known then."""
-    known = known.copy()
-    used, telling = (A > 0).any(axis=0), (A > 0).any(axis=1)
-    A, y, gaps = A[telling][:, used], y[telling], gaps[used]
-    if not gaps.size or len(y) < gaps.size + 1:
-        return known
-    lengths = np.linalg.norm(A, axis=0)
-    values, rows = np.linalg.svd(A / lengths, full_matrices=False)[1:]
-    rank = int((values > 1e-6 * values[0]).sum())
-    settled = np.linalg.norm(rows[:rank], axis=0) > 1 - 1e-9
-    found = np.linalg.lstsq(A / lengths, y, rcond=1e-6)[0] / lengths
-    largest = max(float(np.abs(whole[:-1]).max()), float(np.abs(found).max()))
-    off = np.abs(A @ found - y) / A.max(axis=1)
-    if (off > GAP_ALIKE * largest).any():
-        return known
-    whole[gaps[settled]] = found[settled]
-    known[gaps[settled]] = True
-    return known
-
-
-def _absolute_regression(features: Array, y: Array) -> Array | None:
-    """Minimise the sum of absolute residuals: the multipliers of ``max y λ, features' λ = 0, |λ| <= 1``."""
-    found = linprog(-y, A_eq=features.T, b_eq=np.zeros(features.shape[1]), bounds=[(-1.0, 1.0)] * len(y))
-    return -np.asarray(found.eqlin.marginals) if found.status == 0 else None
-
-
-def _common_row(H: Array, R: Array, kept: BoolArray) -> Array | None:
-    """The row (w, b) with unit w of a unit that explains what is left at most places; None if there is none.
-
-    What is left must be a multiple of w h + b on one side of the unit, where it does not vanish (`kept`), and vanish on the
-    other side. Shapes: H (n, k), R (n, m), kept (n,).
-    """
-    seen = np.append((H[kept] > 0).any(axis=0), True)
-    design = np.column_stack([H, np.ones(len(H))])[:, seen]
-    if kept.sum() < design.shape[1] + 3:
-        return None
-    lengths = np.linalg.norm(design[kept], axis=0)
-    place = int(np.abs(R).max(axis=0).argmax())
-    size = float(np.abs(R[:, place]).max())
-    found = _absolute_regression(design[kept] / lengths, R[kept, place] / size)
-    if found is None:
-        return None
-    near = np.flatnonzero(kept)[np.abs(design[kept] / lengths @ found - R[kept, place] / size) <= 1e-6]
-    if near.size < max(MOSTLY * kept.sum(), design.shape[1] + 3):
-        return None
-    rows, _, rank, _ = np.linalg.lstsq(design[near] / lengths, R[near], rcond=1e-10)
-    if rank < design.shape[1]:
-        return None
-    left, sizes, _ = np.linalg.svd(rows / lengths[:, None], full_matrices=False)
-    if (sizes[1:] > 1e-5 * sizes[0]).any():
-        return None
-    values = (design / lengths) @ rows[:, place]
-    side = np.sign(np.median(values[near]))
-    foretold = side * np.maximum(side * values, 0.0)
-    covered = ~(H[:, ~seen[:-1]] > 0).any(axis=1)
-    if (np.abs(foretold - R[:, place])[covered] <= 1e-5 * size).mean() < SURE:
-        return None
-    row = np.zeros(seen.size)
-    row[seen] = left[:, 0]
-    norm = float(np.linalg.norm(row[:-1]))
-    return row / norm if norm > 0 else None

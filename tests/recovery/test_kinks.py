@@ -28,10 +28,10 @@ def answer() -> planted.Recovery:
 
 
 def test_slope_and_two_kinks_in_noise() -> None:
-    answers = [planted.recover(*noisy(seed, 400), random_state=seed) for seed in range(1, 5)]
+    answers = [planted.recover(*noisy(seed, 400), random_state=seed) for seed in range(1, 7)]
     # Too many kinks are found with the level of their test, 0.05.
     right = [found for found in answers if found.network.n_hidden == 2]
-    assert len(right) >= 3
+    assert len(right) >= 5
     for found in right:
         table = planted.kinks(found)
         assert found.outcome in (Outcome.FITTED, Outcome.RECOVERED)

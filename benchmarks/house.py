@@ -344,9 +344,10 @@ def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _trees(source: Path) -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(source.rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _trees(source: Path) -> tuple[tuple[Path, ast.Module], ...]:
+    """Return every module, parsed once for all rules."""
+    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(source.rglob("*.py")))
 
 
 def _limit(rule: str) -> str:

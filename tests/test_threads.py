@@ -158,7 +158,8 @@ def test_every_door_has_the_same_bits_in_processes_with_other_threads() -> None:
     plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     command = [sys.executable, str(Path(__file__).with_name("doors.py")), "17"]
     answers = []
-    for number in ("1", "2", None):
+    # Without a number BLAS takes every core: where there are two, that is the second case once more.
+    for number in ("1", "2", None) if (os.cpu_count() or 1) > 2 else ("1", None):
         limits = {} if number is None else {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number}
         done = subprocess.run(command, env=plain | limits, capture_output=True, text=True, check=True)
         answers.append(json.loads(done.stdout))

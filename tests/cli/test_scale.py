@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import planted
 from planted.cli import app
+from planted.distributed import _engine
 from planted.io import write_table
 from planted.recovery import predict_cost
 
@@ -93,7 +94,10 @@ def test_data_and_sums_together_are_refused(folder: Path) -> None:
     assert run("sums", folder / "rows", "--rows", "0")[0] == 2
 
 
-def test_a_cluster_that_does_not_answer_is_exit_code_two(folder: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_exit_code_two(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_engine, "CONNECT_SECONDS", 0.5)
     code, text = run("recover", folder / "rows", "--targets", "y0", "--cluster", "tcp://127.0.0.1:1")
     assert code == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in " ".join(text.split())

@@ -16,22 +16,6 @@ import pytest
 from docutils.core import publish_string
 
 ROOT = Path(__file__).resolve().parents[2]
-# The rooms that a run cannot do without, in the order in which it enters them.
-STATIONS = {
-    "A table is recovered": [
-        "cli",
-        "io",
-        "recovery",
-        "rows",
-        "methods",
-        "fitting",
-        "certificates",
-        "reporting",
-    ],
-    "A paper's algorithm as printed": ["recovery", "rows", "methods", "linalg", "networks"],
-    "A black box is asked": ["identification", "linalg", "networks", "results"],
-    "Labels are memorised": ["memorization", "networks", "results"],
-}
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +46,6 @@ def contract() -> dict[str, Any]:
 def texts(picture: str) -> list[str]:
     """Return the texts of a drawing, which must be well-formed."""
     return [element.text or "" for element in ElementTree.fromstring(picture).iter() if element.text]
-
-
-def is_subsequence(wanted: list[str], found: list[str]) -> bool:
-    rest = iter(found)
-    return all(name in rest for name in wanted)
 
 
 def test_every_room_is_in_a_layer_and_says_what_it_is_for(house_pages: ModuleType, graph: Any) -> None:
@@ -144,17 +123,6 @@ def test_visits_are_gathered_by_room(house_pages: ModuleType) -> None:
         ("results", ["Evidence.passed"]),
         ("cli", ["_data:read"]),
     ]
-
-
-@pytest.mark.parametrize("title", STATIONS)
-def test_a_path_is_that_of_a_run_that_succeeds(house_pages: ModuleType, graph: Any, title: str) -> None:
-    (path,) = [path for path in house_pages.PATHS if path.title == title]
-    run = house_pages.load_house().trace(path.script, setup=path.setup)
-    assert run.exit_code == 0, run.output
-    rooms = [room for room, _ in house_pages.visits_of(run)]
-    assert is_subsequence(STATIONS[title], rooms), rooms
-    crossings = house_pages.crossings_of(run, graph)
-    assert crossings.down > 20 and crossings.imported == {}
 
 
 def test_the_markup_parses_without_a_warning(

@@ -80,7 +80,11 @@ def produced_outcomes() -> set[str]:
             id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)
         }
         names = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and id(node) not in compared
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and node.attr in Outcome.__members__
+            and id(node) not in compared
         ]
         found |= {node.attr for node in names if ast.unparse(node.value) in ("Outcome", "planted.Outcome")}
     return found

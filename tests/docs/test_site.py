@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,23 @@ ROOT = Path(__file__).resolve().parents[2]
 # Programs and tables of which a part can be seen only by scrolling sideways.
 CUT = """[...document.querySelectorAll('article pre, article .table-wrapper')]
     .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.innerText.slice(0, 60))"""
+QUICK = {"PLANTED_GALLERY": "read", "PLANTED_DOCS": "quick"}
+# The rooms that a run cannot do without, in the order in which it enters them.
+STATIONS = {
+    "A table is recovered": [
+        "cli",
+        "io",
+        "recovery",
+        "rows",
+        "methods",
+        "fitting",
+        "certificates",
+        "reporting",
+    ],
+    "A paper's algorithm as printed": ["recovery", "rows", "methods", "linalg", "networks"],
+    "A black box is asked": ["identification", "linalg", "networks", "results"],
+    "Labels are memorised": ["memorization", "networks", "results"],
+}
 MADE = shutil.ignore_patterns("_build", "generated", "gallery", "__pycache__")
 
 
@@ -32,7 +50,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     build = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", "site"],
         cwd=tmp_path,
-        env=os.environ | {"PLANTED_GALLERY": "read", "MPLCONFIGDIR": str(tmp_path / "matplotlib")},
+        env=os.environ | QUICK | {"MPLCONFIGDIR": str(tmp_path / "matplotlib")},
         capture_output=True,
         text=True,
         timeout=580,
@@ -50,6 +68,24 @@ def test_documentation_builds_without_warnings(
     pages = ("index", "start", "front-door", "generated/choosing", "generated/architecture", "gallery/index")
     for page in (*pages, *methods):
         assert (site / f"{page}.html").stat().st_size > 5000
+
+
+def is_subsequence(wanted: list[str], found: list[str]) -> bool:
+    rest = iter(found)
+    return all(name in rest for name in wanted)
+
+
+@pytest.mark.parametrize("title", STATIONS)
+def test_a_path_is_that_of_a_run_that_succeeds(
+    built: tuple[Path, subprocess.CompletedProcess[str]], title: str
+) -> None:
+    # The build runs the four paths itself, and ends where one of them fails: see test_architecture.
+    page = (built[0].parent / "docs" / "generated" / "architecture.rst").read_text(encoding="utf-8")
+    section = re.split(r"\n\^{5,}\n", page.partition(f"\n{title}\n^")[2].partition("\n")[2])[0]
+    rooms = re.findall(r"^#\. \*\*(\w+)\*\*: ", section, flags=re.MULTILINE)
+    assert is_subsequence(STATIONS[title], rooms), rooms
+    (down,) = re.findall(r"room: ([\d,]+) go down; none goes up by an import", section)
+    assert int(down.replace(",", "")) > 20
 
 
 @pytest.mark.browser

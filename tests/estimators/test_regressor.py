@@ -22,7 +22,7 @@ DATA = planted.simulate.dataset(
 )
 
 
-CHECKED = planted.TwoLayerRegressor(random_state=0)
+CHECKED = planted.TwoLayerRegressor(effort="quick", random_state=0)
 
 
 @parametrize_with_checks([CHECKED])

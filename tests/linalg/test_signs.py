@@ -67,6 +67,20 @@ def test_independent_columns_of_very_different_size():
     np.testing.assert_array_equal(found, chosen)
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e-300])
+def test_a_column_whose_square_is_no_number(size):
+    """Squares below 1e-323 are zero, and the share of the column was zero over zero."""
+    columns = np.diag([size, 1.0])
+    found = find_flips(columns, columns @ [1.0, 1.0], preferred=np.zeros(2, dtype=bool), tol=1e-10)
+    assert found is not None and found[1]
+    assert signs._solve_block(columns[:, :1], columns[:, 0], preferred=found[:1], tol=1e-10, limit=1)[0] == [
+        True
+    ]
+    assert signs._solve_block(columns[:, :1], columns[:, 1], preferred=found[:1], tol=1e-10, limit=1) == [
+        False
+    ]
+
+
 def test_shares_of_independent_columns_are_rounded_within_their_error():
     rng = np.random.default_rng(3)
     columns = rng.standard_normal((12, 5)) * [1.0, 10.0, 0.1, 1.0, 5.0]

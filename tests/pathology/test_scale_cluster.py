@@ -18,7 +18,7 @@ from pyarrow import parquet, table
 
 import planted
 from planted import RowBlocks, checkpointed, on_cluster, open_blocks
-from planted.distributed import blocks_of_collections
+from planted.distributed import _engine, blocks_of_collections
 from planted.io import write_table
 from planted.moments import RowMoments, accumulate_normal, joint_moments
 from planted.outcomes import BadInputError, ClusterError
@@ -319,7 +319,8 @@ def test_started_by_hand_and_the_scheduler_lost(by_hand, expected, folder, tmp_p
     np.testing.assert_array_equal(resumed.scatter, alone.scatter)
 
 
-def test_no_scheduler_is_said_so():
+def test_no_scheduler_is_said_so(monkeypatch):
+    monkeypatch.setattr(_engine, "CONNECT_SECONDS", 0.5)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

@@ -20,13 +20,25 @@ FIGURES = [(paper, figure) for paper, figures in studies().items() for figure in
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer steps, trials, epochs and units: whatever a study's numbers are, its steps are the same."""
-    from planted.reproduce import _images, landscape, rectified, symmetric_inputs
+    from planted.methods.symmetric_inputs import printed
+    from planted.reproduce import (
+        _images,
+        _landscape_theorem,
+        general_relu,
+        landscape,
+        rectified,
+        symmetric_inputs,
+    )
 
     stage, plan = landscape.Stage, landscape._Plan
-    monkeypatch.setattr(landscape, "Stage", lambda steps, *rates: stage(max(steps // 10, 20), *rates))
-    monkeypatch.setattr(landscape, "_Plan", lambda *given: replace(plan(*given), runs=2, size=5))
-    monkeypatch.setattr(_images, "QUICK_EPOCHS", 8)
-    for module in (rectified, symmetric_inputs):
+    monkeypatch.setattr(landscape, "Stage", lambda steps, *rates: stage(max(steps // 50, 10), *rates))
+    monkeypatch.setattr(
+        landscape, "_Plan", lambda *given: replace(plan(*given), runs=2, size=4, record_every=5)
+    )
+    monkeypatch.setattr(_landscape_theorem, "QUICK_STARTS", 2)
+    monkeypatch.setattr(_images, "QUICK_EPOCHS", 2)
+    monkeypatch.setattr(printed, "SECTION_4_RUNS", 1)
+    for module in (general_relu, rectified, symmetric_inputs):
         monkeypatch.setattr(module, "QUICK_TRIALS", 1)
     world, answer = symmetric_inputs.dataset, symmetric_inputs.recover
     sizes = ("n_features", "n_hidden", "n_outputs")

@@ -44,6 +44,7 @@ S = TypeVar("S", bound=Sums)
 # At least, while there are so many parts: keeps the last branches from being waited for.
 BRANCHES_PER_THREAD = 4
 IN_FLIGHT_PER_THREAD = 2
+CONNECT_SECONDS = 10.0  # for which a scheduler is tried to be reached
 
 
 def on_cluster(blocks: RowBlocks, client: Any) -> RowBlocks:
@@ -161,7 +162,7 @@ def _connect(address: str) -> Any:
             "a cluster needs Dask, which is not installed. Install it with: pip install 'planted[dask]'"
         ) from error
     try:
-        return Client(address, timeout="10s")
+        return Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {address} ({error}). Start one with: dask scheduler"

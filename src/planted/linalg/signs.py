@@ -220,10 +220,12 @@ def _solve_block(
 ) -> list[BoolArray]:
     """List the solutions of (1) within one block."""
     if columns.shape[1] == 1 and columns.any():
-        share = float(columns[:, 0] @ target / (columns[:, 0] @ columns[:, 0]))
+        size = np.abs(columns).max()  # its square may be too small for a number
+        column = columns[:, 0] / size
+        with np.errstate(over="ignore"):
+            share = float((column @ target) / (column @ column) / size)
         # Rounding errors of other, larger units may blur the share; the whole sum is checked at the end.
-        nearest = round(share)
-        return [np.array([nearest == 1])] if nearest in (0, 1) and abs(share - nearest) < 0.1 else []
+        return [np.array([abs(share - 1) < 0.1])] if min(abs(share), abs(share - 1)) < 0.1 else []
     return _meet_in_the_middle(columns, target, preferred=preferred, tol=tol, limit=limit)
 
 

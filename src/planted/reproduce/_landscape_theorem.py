@@ -27,6 +27,7 @@ from planted.reproduce._study import Agreement, Axes, Claim, Study, StudyOptions
 __all__ = ["theorem_study"]
 
 START_SEED = 5_000_000
+STARTS, QUICK_STARTS = 20, 6
 SIGNED_PERMUTATION = 1e-6
 STATIONARY = 1e-9
 Row = dict[str, Any]
@@ -42,7 +43,7 @@ def theorem_study(options: StudyOptions) -> Study:
     for number, d in enumerate(sizes):
         for kappa in (1.0, 4.0):
             world = _World(d, kappa, options.seed)
-            n_starts = 6 if options.quick else 20
+            n_starts = QUICK_STARTS if options.quick else STARTS
             rows += [world.minimum(start) for start in range(n_starts)]
             rows += [row for start in range(2 * n_starts) if (row := world.saddle(start)) is not None]
             rows += [world.approximate(start) for start in range(n_starts)]

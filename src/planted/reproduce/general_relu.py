@@ -32,6 +32,7 @@ from planted.simulate import Dataset, dataset, inputs, teacher
 __all__ = ["FIGURES", "variance_factors"]
 
 METHOD = "hermite"
+TRIALS, QUICK_TRIALS = 10, 3
 SOLVER_SEED = 1_000_000  # added to the seed of the data
 WRONG = 3.0  # error of an answer whose number of units is wrong; guesses are near 2
 FRESH_ROWS = 400_000  # on which L2 errors are measured: a unit at b = -4 is on in 13 of them
@@ -54,7 +55,7 @@ def _samples(options: StudyOptions) -> Study:
     """Median error against n at (10, 5), or (4, 3) when quick."""
     d, k = (4, 3) if options.quick else (10, 5)
     sizes = (1000, 4000, 16_000) if options.quick else (1000, 4000, 16_000, 64_000, 256_000)
-    trials = 3 if options.quick else 10
+    trials = QUICK_TRIALS if options.quick else TRIALS
     rows: list[Row] = []
     for index, n in enumerate(sizes):
         options.progress(f"n = {n}", index / len(sizes))
@@ -93,7 +94,7 @@ def _samples(options: StudyOptions) -> Study:
 
 def _biases(options: StudyOptions) -> Study:
     """L2 error, its bound and the number of visible units as one unit's bias grows."""
-    n, trials = (5000, 2) if options.quick else (50_000, 5)
+    n, trials = (5000, min(2, QUICK_TRIALS)) if options.quick else (50_000, 5)
     biases = (
         (-4.0, -2.0, 0.0, 2.0, 4.0) if options.quick else tuple(float(b) for b in np.arange(-5, 5.5, 1.0))
     )

@@ -284,7 +284,7 @@ def test_appendix_9_1_through_recover(name):
         scales = np.array([0.6, 0.9, 1.2])
     teacher = planted.simulate.teacher(4, 3, 4, random_state=7)
     truth = TwoLayerNetwork(scales[:, None] * teacher.W, None, teacher.A, activation=name)
-    X = planted.simulate.inputs(600, 4, random_state=8)
+    X = planted.simulate.inputs(300, 4, random_state=8)
     answer = recover(X, truth(X), activation=name, random_state=9)
     assert (answer.outcome, answer.network.n_hidden) == (Outcome.RECOVERED, 3)
     assert planted.parameter_error(answer.network, truth) < EXACT

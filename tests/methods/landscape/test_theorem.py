@@ -265,14 +265,14 @@ def test_the_objective_leads_to_the_units_and_random_rows_do_not(objective: str)
 def test_with_noise_refinement_from_random_rows_fails_where_the_objective_succeeds() -> None:
     """Same signs, noise of half an output weight, one start each: f' ends at the truth every time, random rows do not."""
     found = {"lbfgs": 0, "none": 0}
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng([seed, 91])
         truth = TwoLayerNetwork(np.linalg.qr(rng.standard_normal((10, 10)))[0], None, np.ones((1, 10)))
         data = simulate.dataset(5000, truth, noise=0.5, random_state=310 + seed)
         for optimiser in found:
             answer = recovered(data, 10, optimiser=optimiser, n_restarts=1)
             found[optimiser] += planted.parameter_error(answer.network, truth) < 0.2
-    assert found["lbfgs"] == 4 > found["none"]
+    assert found["lbfgs"] == 2 > found["none"]
 
 
 def test_what_refinement_moved_is_told() -> None:

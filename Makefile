@@ -1,7 +1,7 @@
 # Everything runs inside .venv, which is made on first use with Python, make and nothing else.
 #
 #   make demo     the two-minute story            make lint    style, types, layers, spelling
-#   make test     lint, then every test           make docs    the documentation, warnings are errors
+#   make test     lint and every test             make docs    the documentation, warnings are errors
 #   make bench    short benchmarks                make clean   remove what the above made (not .venv)
 #   make test-oldest     the core with the oldest libraries that are allowed
 #   make coverage        every test once more, and the share of the lines that it runs (TESTS=tests/linalg for a part)
@@ -30,7 +30,9 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/planted demo
 
-test: lint unit
+# Side by side: type checking keeps one core busy and leaves the other idle.
+test: $(FULL)
+	$(MAKE) --jobs 2 --output-sync=none lint unit
 
 lint: $(FULL)
 	$(BIN)/ruff check .

@@ -212,22 +212,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "found before, and half of the starts went in one direction when one unit was missing. Nothing false is claimed.",
     ),
     (
-        "calibration",
-        r"^false RECOVERED",
-        "Five of 2,777: three close pairs of units as one, a unit of another power, and a rare unit among outliers.",
-    ),
-    (
-        "calibration",
-        r"^of these where rows and labels",
-        "Three are pairs of units within the angle that the claim states. One missed a strong unit that one output sees in "
-        "seven rows; such units are looked for by their size too since then.",
-    ),
-    (
-        "calibration",
-        r"^of these beside the model",
-        "A single unit of another power than one, in 222 rows with noise of a quarter.",
-    ),
-    (
         "intervals",
         r"^multiplicative noise",
         "Five claims in 200, with 100 parameters of which 99 lie in their intervals: too few to tell 99 from 97 per cent.",

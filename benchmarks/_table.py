@@ -63,7 +63,9 @@ def report(name: str, lines: list[Line], rows: list[dict[str, Any]], options: ar
         "targets": [asdict(line) for line in lines],
         "rows": rows,
     }
-    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    # Numbers and truth values of NumPy are written as those of Python.
+    text = json.dumps(record, indent=1, default=lambda value: value.item())
+    (folder / f"{name}.json").write_text(text + "\n")
 
 
 def at_least(target: str, hits: int, total: int, share: float, note: str = "") -> Line:

@@ -32,6 +32,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from scipy.optimize import linear_sum_assignment
 import planted
 from planted import TwoLayerNetwork, _clock, simulate
 from planted._streams import data_streams
+from planted.linalg.symmetric import unit_rows
 
 LAWS = ("gaussian", "exponential", "uniform", "laplace", "student-t", "mixture", "correlated")
 BUDGET, LONG_BUDGET, LONG_SHARE = 2.0, 20.0, 61  # seconds of a core for a problem, and for one in so many
@@ -243,8 +245,10 @@ def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNet
     """Leave out units that no sample sees; units that are on in all samples are a linear part of the outputs.
 
     Nothing in the data tells such a unit from a linear part: either form is the truth, `folded` says in which it is
-    written.
+    written. Nor does anything tell units that are on in the same samples, with parallel output weights, from the one unit
+    that is their sum there.
     """
+    net = _one_of_those_on_together(net, X)
     on = net.patterns(X)
     kept = on.any(axis=0) & (net.A != 0).any(axis=0)
     always = kept & on.all(axis=0)
@@ -253,6 +257,32 @@ def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNet
         B, c = net.A[:, always] @ net.W[always], net.c + net.A[:, always] @ net.b[always]
         return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], c, B=B)
     return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], net.c, B=net.B)
+
+
+def _one_of_those_on_together(net: TwoLayerNetwork, X: np.ndarray) -> TwoLayerNetwork:
+    """Write two units that are on in the same samples as one, where one gives the same outputs at all of them."""
+    on, planes = net.patterns(X), np.column_stack([net.W, net.b])
+    for first, second in combinations(range(net.n_hidden), 2):
+        u = unit_rows(net.A[:, [first]].T)[0][0]
+        rest = net.A[:, second] - u * (u @ net.A[:, second])
+        if (on[:, first] != on[:, second]).any() or np.abs(rest).max() > 1e-12 * np.abs(
+            net.A[:, second]
+        ).max():
+            continue
+        plane = (u @ net.A[:, [first, second]]) @ planes[[first, second]]
+        size = np.linalg.norm(plane[:-1])
+        for sign in (1.0, -1.0):
+            if size and ((sign * (X @ plane[:-1] + plane[-1]) > 0) == on[:, first]).all():
+                kept = ~np.isin(np.arange(net.n_hidden), (first, second))
+                W, b = (
+                    np.vstack([net.W[kept], sign * plane[:-1] / size]),
+                    np.append(net.b[kept], sign * plane[-1] / size),
+                )
+                one = TwoLayerNetwork(
+                    W, b, np.column_stack([net.A[:, kept], sign * size * u]), net.c, B=net.B
+                )
+                return _one_of_those_on_together(one, X)
+    return net
 
 
 def standardised(net: TwoLayerNetwork, X: np.ndarray, Y: np.ndarray) -> TwoLayerNetwork:

@@ -126,10 +126,13 @@ def test_how_often_the_claim_is_wrong() -> None:
     section = FRONT_DOOR.partition("## How often is the claim wrong?\n")[2].partition("\n## ")[0]
     shown = [line for line in section.splitlines() if line.startswith("| ")]
     laws = json.loads((ROOT / "benchmarks" / "results" / "intervals.json").read_text(encoding="utf-8"))
-    intervals = [f"| {line['target'].partition(':')[0]} | {line['measured']} |" for line in laws["targets"]]
+    intervals, levels = (
+        [line for line in laws["targets"] if (": intervals" in line["target"]) is is_interval]
+        for is_interval in (True, False)
+    )
     assert [line for line in shown if not line.startswith(("| kind", "| law"))] == [
         *calibration_table(rows),
-        *intervals,
+        *(f"| {line['target'].partition(':')[0]} | {line['measured']} |" for line in intervals),
     ]
     mine = [row for row in rows if row["family"] == "noisy" and row["claimed"]]
     covered, count = (sum(row[key] for row in mine) for key in ("covered", "parameters"))
@@ -138,6 +141,8 @@ def test_how_often_the_claim_is_wrong() -> None:
     assert ("1 claim is wrong" if false == 1 else f"{false} claims are wrong") in words
     assert f"{100 * covered / count:.1f} % of {count:,} parameters of noisy recoveries lie in" in words
     assert f"the {len(rows):,} problems from seed {record['seed']}" in words
+    for line in levels:
+        assert f"{line['target'].partition(':')[0]} {line['measured'].partition(' ')[0]}" in words
 
 
 def test_what_is_no_longer_refused() -> None:

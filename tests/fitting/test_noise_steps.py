@@ -190,6 +190,27 @@ def test_missing_labels_of_noisy_data_cost_what_they_carry():
     )
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_labels_that_are_missing_because_of_what_they_are_are_no_claim(seed):
+    """With a chance that rises with the label: weights were up to ten standard errors off, and claimed."""
+    data = data_of(10 + seed, n=1200)
+    high = (data.Y - data.Y.mean(axis=0)) / data.Y.std(axis=0)
+    is_lost = np.random.default_rng(seed).random(high.shape) < 1 / (1 + np.exp(2.0 - 0.7 * high))
+    recovery = planted.recover(
+        data.X,
+        np.where(is_lost, np.nan, data.Y),
+        3,
+        missing_labels="mask",
+        random_state=seed,
+        budget_seconds=20,
+    )
+    assert recovery.outcome is not Outcome.RECOVERED
+    by_chance = planted.recover(
+        data.X, missing(data.Y, 0.1, seed), 3, missing_labels="mask", random_state=seed
+    )
+    assert by_chance.outcome is Outcome.RECOVERED
+
+
 def test_incomplete_rows_that_contradict_are_noticed():
     data = data_of(5, noise=0.0)
     Y = missing(data.Y, 0.05)

@@ -91,19 +91,21 @@ def _with_labels(
 ) -> Verdict:
     """Ask of the labels what their influences do not show, and name the loss."""
     if robust.loss != "squared":
-        F = network(problem.X)
-        residual = problem.Y - F
-        faults = label_fault_evidence(problem.Y, F)
+        is_whole = np.isfinite(problem.Y).all(axis=1)  # labels may be missing
+        X, Y = (problem.X, problem.Y) if is_whole.all() else (problem.X[is_whole], problem.Y[is_whole])
+        F = network(X)
+        residual = Y - F
+        faults = label_fault_evidence(Y, F)
         of_labels = {line.key for line in faults}
         others = tuple(line for line in verdict.evidence if line.key not in of_labels)
         verdict = replace(verdict, evidence=others)  # pseudo-outputs are no labels
         for line in faults:
             verdict = _demanding(verdict, line, FAULTY_LABELS)
         verdict = _demanding(verdict, asymmetry_evidence(residual, F), NOT_SYMMETRIC)
-        verdict = _demanding(verdict, spread_evidence(problem.X, F, residual), UNEQUAL_SPREAD)
+        verdict = _demanding(verdict, spread_evidence(X, F, residual), UNEQUAL_SPREAD)
         if verdict.outcome is Outcome.RECOVERED:  # the dearest test comes last
             verdict = _demanding(
-                verdict, unit_among_outliers(problem.X, residual, robust.scales), UNIT_AMONG_OUTLIERS
+                verdict, unit_among_outliers(X, residual, robust.scales), UNIT_AMONG_OUTLIERS
             )
     if verdict.outcome is Outcome.RECOVERED and not (robust.converged and robust.fit.converged):
         verdict = replace(verdict, outcome=Outcome.STOPPED_EARLY, guarantee=Guarantee.NONE)

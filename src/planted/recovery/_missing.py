@@ -13,6 +13,7 @@ from planted._typing import Array
 from planted._validation import check_rows
 from planted.certificates._exact import output_limits
 from planted.certificates._robust import certify_with_loss
+from planted.certificates.noise._law import independence
 from planted.checks import Check
 from planted.fitting._losses import refine_with_loss
 from planted.fitting._masked_labels import complete_rows, label_counts
@@ -27,6 +28,7 @@ __all__ = ["masked_blocks", "recover_despite_missing"]
 
 MASKED_METHODS = ("gross-errors", "half-spaces")  # they leave missing labels out themselves
 FEWEST_COMPLETE = 40
+CHANCE_LEVEL = 0.01  # of the test that labels are missing by chance
 STEP = 4096
 
 
@@ -65,12 +67,12 @@ def recover_despite_missing(
         whole = run.data.of(complete_rows(blocks))
         answer = method.run(whole, n_hidden, activation=activation, **options)
         if answer.outcome is Outcome.RECOVERED:
-            return _judge_with_incomplete_rows(run.data, answer)
+            return _if_by_chance(run.data, _judge_with_incomplete_rows(run.data, answer))
         answers.append(answer)
     for other in MASKED_METHODS if name == "auto" else ():
         answer = find_method(other).run(run.data, n_hidden)
         if answer.outcome is Outcome.RECOVERED:
-            return answer
+            return _if_by_chance(run.data, answer)
         answers.append(answer)
     return next((answer for answer in reversed(answers) if answer.network is not None), answers[0])
 
@@ -109,6 +111,36 @@ def _judge_with_incomplete_rows(data: Preparation, recovery: Recovery) -> Recove
         uncertainty=verdict.uncertainty,
         detail=verdict.detail,
     )
+
+
+def _if_by_chance(data: Preparation, recovery: Recovery) -> Recovery:
+    """Claim a network of noisy labels only if those that are missing are missing whatever x and the prediction are.
+
+    Labels that are missing because of what they were leave others with a noise of another mean; nothing tells that from
+    labels that are missing because of x.
+    """
+    if recovery.outcome is not Outcome.RECOVERED or recovery.guarantee is Guarantee.EXACT:
+        return recovery
+    assert recovery.network is not None
+    problem = data.problem("clipped")
+    F, is_missing = problem.scaling.standardise(recovery.network)(problem.X), np.isnan(problem.Y)
+    p_values = [
+        independence(problem.X, F[:, [output]], is_missing[:, output].astype(np.float64))
+        for output in range(F.shape[1])
+    ]
+    line = Evidence(
+        "p-value of the test that missing labels ignore x",
+        min(1.0, len(p_values) * min(p_values)),
+        CHANCE_LEVEL,
+        ">=",
+        "missing by chance",
+        key=Check.MISSING_LABELS,
+    )
+    answer = replace(recovery, evidence=(*recovery.evidence, line))
+    if line.passed:
+        return answer
+    text = f"{line.shortfall}: if labels are missing because of what they were, the others mislead."
+    return replace(answer, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 
 
 def _slices(X: Array, Y: Array) -> Iterator[tuple[Array, Array]]:

@@ -50,7 +50,7 @@ from planted.networks import TwoLayerNetwork
 from planted.results import Evidence, Unavailable, Uncertainty
 from planted.rows import RowWeights, Sums, accumulate
 
-__all__ = ["NoiseLaw", "noise_law", "spread_evidence", "standard_errors_under"]
+__all__ = ["NoiseLaw", "independence", "noise_law", "spread_evidence", "standard_errors_under"]
 
 LEVEL = 0.01  # of the tests that choose the standard errors
 SPREAD_LEVEL = 1e-3  # of the test that a robust loss needs
@@ -176,7 +176,7 @@ def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:
     Shapes: X (n, d), F (n, m), residual (n, m).
     """
     sizes = np.minimum(np.abs(residual), FAR * 1.4826 * np.median(np.abs(residual), axis=0))
-    p_values = [_independence(X, F[:, [output]], sizes[:, output]) for output in range(F.shape[1])]
+    p_values = [independence(X, F[:, [output]], sizes[:, output]) for output in range(F.shape[1])]
     return Evidence(
         "p-value of the test that the spread of the noise ignores x, for a robust loss",
         min(1.0, min(p_values) * len(p_values)),
@@ -187,7 +187,7 @@ def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:
     )
 
 
-def _independence(X: Array, F: Array, sizes: Array) -> float:
+def independence(X: Array, F: Array, sizes: Array) -> float:
     """Return the p-value of a regression of sizes on inputs and prediction and their squares: n R² is a χ²."""
     columns = np.hstack([X, X**2, F, F**2])
     n, width = columns.shape

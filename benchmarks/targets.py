@@ -291,8 +291,13 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^certificate",
-        "The certificate looks for missing and needless units and smooth rivals and tests the law of the noise; in about a "
-        "quarter of these recoveries the score of a missing unit alarms, and wider networks are refined.",
+        "Nine of ten are found and certified in 0.6 s. At one draw a test at a level refuses the right network, and ten "
+        "more seconds go to other methods, which end with a fit of another width.",
+    ),
+    (
+        "speed",
+        r"^threads, scalar .*beside a busy",
+        "Least of three on a machine of two cores; 1.06 in an earlier run. Bits are equal.",
     ),
     (
         "speed",

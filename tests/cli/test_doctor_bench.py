@@ -173,7 +173,7 @@ def test_red_lines_are_listed_with_their_reasons(targets: ModuleType) -> None:
     }
     lines = targets.red_lines(results)
     assert [line[1] for line in lines] == ["certificate, with it: 3", "other: 0"]
-    assert "score of a missing unit" in lines[0][2] and lines[1][2] == "Not explained yet."
+    assert "a test at a level" in lines[0][2] and lines[1][2] == "Not explained yet."
 
 
 def test_every_red_line_is_explained(targets: ModuleType) -> None:

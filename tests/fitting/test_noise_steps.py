@@ -190,24 +190,17 @@ def test_missing_labels_of_noisy_data_cost_what_they_carry():
     )
 
 
+@pytest.mark.parametrize("method", ["auto", "half-spaces"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_labels_that_are_missing_because_of_what_they_are_are_no_claim(seed):
+def test_labels_that_are_missing_because_of_what_they_are_are_no_claim(seed, method):
     """With a chance that rises with the label: weights were up to ten standard errors off, and claimed."""
     data = data_of(10 + seed, n=1200)
     high = (data.Y - data.Y.mean(axis=0)) / data.Y.std(axis=0)
     is_lost = np.random.default_rng(seed).random(high.shape) < 1 / (1 + np.exp(2.0 - 0.7 * high))
-    recovery = planted.recover(
-        data.X,
-        np.where(is_lost, np.nan, data.Y),
-        3,
-        missing_labels="mask",
-        random_state=seed,
-        budget_seconds=20,
-    )
+    how = {"method": method, "missing_labels": "mask", "random_state": seed, "budget_seconds": 20}
+    recovery = planted.recover(data.X, np.where(is_lost, np.nan, data.Y), 3, **how)
     assert recovery.outcome is not Outcome.RECOVERED
-    by_chance = planted.recover(
-        data.X, missing(data.Y, 0.1, seed), 3, missing_labels="mask", random_state=seed
-    )
+    by_chance = planted.recover(data.X, missing(data.Y, 0.1, seed), 3, **how)
     assert by_chance.outcome is Outcome.RECOVERED
 
 

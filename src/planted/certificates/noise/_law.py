@@ -176,10 +176,9 @@ def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:
     Shapes: X (n, d), F (n, m), residual (n, m).
     """
     sizes = np.minimum(np.abs(residual), FAR * 1.4826 * np.median(np.abs(residual), axis=0))
-    p_values = [independence(X, F[:, [output]], sizes[:, output]) for output in range(F.shape[1])]
     return Evidence(
         "p-value of the test that the spread of the noise ignores x, for a robust loss",
-        min(1.0, min(p_values) * len(p_values)),
+        independence(X, F, sizes),
         SPREAD_LEVEL,
         ">=",
         "Koenker",
@@ -188,7 +187,17 @@ def spread_evidence(X: Array, F: Array, residual: Array) -> Evidence:
 
 
 def independence(X: Array, F: Array, sizes: Array) -> float:
-    """Return the p-value of a regression of sizes on inputs and prediction and their squares: n R² is a χ²."""
+    """Return the p-value of the test that sizes ignore x, of all outputs together.
+
+    Those of each output are regressed on the inputs, its prediction and their squares: n R² is a χ². Shapes: X (n, d),
+    F, the predictions, and sizes, (n, m).
+    """
+    p_values = [_size_p_value(X, F[:, [output]], column) for output, column in enumerate(sizes.T)]
+    return min(1.0, min(p_values) * len(p_values))
+
+
+def _size_p_value(X: Array, F: Array, sizes: Array) -> float:
+    """Return the p-value for one output. Shapes: F (n, 1), sizes (n,)."""
     columns = np.hstack([X, X**2, F, F**2])
     n, width = columns.shape
     centred = sizes - sizes.mean()

@@ -43,11 +43,8 @@ __all__ = ["LabelSearch", "search_labels"]
 
 SAME_LOSS = 0.25  # nats between two ends at the same maximum; kinks leave many small ones
 ATTEMPTS = {"quick": 1, "normal": 4, "thorough": 10}
-DIRECT = {
-    "quick": 0,
-    "normal": 2,
-    "thorough": 4,
-}  # attempts without a linear part, beside those with a free one
+# Attempts without a linear part, beside those with a free one.
+DIRECT = {"quick": 0, "normal": 2, "thorough": 4}
 WORSE_LOSS, COMPARED = 10.0, 4  # nats on the rows searched, and how many maxima: all rows decide between them
 LINEAR_LEVEL = 1e-3  # of the likelihood-ratio test for a linear part
 FEW_ROWS = 50  # samples per unknown above which a ridge gains nothing

@@ -8,13 +8,9 @@ from scipy import signal
 
 import planted
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates._near_models import (
-    Beside,
-    Departure,
-    _orthonormal_rows,
-    near_model_evidence,
-)
+from planted.certificates._near_models import near_model_evidence
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise._beside import Beside, Departure, _orthonormal_rows
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._law import noise_law, standard_errors_under
 from planted.checks import Check

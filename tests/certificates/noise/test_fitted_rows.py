@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planted.certificates._near_models import Beside
 from planted.certificates._residual import _ranks
+from planted.certificates.noise._beside import Beside
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._labels import medians
 from planted.fitting._run import prepare_problem

@@ -30,9 +30,9 @@ import numpy as np
 from scipy import special
 
 from planted._typing import Array, IntArray, as_array
-from planted.certificates._near_models import Beside, Departure
 from planted.certificates._parts import LabelGrid
 from planted.certificates._residual import input_trace_evidence, lack_of_fit, residual_sums
+from planted.certificates.noise._beside import Beside, Departure
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom

@@ -23,6 +23,17 @@ from planted.outcomes import PlantedError
 
 PUBLISHED = 207_000
 EXACT, MOST = 1e-9, 20.0
+# Questions per parameter when gradients were asked for in pairs, the least of three seeds: none may need as many again.
+IN_PAIRS = {
+    (10, 5, 1): 10.3,
+    (20, 10, 1): 7.6,
+    (50, 50, 1): 7.1,
+    (20, 10, 5): 6.2,
+    (64, 32, 10): 5.8,
+    (100, 200, 1): 7.9,
+    (784, 32, 1): 6.9,
+    (784, 32, 10): 7.5,
+}
 SINGLE = 1e-4
 SOLVER = 10_000  # solver seeds start here: never those of the data
 
@@ -68,9 +79,10 @@ def exact_line(case: str, truth: TwoLayerNetwork, seed: int) -> Result:
     seconds = perf_counter() - start
     error = float("inf") if found.network is None else planted.parameter_error(found.network, truth)
     ratio = found.stats["queries"] / small.n_parameters
+    most = IN_PAIRS.get((small.n_features, small.n_hidden, small.n_outputs), MOST)
     units = None if found.network is None else found.network.n_hidden
     is_met = (
-        found.outcome.name == "RECOVERED" and error <= EXACT and ratio <= MOST and units == small.n_hidden
+        found.outcome.name == "RECOVERED" and error <= EXACT and ratio <= most and units == small.n_hidden
     )
     numbers = {
         "outcome": found.outcome.name,
@@ -85,7 +97,7 @@ def exact_line(case: str, truth: TwoLayerNetwork, seed: int) -> Result:
         f"{found.outcome.name}, k = {units}, error {error:.1e}, {found.stats['queries']} questions = {ratio:.1f} per "
         f"parameter, {seconds:.1f} s"
     )
-    target = f"{case}: k = {small.n_hidden}, error <= {EXACT:g}, <= {MOST:g} questions per parameter"
+    target = f"{case}: k = {small.n_hidden}, error <= {EXACT:g}, <= {most:g} questions per parameter"
     return Line(target, measured, is_met), {"case": case, **numbers}
 
 
@@ -143,12 +155,13 @@ def refusal_lines() -> Iterator[Result]:
     forest = RandomForestRegressor(50, random_state=0).fit(X, y)
     first, last = random_net(10, 16, 16, 1), random_net(16, 16, 1, 2)
     cases: dict[str, Callable[[Any], Any]] = {
-        "three layers": lambda rows: last(np.maximum(first(rows), 0)),
+        "two hidden layers where depth=1 is said": lambda rows: last(np.maximum(first(rows), 0)),
         "tanh": lambda rows: np.tanh(first.preactivations(rows)) @ first.A.T,
         "random forest": forest.predict,
     }
     for name, oracle in cases.items():
-        found = planted.identify(oracle, 10, random_state=0)
+        depth: int | str = 1 if "depth=1" in name else "auto"
+        found = planted.identify(oracle, 10, depth=depth, random_state=0)
         numbers = {"outcome": found.outcome.name, "queries": found.stats["queries"], "detail": found.detail}
         is_met = found.outcome.name == "ASSUMPTION_FAILED" and found.network is None
         measured = f"{found.stats['queries']} questions: {found.detail}"

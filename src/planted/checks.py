@@ -109,6 +109,7 @@ class Check(Enum):
     # Single units
     UNIT_ON = "unit-on"
     UNIT_OFF = "unit-off"
+    UNITS_APART = "units-apart"
     RARER_SIDE = "rarer-side"
     WEAKEST_UNIT = "weakest-unit"
     DIRECTION_ERROR = "direction-error"

@@ -4,7 +4,9 @@ Problem     A table, no theorem. Choose methods the data allow, cheap and exact 
 Idea        1. The methods' cards say which of them apply. They are tried in the registry's order; the others are passed
                over with the reason. Nothing is measured that no card asks for.
             2. The first answer that is certified, RECOVERED, ends the search; so does one against which nothing speaks but
-               that noise would hide units closer than its own, since no method sees further. One that reproduces every
+               that noise would hide units closer than its own, since no method sees further. If the number of units is
+               given, so does one of that width that lacks no unit and leaves no trace of x, although a model near it fits
+               a little better: another method would find the same. One that reproduces every
                sample to rounding and says why it is not the only one is returned unless a later one is certified.
             3. Otherwise answers are cross-validated, each method searching again on part of the rows: a network that
                was only refined there would remember the rest. The best score wins, scores within `TIE` of it give way to
@@ -52,6 +54,8 @@ EXCLUDED = "these outputs have no noise, and complementarity found none, whateve
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise alone may hide: it speaks against a claim, not against the answer.
 UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
+# Tests at a level that speak against the standard errors of a network, where nothing else does.
+NEARBY = (Check.NEAR_MODELS, Check.UNCERTAIN_SIDES)
 TRACE = 1e-3  # p-value below which a trace of x in the residual is no chance
 PLENTY = 100  # samples for each parameter
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds
@@ -81,7 +85,7 @@ def recover_automatically(
 ) -> Recovery:
     """Try the methods the data allow until one is certified; the trace begins with one line per method considered."""
     answers: list[Recovery] = []
-    run.on_stop = partial(_stopped_early, run, answers)
+    run.on_stop = partial(_stopped_early, run, answers, n_hidden)
     for method in _plan(Facts(run.problem, n_hidden), activation, effort, run.trace, answers):
         asked = {**method.at_effort(effort), **method.with_affine(affine), **method.assuming_nothing()}
         if affine is True and not asked.get("affine"):
@@ -94,10 +98,10 @@ def recover_automatically(
         run.trace.append(_line(answer))
         answers.append(answer)
         if answer.network is not None and (
-            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY) or _is_settled(answer)
+            answer.outcome in (Outcome.RECOVERED, Outcome.STOPPED_EARLY) or _is_settled(answer, n_hidden)
         ):
             break
-    best = _first(answers) if effort == "quick" else _choose(run, answers, activation)
+    best = _first(answers, n_hidden) if effort == "quick" else _choose(run, answers, activation, n_hidden)
     if best is None:
         run.refuse(Outcome.ASSUMPTION_FAILED, _what_was_tried(run), _methods_tried(run))
     return _with_trace(run, best)
@@ -184,21 +188,22 @@ def _line(answer: Recovery) -> dict[str, Any]:
     }
 
 
-def _first(answers: list[Recovery]) -> Recovery | None:
+def _first(answers: list[Recovery], n_hidden: int | str) -> Recovery | None:
     """Return an answer without comparing them: one that is settled, else one that knows its own held-out error."""
     known = [answer for answer in answers if answer.held_out_mse is not None]
-    return _settled(answers) or next(iter(known or answers), None)
+    return _settled(answers, n_hidden) or next(iter(known or answers), None)
 
 
-def _choose(run: MethodRun, answers: list[Recovery], activation: str) -> Recovery | None:
+def _choose(run: MethodRun, answers: list[Recovery], activation: str, n_hidden: int | str) -> Recovery | None:
     """Return the certified answer, or the best by cross-validation with ties to the simpler (step 3)."""
-    if _settled(answers):
-        return _settled(answers)
+    settled = _settled(answers, n_hidden)
+    if settled is not None:
+        return settled
     found = [answer for answer in answers if answer.network is not None]
     if any(
         answer.outcome is Outcome.STOPPED_EARLY for answer in found
     ):  # stopped early: do not cross-validate
-        return _best_so_far(run, answers)
+        return _best_so_far(run, answers, n_hidden)
     steady = [answer for answer in found if answer.held_out_mse is not None]
     if steady:
         found = [answer for answer in found if not _has_few_samples(answer)]
@@ -257,14 +262,18 @@ def _has_few_samples(answer: Recovery) -> bool:
     return is_short or answer.outcome is Outcome.TOO_FEW_SAMPLES
 
 
-def _is_settled(answer: Recovery) -> bool:
+def _is_settled(answer: Recovery, n_hidden: int | str) -> bool:
     """Whether nothing speaks against an answer but the noise, or tests show that there are kinks or none.
+
+    An answer of the width asked for may also be refused by a test of models near it.
 
     Kinks that leave a trace of x beyond chance, in the residual or in that of neighbours, are only part of an answer.
     """
     keys = (Check.SMOOTH_CURVE, Check.ONE_COLUMN, Check.OBLIQUE_KINKS)
     kinks = [line for key in keys for line in answer.find(key)]
-    nothing_else = answer.fails_only(*UNSEEN) or _is_one_kink(answer)
+    is_asked = answer.network is not None and answer.network.n_hidden == n_hidden
+    minor = (*UNSEEN, *NEARBY) if is_asked else UNSEEN
+    nothing_else = answer.fails_only(*minor) or _is_one_kink(answer)
     neighbours = answer.find(Check.NEIGHBOURS)  # of a straight line too, which has no kinks to test
     is_whole = all(line.measured > TRACE for line in (*answer.find(Check.LACK_OF_FIT), *neighbours))
     return nothing_else or (bool(kinks or neighbours) and is_whole and all(line.passed for line in kinks))
@@ -278,10 +287,10 @@ def _is_one_kink(answer: Recovery) -> bool:
     return is_near and answer.fails_only(Check.SMOOTH_BENDS, *UNSEEN)
 
 
-def _settled(answers: list[Recovery]) -> Recovery | None:
+def _settled(answers: list[Recovery], n_hidden: int | str) -> Recovery | None:
     """Return the answer that needs no comparison: certified, as far as noise lets anyone see, or all samples."""
     certified = [answer for answer in answers if answer.outcome is Outcome.RECOVERED]
-    others = [item for item in answers if _is_settled(item) or _reproduces_all(item)]
+    others = [item for item in answers if _is_settled(item, n_hidden) or _reproduces_all(item)]
     return next(iter([*certified, *others]), None)
 
 
@@ -321,10 +330,10 @@ def _flattering_score(rows: tuple[Array, Array], answer: Recovery) -> float:
     return float(((Y[:cut] - fit.network(X[:cut])) ** 2).mean())
 
 
-def _best_so_far(run: MethodRun, answers: list[Recovery]) -> Recovery | None:
+def _best_so_far(run: MethodRun, answers: list[Recovery], n_hidden: int | str) -> Recovery | None:
     """Return the best by the residual on the rows in memory: there is no time for a comparison, nor for a pass."""
     found = [answer for answer in answers if answer.network is not None]
-    best = _settled(answers)
+    best = _settled(answers, n_hidden)
     if best is None and found:
         best = min(found, key=lambda answer: _mean_square(run.problem, answer))
     if best is None or best.outcome is Outcome.RECOVERED:
@@ -339,11 +348,11 @@ def _mean_square(problem: Problem, answer: Recovery) -> float:
     return float(((problem.Y - network(problem.X)) ** 2).mean())
 
 
-def _stopped_early(run: MethodRun, answers: list[Recovery], reason: str) -> Recovery:
+def _stopped_early(run: MethodRun, answers: list[Recovery], n_hidden: int | str, reason: str) -> Recovery:
     """Return what there is when time is up or the user has had enough."""
     text, tried = f"{reason} {_what_was_tried(run)}".strip(), _methods_tried(run)
     run.trace.append({"method": "auto", "outcome": Outcome.STOPPED_EARLY.name, "detail": reason})
-    best = _best_so_far(run, answers)
+    best = _best_so_far(run, answers, n_hidden)
     return run.interrupted(text, None, tried) if best is None else _with_trace(run, best)
 
 

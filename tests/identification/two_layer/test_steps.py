@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from planted import Outcome, identify, parameter_error, simulate
+from planted import Outcome, TwoLayerNetwork, identify, parameter_error, simulate
 from planted.identification import OracleError, as_oracle
-from planted.identification._rounding import calibrate_rounding
+from planted.identification._rounding import Rounding, calibrate_rounding
 from planted.identification.two_layer._breakpoints import find_breakpoints
+from planted.identification.two_layer._gradient_jumps import (
+    _gradients_beside_line,
+    _gradients_with_long_steps,
+    _longest_steps,
+)
 from planted.identification.two_layer._jumps import Jumps
 from planted.identification.two_layer._orientation import orient_units
 from planted.outcomes import BadInputError, FileFormatError
@@ -109,6 +115,96 @@ def test_orientation_with_more_units_than_equations() -> None:
 def test_orientation_reports_a_linear_part_no_unit_explains() -> None:
     answer = orient_units(hand_jumps([2.0]), np.array([[2.0, 1.0]]), error=1e-14)
     assert answer.residual > 0.1
+
+
+class Counted:
+    """A network that counts its questions."""
+
+    def __init__(self, network: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.network, self.asked = network, 0
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        self.asked += len(X)
+        return self.network(X)
+
+
+def in_one_region(seed: int, d: int) -> tuple[TwoLayerNetwork, np.ndarray, np.ndarray]:
+    """A network, places at which none of its units switches nearby, and its gradients there."""
+    net = simulate.teacher(d, 4, 2, bias=(-0.5, 0.5), random_state=seed)
+    places = np.random.default_rng([seed, 1]).standard_normal((200, d))
+    places = places[np.abs(net.preactivations(places)).min(axis=1) > 0.1][:3]
+    gradients = np.einsum("mk,pk,kd->pmd", net.A, net.preactivations(places) > 0, net.W)
+    return net, places, gradients
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_beside_a_line_take_one_question_for_each_coordinate(seed: int) -> None:
+    d = 6
+    net, places, gradients = in_one_region(seed, d)
+    direction = np.full(d, d**-0.5)
+    rounding = Rounding(np.full(2, 4e-15), 1.0, is_curved=False, relative=1e-15)
+    ask = Counted(net)
+    found, errors = _gradients_beside_line(
+        ask, places, np.full(len(places), 1e-2), direction, gradients @ direction, rounding=rounding
+    )
+    assert ask.asked == len(places) * (d + 1)
+    assert (np.abs(found - gradients) <= 4 * errors).all() and errors.max() < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("level", [4e-15, 1e-7])
+def test_a_break_that_a_step_crosses_shortens_it(seed: int, level: float) -> None:
+    # One hyperplane stands 2e-6 away along the first coordinate: nearer than the first steps of exact answers are long.
+    d, coarse = 5, level > 1e-10
+    rng = np.random.default_rng(seed)
+    w, gap = rng.standard_normal(d), 0.02 if coarse else 2e-6
+    base = rng.standard_normal((1, d))
+    slope = rng.standard_normal((1, d))
+
+    def bent(X: np.ndarray) -> np.ndarray:
+        return X @ slope.T + np.maximum(X[:, :1] - base[0, 0] - gap, 0) * 3
+
+    direction = w / np.linalg.norm(w)
+    rounding = Rounding(np.array([level]), 1.0, is_curved=False, relative=level)
+    found, errors = _gradients_beside_line(
+        bent, base, np.array([0.1]), direction, (slope @ direction)[None], rounding=rounding
+    )
+    assert (np.abs(found[0] - slope) <= 4 * errors[0]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_centre_of_a_simplex_shows_a_break_within_it(seed: int) -> None:
+    d = 5
+    net, places, gradients = in_one_region(seed, d)
+    rounding = Rounding(np.full(2, 4e-15), 1.0, is_curved=False, relative=1e-15)
+    hyperplanes = Jumps(net.W, net.b, net.A, np.full(4, 1e-15), np.zeros((4, d)), np.zeros((4, d)))
+    steps = np.stack([_longest_steps(hyperplanes, place, np.zeros(4), np.inf) for place in places])
+    steps = np.clip(steps, -3.0, 3.0)
+    for part, is_free in ((0.9, True), (1.2, False)):
+        _, _, found, errors, agree = _gradients_with_long_steps(
+            net, places, part * steps, rounding=rounding, snap=lambda X: X
+        )
+        crossed = [
+            np.ptp(np.sign(net.preactivations(place + np.diag(part * step))), axis=0).any()
+            for place, step in zip(places, steps, strict=True)
+        ]
+        assert agree.tolist() == [not any_crossed for any_crossed in crossed]
+        if is_free:
+            assert agree.all() and (np.abs(found - gradients) <= 4 * errors).all()
+        else:
+            assert any(crossed)
+
+
+@pytest.mark.parametrize(("shape", "most"), [((10, 5, 1), 10.3), ((20, 10, 2), 7.0), ((40, 20, 4), 4.5)])
+def test_two_layers_take_few_questions(shape: tuple[int, int, int], most: float) -> None:
+    asked = []
+    for seed in range(5):
+        net = simulate.teacher(*shape, bias=(-0.5, 0.5), random_state=seed)
+        found = identify(net, random_state=100 + seed)
+        assert found.outcome is Outcome.RECOVERED and found.network is not None
+        assert parameter_error(found.network, net) < 1e-11
+        asked.append(found.stats["queries"] / net.canonical().n_parameters)
+    assert np.median(asked) <= most
 
 
 def test_log_is_kept_and_reused(tmp_path: Path) -> None:

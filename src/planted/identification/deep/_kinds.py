@@ -28,7 +28,7 @@ __all__ = ["leak_of", "looks_deep", "miss_on_lines", "name_other_kind", "sides_o
 
 ALIKE = 1e-3  # relative difference of two changes of slope that are the same
 SHARE = 0.75  # of the breaks that must be the same on both lines
-FEWEST = 3  # breaks on a line that say something
+FEWEST = 8  # breaks on a line that say something; with fewer, reading the units costs hardly more than a second line
 FARTHER = (1.0, 4.0, 16.0, 64.0)  # where fresh lines begin, in typical inputs
 ACROSS = 1e-6  # of a gradient: a part across the rows that is no rounding
 SAME = 1e-3  # relative difference of slopes that are the same

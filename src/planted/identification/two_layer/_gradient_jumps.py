@@ -7,17 +7,19 @@ Idea        On one side of a break the function is g₊x + e₊, on the other g�
 
             .. math:: J(x) = (g_+ - g_-)\,x + (e_+ - e_-) = \alpha\,(n^\top x + o),                         \quad (1)
 
-            a matrix of rank one whose singular vectors are α and (n, o). The gradients are central differences. On a
-            linear piece these are exact for *any* step, so the step is made as long as the region allows, and the only
-            error left is that of rounding, ε / step. The two answers of a pair must have the same mean for every
-            coordinate; this shows, without a further question, that no other break was crossed.
+            a matrix of rank one whose singular vectors are α and (n, o). The gradients are differences, which on a
+            linear piece are exact for *any* step; the only error is that of rounding, ε / step.
             The first pass (`rough_units`) measures gradients in the regions along a line. Each gradient serves both
-            neighbouring breaks, and a step is shortened where its pair disagrees. The second pass (`measure_units`)
-            knows all hyperplanes. It chooses on each of them a place that is far from all others, and measures the jump
-            there with long steps. A break that is missing there, or has another jump, does not belong to a two-layer
-            network.
+            neighbouring breaks. Its steps are short, one question for each coordinate, and its component along the line
+            must be the slope that is known there; where it is not, a break was crossed, and the steps are shortened.
+            Answers too coarse for short steps are asked in pairs, one on either side, whose mean must be the value
+            between them. The second pass (`measure_units`) knows all hyperplanes. It chooses on each of them a place that
+            is far from all others, and measures the jump there with the longest steps that stay in the region: the
+            corners of a simplex on either side. The answer at its centre must be the mean of its corners, which shows
+            that no other break was crossed. A break that is missing there, or has another jump, does not belong to a
+            two-layer network.
 Guarantee   Exact up to rounding; the error of each unit is returned with it. Kind: exact.
-Cost        (2d + 1) questions per region in the first pass, 4d per unit in the second.
+Cost        (d + 1) questions per region in the first pass, 2d for coarse answers; 2d + 4 per unit in the second.
 References  [Carlini2020]_
 """
 
@@ -36,6 +38,9 @@ from planted.identification.two_layer._jumps import Jumps, Line, Measurement
 __all__ = ["measure_units", "rough_units"]
 
 MAX_SHORTENINGS = 14  # of a step, by four each time: down to 4e-9 of a region's width
+SHORT = 2.0**-10  # of the steps of pairs: steps to one side, few of which cross another break
+AGAIN = 2.0**-4  # by which they are shortened where one did
+ROUGH = 1e-6  # relative error of a slope up to which steps to one side are short enough
 N_CANDIDATES = 400  # places on a hyperplane among which the best is chosen
 N_FINALISTS = 12  # of them whose steps are worked out
 MARGIN = 0.9  # of the distance to the next hyperplane
@@ -57,9 +62,9 @@ def rough_units(
     regions = np.unique(np.concatenate([wanted, wanted + 1]))
     low, high = _region_bounds(scan, regions, room)
     bases = line.at((low + high) / 2)
-    gradients, errors = _gradients_with_short_steps(
-        ask, bases, (high - low) / 8, rounding=rounding, room=room
-    )
+    slopes = np.array([scan.pieces[i].slope for i in regions])
+    steps = np.minimum((high - low) / 8, room)
+    gradients, errors = _gradients_beside_line(ask, bases, steps, line.direction, slopes, rounding=rounding)
     place = np.searchsorted(regions, wanted)
     jump = gradients[place + 1] - gradients[place]
     spread = np.hypot(errors[place + 1], errors[place])
@@ -94,12 +99,12 @@ def measure_units(
         for i, part in zip(which, reach, strict=True)
     ]
     bases, steps, usable = (np.array(part) for part in zip(*plans, strict=True))
-    base, step = np.concatenate([bases[:, 0], bases[:, 1]]), np.concatenate([steps, steps])
-    values, gradients, errors, agree = _gradients_with_long_steps(
+    base, step = np.concatenate([bases[:, 0], bases[:, 1]]), np.concatenate([steps[:, 0], steps[:, 1]])
+    places, values, gradients, errors, agree = _gradients_with_long_steps(
         ask, base, step, rounding=rounding, snap=snap
     )
     middle = bases.mean(axis=1)
-    lift = values + np.einsum("pmd,pd->pm", gradients, np.concatenate([middle, middle]) - base)
+    lift = values + np.einsum("pmd,pd->pm", gradients, np.concatenate([middle, middle]) - places)
     spread = np.hypot(errors[:s], errors[s:])
     found = _rank_one(gradients[:s] - gradients[s:], spread, middle, lift[:s] - lift[s:])
     before = jumps.select(which)
@@ -111,7 +116,7 @@ def measure_units(
     good = np.concatenate([agree[:s] & usable, agree[s:] & usable])
     scalar = np.where(good, np.sqrt((errors**2).mean(axis=(1, 2))), np.inf)
     better = jumps.replace(which[is_better], found.select(is_better))
-    return Measurement(better, is_confirmed, is_missed, base, values, gradients, scalar)
+    return Measurement(better, is_confirmed, is_missed, places, values, gradients, scalar)
 
 
 def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Array, Array]:
@@ -134,17 +139,50 @@ def _region_bounds(scan: LineScan, regions: IntArray, room: float) -> tuple[Arra
     )
 
 
-def _gradients_with_short_steps(
-    ask: Ask, bases: Array, steps: Array, *, rounding: Rounding, room: float
+def _gradients_beside_line(
+    ask: Ask, bases: Array, steps: Array, direction: Array, slopes: Array, *, rounding: Rounding
 ) -> tuple[Array, Array]:
-    """Central differences whose steps are shortened until both sides of each pair agree with the middle."""
+    """Differences to one side whose component along the line is its slope; pairs where these do not suffice."""
     r, d = bases.shape
     middle = ask(bases)
     m = middle.shape[1]
     gradients, errors = np.zeros((r, m, d)), np.full((r, m, d), np.inf)
-    step = np.repeat(np.minimum(steps, room)[:, None], d, axis=1)
-    open_pairs = np.ones((r, d), dtype=np.bool_)
     noise = rounding.at(bases)
+    steepest = np.abs(slopes).max(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shortest = np.nanmax(noise / (ROUGH * steepest), axis=1)
+    is_open = np.ones(r, dtype=np.bool_)
+    for step in (SHORT * steps, SHORT * AGAIN * steps):
+        step = np.maximum(step, shortest)
+        which = np.flatnonzero(is_open & (step < steps))
+        if which.size == 0:
+            break
+        rows = bases[which, None, :] + step[which, None, None] * np.eye(d)
+        ahead = ask(rows.reshape(-1, d)).reshape(which.size, d, m)
+        # The step that was taken, after rounding of the inputs.
+        taken = np.einsum("rdd->rd", rows) - bases[which]
+        found = ((ahead - middle[which, None, :]) / taken[:, :, None]).transpose(0, 2, 1)
+        spread = np.sqrt(2.0) * noise[which] / step[which, None]
+        good = (np.abs(found @ direction - slopes[which]) <= 4 * spread).all(axis=1)
+        gradients[which[good]], errors[which[good]] = found[good], spread[good, :, None]
+        is_open[which[good]] = False
+    rest = np.flatnonzero(is_open)
+    if rest.size:
+        gradients[rest], errors[rest] = _gradients_by_pairs(
+            ask, bases[rest], middle[rest], steps[rest], noise=noise[rest]
+        )
+    return gradients, errors
+
+
+def _gradients_by_pairs(
+    ask: Ask, bases: Array, middle: Array, steps: Array, *, noise: Array
+) -> tuple[Array, Array]:
+    """Central differences whose steps are shortened until both sides of each pair agree with the middle."""
+    r, d = bases.shape
+    m = middle.shape[1]
+    gradients, errors = np.zeros((r, m, d)), np.full((r, m, d), np.inf)
+    step = np.repeat(steps[:, None], d, axis=1)
+    open_pairs = np.ones((r, d), dtype=np.bool_)
     for _ in range(MAX_SHORTENINGS):
         region, axis = np.nonzero(open_pairs)
         if region.size == 0:
@@ -173,8 +211,8 @@ def _ask_pairs(ask: Ask, bases: Array, axis: IntArray, step: Array) -> tuple[Arr
 def _plan_measurement(
     jumps: Jumps, unit: int, *, rounding: Rounding, rng: np.random.Generator, room: float, reach: float
 ) -> tuple[Array, Array, bool]:
-    """Choose a place on a hyperplane far from all others: two bases (2, d), steps (d,), and whether there is one."""
-    n, d = jumps.normals[unit], jumps.normals.shape[1]
+    """Choose a place on a hyperplane far from all others: two bases (2, d), their steps, and whether there is one."""
+    n = jumps.normals[unit]
     candidates = _candidate_places(jumps, unit, rounding=rounding, rng=rng, room=room, reach=reach)
     others = np.arange(len(jumps.normals)) != unit
     distance = np.abs(candidates @ jumps.normals[others].T + jumps.offsets[others])
@@ -188,22 +226,35 @@ def _plan_measurement(
     lift_score = np.where(
         lift > 2 * own_doubt, lift / (1 + np.linalg.norm(candidates, axis=1) / rounding.radius), -1
     )
-    best_score, best = -np.inf, (np.stack([candidates[0]] * 2), np.full(d, rounding.radius * 1e-2), False)
+    best_score = -np.inf
+    best = np.stack([candidates[0]] * 2), np.full((2, n.size), rounding.radius * 1e-2), False
     for c in np.argsort(-lift_score, kind="stable")[:N_FINALISTS]:
         if lift_score[c] <= 0:
             break
-        left = distance[c] - lift[c] * across
-        free = (left[:, None] / (np.abs(jumps.normals[others]) + 1e-3)).min(axis=0, initial=np.inf)
-        step = np.minimum(free, (lift[c] - own_doubt[c]) / (np.abs(n) + 1e-3))
-        step = np.minimum(MARGIN * step, longest)
-        if np.isfinite(room):
-            step = np.minimum(step, room - np.abs(candidates[c]) - lift[c] * np.abs(n))
+        bases = candidates[c] + lift[c] * np.stack([n, -n])
+        steps = np.stack([_longest_steps(jumps, base, doubts[c], room) for base in bases])
+        steps = np.clip(MARGIN * steps, -longest, longest)
         noise = 1 + np.linalg.norm(candidates[c]) / rounding.radius
-        score = 1.0 / (noise * np.sqrt(np.mean(1.0 / np.maximum(step, 1e-300) ** 2)))
-        if score > best_score and (step > 0).all():
-            base = np.stack([candidates[c] + lift[c] * n, candidates[c] - lift[c] * n])
-            best_score, best = score, (base, step, True)
+        score = 1.0 / (noise * np.sqrt(np.mean(1.0 / np.maximum(np.abs(steps), 1e-300) ** 2)))
+        if score > best_score and (steps != 0).all():
+            best_score, best = score, (bases, steps, True)
     return best
+
+
+def _longest_steps(jumps: Jumps, base: Array, doubts: Array, room: float) -> Array:
+    """The longest step along each coordinate, ahead or back, that meets no hyperplane and stays in the room.
+
+    Shapes: base (d,), doubts (k,), result (d,).
+    """
+    distance = jumps.normals @ base + jumps.offsets
+    left = np.maximum(np.abs(distance) - doubts, 0.0)
+    towards = -np.sign(distance)[:, None] * jumps.normals  # above zero: a step ahead comes nearer
+    with np.errstate(divide="ignore", invalid="ignore"):
+        free = left[:, None] / np.abs(towards)
+    ahead = np.where(towards > 0, free, np.inf).min(axis=0, initial=np.inf)
+    back = np.where(towards < 0, free, np.inf).min(axis=0, initial=np.inf)
+    ahead, back = np.minimum(ahead, room - base), np.minimum(back, room + base)
+    return np.asarray(np.where(ahead >= back, ahead, -back))
 
 
 def _candidate_places(
@@ -228,26 +279,29 @@ def _candidate_places(
 
 def _gradients_with_long_steps(
     ask: Ask, base: Array, step: Array, *, rounding: Rounding, snap: Ask
-) -> tuple[Array, Array, Array, BoolArray]:
-    """Central differences with given steps: values, gradients, their errors, and whether every pair agrees."""
+) -> tuple[Array, Array, Array, Array, BoolArray]:
+    """Ask at the corners of simplices and in their centres.
+
+    Returns the centres, the function and its gradients there, their errors, and whether each centre agrees with its
+    corners. Shapes: base (p, d), step (p, d).
+    """
     count, d = base.shape
     base = snap(base)
-    rows = np.repeat(base, d, axis=0)
-    axis = np.tile(np.arange(d), count)
-    here = rows[np.arange(len(rows)), axis]
-    height = np.abs(snap(here + step.ravel()) - here)
-    height = np.where(height > 0, height, step.ravel())
-    ahead, behind = _ask_pairs(ask, rows, axis, height)
-    m = ahead.shape[1]
-    middle = ((ahead + behind) / 2).reshape(count, d, m)
-    noise = rounding.at(base)
-    centre = np.median(middle, axis=1)
-    agree = np.asarray((np.abs(middle - centre[:, None, :]) <= 4 * noise[:, None, :]).all(axis=(1, 2)))
-    value = np.asarray(middle.mean(axis=1))
-    inverse = 1.0 / (2 * height.reshape(count, d))
-    gradients = ((ahead - behind).reshape(count, d, m) * inverse[:, :, None]).transpose(0, 2, 1)
-    errors = noise[:, :, None] * inverse[:, None, :]
-    return value, gradients, errors, agree
+    corners = np.repeat(base[:, None, :], d + 2, axis=1)
+    axes = np.arange(d)
+    corners[:, axes, axes] = snap(base + step)
+    step = corners[:, axes, axes] - base
+    corners[:, d + 1] = snap(corners[:, : d + 1].mean(axis=1))
+    answers = ask(corners.reshape(-1, d)).reshape(count, d + 2, -1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # no step: not usable
+        gradients = ((answers[:, :d] - answers[:, d, None]) / step[:, :, None]).transpose(0, 2, 1)
+        noise = rounding.at(base)
+        errors = np.sqrt(2.0) * noise[:, :, None] / np.abs(step)[:, None, :]
+    centre = corners[:, : d + 1].mean(axis=1)
+    value = answers[:, : d + 1].mean(axis=1)
+    shift = np.einsum("pmd,pd->pm", gradients, corners[:, d + 1] - centre)
+    agree = np.asarray((np.abs(answers[:, d + 1] - value - shift) <= 4 * noise).all(axis=1))
+    return centre, value, gradients, errors, agree
 
 
 def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:

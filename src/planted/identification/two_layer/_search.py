@@ -22,7 +22,7 @@ Departures  [Carlini2020]_ measure every unit with two questions per coordinate 
             neighbouring breakpoints limit the step, and estimate slopes along the line by small differences. Here slopes
             come from chords, the gradient of a region serves both its neighbours, and the final measurement is made
             where steps can be long.
-Cost        About 8 questions per breakpoint, 3d per region and 4d per unit; a matrix of size (m d) × k for step 4.
+Cost        About 8 questions per breakpoint, d per region and 2d per unit; a matrix of size (m d) × k for step 4.
 References  [Carlini2020]_, [ATV21]_
 """
 

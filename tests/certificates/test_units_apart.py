@@ -1,0 +1,50 @@
+"""Two units whose kinks lie in one gap of the inputs: hardly a sample says which is which."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planted import Outcome, TwoLayerNetwork, recover
+from planted.checks import Check
+
+
+def in_one_gap(seed: int, tilt: float) -> tuple[np.ndarray, np.ndarray, int]:
+    """Inputs with a gap, labels of two units that switch in it, and the samples on which one of the two is on."""
+    rng = np.random.default_rng(seed)
+    d, m, n = int(rng.integers(3, 6)), int(rng.integers(2, 4)), int(rng.integers(250, 500))
+    w = rng.standard_normal(d)
+    w /= np.linalg.norm(w)
+    gap = rng.uniform(0.3, 0.8)
+    X = rng.standard_normal((n, d))
+    X += np.where(X @ w > 0, gap, -gap)[:, None] * w
+    W = w + tilt * rng.standard_normal((2, d))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    net = TwoLayerNetwork(W, rng.uniform(-0.3, 0.3, 2) * gap, rng.standard_normal((m, 2)), np.zeros(m))
+    Y = net(X)
+    on = net.preactivations(X) > 0
+    apart = int((on[:, 0] != on[:, 1]).sum())
+    return X, Y + 0.002 * Y.std(axis=0) * rng.standard_normal(Y.shape), apart
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_units_that_few_samples_tell_apart_are_not_claimed(seed: int) -> None:
+    tilt = 0.15
+    X, Y, apart = in_one_gap(seed, tilt)
+    while apart >= X.shape[1] + 2:
+        tilt /= 1.5
+        X, Y, apart = in_one_gap(seed, tilt)
+    found = recover(X, Y, 2, method="restarts", random_state=100 + seed)
+    assert found.outcome is not Outcome.RECOVERED
+    lines = found.find(Check.UNITS_APART)
+    if lines:  # other lines may refuse before
+        assert not lines[0].passed and lines[0].required == X.shape[1] + 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_units_that_differ_on_many_samples_are_claimed(seed: int) -> None:
+    X, Y, apart = in_one_gap(seed, 1.0)
+    assert apart > 50
+    found = recover(X, Y, 2, method="restarts", random_state=100 + seed)
+    assert found.outcome is Outcome.RECOVERED
+    assert found.find(Check.UNITS_APART)[0].measured == apart

@@ -11,6 +11,7 @@ import pytest
 import planted
 from planted import Outcome, simulate
 from planted._clock import StopRequested, check_time, time_budget
+from planted.certificates import _noisy
 from planted.checks import Check
 from planted.diagnostics import _gaussianity, estimate_noise, gaussianity_test, symmetry_test
 from planted.outcomes import BadInputError
@@ -284,7 +285,7 @@ def test_of_two_that_fit_as_well_the_one_of_fewer_units_is_kept_where_samples_ab
         problem=SimpleNamespace(n_samples=n),
         data=SimpleNamespace(blocks=planted.RowBlocks.from_arrays(data.X, data.Y)),
     )
-    assert _recover._choose(run, answers, "relu") is answers[0 if is_simple else 1]  # type: ignore[arg-type]
+    assert _recover._choose(run, answers, "relu", "auto") is answers[0 if is_simple else 1]  # type: ignore[arg-type]
 
 
 def test_kinks_that_leave_a_trace_of_the_inputs_are_no_settled_answer() -> None:
@@ -292,7 +293,7 @@ def test_kinks_that_leave_a_trace_of_the_inputs_are_no_settled_answer() -> None:
 
     def settled(p_value: float) -> bool:
         trace = Evidence("p-value of traces of x", p_value, 0.02, ">=", key=Check.LACK_OF_FIT)
-        return _recover._is_settled(answer_of(EXACT.network, kink, trace))
+        return _recover._is_settled(answer_of(EXACT.network, kink, trace), "auto")
 
     assert settled(0.3) and settled(0.011)
     assert not settled(1e-7)
@@ -303,10 +304,29 @@ def test_kinks_are_settled_although_neighbours_are_correlated_by_chance() -> Non
 
     def settled(p_value: float) -> bool:
         line = Evidence("p-value of neighbours", p_value, 0.05, ">=", key=Check.NEIGHBOURS)
-        return _recover._is_settled(answer_of(EXACT.network, curve, line))
+        return _recover._is_settled(answer_of(EXACT.network, curve, line), "auto")
 
     assert settled(0.3) and settled(0.04)
     assert not settled(0.001)  # the smallest that 999 samples of the bootstrap give
+
+
+def test_a_network_of_the_width_asked_for_ends_the_search_although_one_near_it_fits_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nearer = Evidence("largest score of a model near this one", 4.2, 3.5, "<=", key=Check.NEAR_MODELS)
+    monkeypatch.setattr(_noisy, "near_model_evidence", lambda *_, **__: (nearer,))
+    for seed in range(3):
+        data = simulate.dataset(800, n_features=5, n_hidden=3, n_outputs=4, noise=0.1, random_state=seed)
+        told = planted.recover(data.X, data.Y, 3, random_state=10 + seed)
+        assert told.outcome is Outcome.FITTED and told.fails_only(Check.NEAR_MODELS)
+        assert told.network is not None and told.network.n_hidden == 3
+        assert planted.parameter_error(told.network, data.network) < 0.2
+        names = [line["method"] for line in told.trace if line.get("outcome") not in (None, "passed over")]
+        assert names == ["complementarity"]
+        # Of another width it does not: it may be the width that is wrong.
+        assert not _recover._is_settled(told, 4) and not _recover._is_settled(told, "auto")
+        traced = replace(told, evidence=(*told.evidence, Evidence("p", 0.0, 0.01, ">=", key=Check.LACK_OF_FIT)))
+        assert not _recover._is_settled(traced, 3)
 
 
 def test_evidence_of_numpy_numbers_is_plain_data() -> None:

@@ -152,6 +152,8 @@ class QuerySession:
         """Call the oracle once and check its answers."""
         if self.budget is not None and self.queries + len(X) > self.budget:
             raise StopRequested(f"the budget of {self.budget} questions does not allow the next {len(X)}")
+        if not np.isfinite(X).all():  # ours, not the oracle's fault: what is certain so far is still true
+            raise StopRequested("the search came to a question that is not finite")
         try:
             raw = self.oracle.call(np.array(X))
         except (PlantedError, StopRequested):

@@ -28,7 +28,7 @@ __all__ = ["leak_of", "looks_deep", "miss_on_lines", "name_other_kind", "sides_o
 
 ALIKE = 1e-3  # relative difference of two changes of slope that are the same
 SHARE = 0.75  # of the breaks that must be the same on both lines
-FEWEST = 8  # breaks on a line that say something; with fewer, reading the units costs hardly more than a second line
+FEWEST = 3  # breaks on a line that say something
 FARTHER = (1.0, 4.0, 16.0, 64.0)  # where fresh lines begin, in typical inputs
 ACROSS = 1e-6  # of a gradient: a part across the rows that is no rounding
 SAME = 1e-3  # relative difference of slopes that are the same
@@ -146,32 +146,34 @@ def name_other_kind(survey: Survey, number: int = 1, *, is_certain: bool = False
             f"gradients have parts that the {len(parts[0][0])} rows of hidden layer {number} do not explain: "
             "connections skip it, or some of its units were not found"
         )
-    return _name_leak(planes.normals, planes.offsets, places, parts, number)
+    slopes = _slopes_below(planes.normals, planes.offsets, places, parts)
+    if len(slopes) < 2 or np.median(np.abs(slopes)) < BOTH:
+        return ""
+    slope = float(np.mean(slopes))
+    if np.ptp(slopes) <= SAME * abs(slope):
+        name = "absolute" if abs(slope + 1) <= SAME else f"leaky-relu:{slope:.4g}"
+        return f"all units of hidden layer {number} let a part of what is below zero through, as {name} does"
+    both = f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or "
+    if len(planes.normals) < planes.normals.shape[1]:
+        return both + "its units are not ReLU units"
+    # Rows that span all inputs explain every gradient, with wrong parts if a unit is missing.
+    return "" if is_certain else both + "its units are not ReLU units, or some of them were not found"
 
 
-def _name_leak(
-    normals: np.ndarray, offsets: np.ndarray, places: np.ndarray, parts: np.ndarray, number: int
-) -> str:
-    """Compare the two sides of each unit's own break; gradients come in pairs, one from each side."""
+def _slopes_below(
+    normals: np.ndarray, offsets: np.ndarray, places: np.ndarray, parts: np.ndarray
+) -> list[float]:
+    """Slopes of units below zero, from the two sides of their own breaks; gradients come in pairs, one from each side."""
     values = places @ normals.T + offsets
     strengths = np.linalg.norm(parts, axis=1)
-    ratios = []
+    slopes = []
     for one in range(0, len(places) - 1, 2):
         changed = np.flatnonzero((values[one] > 0) != (values[one + 1] > 0))
         for unit in changed[:1] if changed.size == 1 else []:
             low, high = sorted((strengths[one, unit], strengths[one + 1, unit]))
             if high > ACROSS * strengths.max():
-                ratios.append(low / high * np.sign(parts[one, :, unit] @ parts[one + 1, :, unit]))
-    if len(ratios) < 2 or np.median(np.abs(ratios)) < BOTH:
-        return ""
-    slope = float(np.mean(ratios))
-    if np.ptp(ratios) <= SAME * abs(slope):
-        name = "absolute" if abs(slope + 1) <= SAME else f"leaky-relu:{slope:.4g}"
-        return f"all units of hidden layer {number} let a part of what is below zero through, as {name} does"
-    return (
-        f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or its "
-        "units are not ReLU units"
-    )
+                slopes.append(float(low / high * np.sign(parts[one, :, unit] @ parts[one + 1, :, unit])))
+    return slopes
 
 
 def leak_of(survey: Survey) -> float | None:

@@ -269,7 +269,7 @@ def _corners(region: Region, rng: np.random.Generator) -> tuple[Array, Array] | 
         goal = rng.standard_normal(p)
         cap = CAPS[number % 2]
         answer = linprog(goal, A_ub=sides, b_ub=limits - MARGIN, bounds=[(0, cap)] * p)
-        if answer.status == 0:
+        if answer.status == 0 and np.linalg.norm(answer.x - centre) > MARGIN:  # else it gives no line
             corners.append(answer.x)
     return (centre, np.array(corners)) if len(corners) > 1 else None
 

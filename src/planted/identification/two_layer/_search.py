@@ -52,10 +52,11 @@ from planted.networks import DeepNetwork, TwoLayerNetwork
 __all__ = ["BlackBox", "Checks", "Deeper", "Identification", "Refusal", "check_network", "search_lines"]
 
 FARTHEST = 20  # lines reach 2**20 radii: a hyperplane is missed with probability about 1e-6
-NEAREST = -3  # and begin with steps of 2**-3 radii
+NEAREST, NEAR = -3, 3  # and begin with steps of 2**-3 radii, which double up to 2**3, then grow fourfold
 CENTRAL = 0.1  # part of the box in which lines pass the centre
 BOX_POINTS = 33  # first questions on a line within a box
 MAX_POINTS = 16_000  # on one line; a network of 1000 units needs about half
+FEW_BREAKS = 8  # on a line: to read their units costs hardly more than a parallel line that says whether there are layers
 MAX_LINES = 12
 MAX_BOX_LINES = 60
 MEASUREMENTS = 3  # of a unit, at most, after the rough one
@@ -150,7 +151,8 @@ def search_lines(
     """Search along line after line, and yield what is known after each; the last is the answer.
 
     The search ends with a refusal, when all fresh answers match the prediction, or after the last line. `looks_deep` is
-    asked after the first line; if it returns lines that say so, the search ends there.
+    asked after the first line, or if that has few breaks only when fresh answers do not match; if it returns lines that say
+    so, the search ends there.
     """
     progress("measuring the rounding error", 0.0)
     rounding = _calibrate(box, rng)
@@ -172,7 +174,9 @@ def search_lines(
         if refusal is not None:
             yield refusal
             return
-        scans = looks_deep(line, scan, rounding) if number == 0 and looks_deep is not None else []
+        guess = looks_deep if number == 0 else None
+        has_few = int(np.isfinite(scan.breakpoints).sum()) < FEW_BREAKS
+        scans = guess(line, scan, rounding) if guess is not None and not has_few else []
         if scans:
             yield Deeper(rounding, scans)
             return
@@ -192,6 +196,10 @@ def search_lines(
             *found, jumps, rounding, number + 1, close, number + 1, checks.misfits, checks.largest
         )
         if checks.misfits == 0:
+            return
+        scans = guess(line, scan, rounding) if guess is not None and has_few else []
+        if scans:
+            yield Deeper(rounding, scans)
             return
         through, towards = checks.worst, checks.best
 
@@ -234,7 +242,8 @@ def _scan_line(box: BlackBox, line: Line, rounding: Rounding) -> tuple[LineScan,
             ends = np.stack([(-1 - line.origin) / line.direction, (1 - line.origin) / line.direction])
         start = np.linspace(ends.min(axis=0).max(), ends.max(axis=0).min(), BOX_POINTS)
     else:
-        outward = rounding.radius * 2.0 ** np.arange(NEAREST, FARTHEST + 1)
+        powers = [*range(NEAREST, NEAR), *range(NEAR, FARTHEST, 2), FARTHEST]
+        outward = rounding.radius * 2.0 ** np.array(powers)
         start = np.concatenate([-outward[::-1], [0.0], outward])
     values = box.ask(line.at(start))
     rounding = rounding.seen(line.at(start), values)

@@ -1,0 +1,64 @@
+"""Small networks of several layers: right or a reason that is true, whatever few breaks and narrow regions they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planted import DeepNetwork, Outcome, identify
+from planted.identification._session import QuerySession
+from planted.identification.deep import _regions
+
+
+def drawn(seed: int) -> DeepNetwork:
+    """A ReLU network with layers of two to four units."""
+    rng = np.random.default_rng([seed, 77])
+    sizes = [int(rng.integers(2, 7)), *rng.integers(2, 5, int(rng.integers(1, 4))).tolist(), 1 + seed % 2]
+    layers = [
+        (rng.standard_normal((out, into)) * np.sqrt(2 / into), rng.uniform(-0.5, 0.5, out))
+        for into, out in zip(sizes, sizes[1:], strict=False)
+    ]
+    return DeepNetwork(layers)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_small_network_is_right_or_refused_with_a_true_reason(seed: int) -> None:
+    net = drawn(seed)
+    found = identify(net, net.n_features, budget=12_000, random_state=seed)
+    if found.outcome is Outcome.RECOVERED:
+        assert found.network is not None
+        X = 3 * np.random.default_rng(seed).standard_normal((2000, net.n_features))
+        np.testing.assert_allclose(found.network(X), net(X), atol=1e-9)
+    else:  # its units are ReLU units, and nothing skips a layer
+        other = "were not found" in found.detail or "it widens" in found.detail
+        assert other or not ("not ReLU" in found.detail or "skip" in found.detail)
+        assert "leaky" not in found.detail and "bends" not in found.detail
+
+
+def test_a_corner_at_the_centre_of_a_region_gives_no_line() -> None:
+    # Far from all its sides: the place well within it is a corner of the cube in which it is looked at.
+    region = _regions.Region(np.eye(2), np.full(2, 100.0), np.eye(2), np.zeros(2), np.ones(2, dtype=np.bool_))
+    for seed in range(4):
+        found = _regions._corners(region, np.random.default_rng(seed))
+        assert found is not None and (np.linalg.norm(found[1] - found[0], axis=1) > 1e-6).all()
+
+
+def test_a_question_that_is_not_finite_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = QuerySession.ask
+
+    def spoiled(self: QuerySession, X: np.ndarray, *, fresh: bool = False) -> np.ndarray:
+        return ask(
+            self,
+            np.where(np.arange(len(X))[:, None] == 0, np.nan, X) if self.queries > 300 else X,
+            fresh=fresh,
+        )
+
+    monkeypatch.setattr(QuerySession, "ask", spoiled)
+    net, seen = drawn(1), []
+
+    def oracle(X: np.ndarray) -> np.ndarray:
+        seen.append(np.isfinite(X).all())
+        return net(X)
+
+    found = identify(oracle, net.n_features, random_state=0)
+    assert found.outcome is Outcome.STOPPED_EARLY and "not finite" in found.detail and all(seen)

@@ -325,7 +325,9 @@ def test_a_network_of_the_width_asked_for_ends_the_search_although_one_near_it_f
         assert names == ["complementarity"]
         # Of another width it does not: it may be the width that is wrong.
         assert not _recover._is_settled(told, 4) and not _recover._is_settled(told, "auto")
-        traced = replace(told, evidence=(*told.evidence, Evidence("p", 0.0, 0.01, ">=", key=Check.LACK_OF_FIT)))
+        traced = replace(
+            told, evidence=(*told.evidence, Evidence("p", 0.0, 0.01, ">=", key=Check.LACK_OF_FIT))
+        )
         assert not _recover._is_settled(traced, 3)
 
 

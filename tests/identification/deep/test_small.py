@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def drawn(seed: int) -> DeepNetwork:
     sizes = [int(rng.integers(2, 7)), *rng.integers(2, 5, int(rng.integers(1, 4))).tolist(), 1 + seed % 2]
     layers = [
         (rng.standard_normal((out, into)) * np.sqrt(2 / into), rng.uniform(-0.5, 0.5, out))
-        for into, out in zip(sizes, sizes[1:], strict=False)
+        for into, out in pairwise(sizes)
     ]
     return DeepNetwork(layers)
 

@@ -48,3 +48,31 @@ def test_units_that_differ_on_many_samples_are_claimed(seed: int) -> None:
     found = recover(X, Y, 2, method="restarts", random_state=100 + seed)
     assert found.outcome is Outcome.RECOVERED
     assert found.find(Check.UNITS_APART)[0].measured == apart
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("has_gap", [False, True])
+def test_a_kink_in_a_gap_of_the_inputs_is_not_claimed(seed: int, has_gap: bool) -> None:
+    # Within the gap the unit may be three, of weights that sum to its own: no sample says.
+    rng = np.random.default_rng([seed, 8])
+    d, m, n = int(rng.integers(2, 5)), int(rng.integers(1, 4)), int(rng.integers(400, 900))
+    W = rng.standard_normal((2, d))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    while abs(W[0] @ W[1]) > 0.7:
+        W[1] = rng.standard_normal(d)
+        W[1] /= np.linalg.norm(W[1])
+    X = rng.standard_normal((n, d))
+    if has_gap:
+        X += np.where(X @ W[0] > 0, 0.15, -0.15)[:, None] * W[0]
+    A = rng.choice([-1.0, 1.0], (m, 2)) * rng.uniform(0.8, 1.5, (m, 2))
+    net = TwoLayerNetwork(W, [0.0, 0.2], A, np.zeros(m))
+    if has_gap:  # a tent that no sample sees
+        tent = TwoLayerNetwork(
+            np.repeat(W[:1], 3, axis=0), [0.1, 0.0, -0.1], np.outer(np.ones(m), [1.0, -2.0, 1.0]), np.zeros(m)
+        )
+        assert np.abs(tent(X)).max() < 1e-12
+    Y = net(X)
+    Y += 0.01 * Y.std(axis=0) * rng.standard_normal(Y.shape)
+    found = recover(X, Y, 2, random_state=100 + seed)
+    assert (found.outcome is Outcome.RECOVERED) != has_gap
+    assert found.find(Check.GAP)[0].passed != has_gap

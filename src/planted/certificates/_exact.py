@@ -55,6 +55,7 @@ __all__ = [
     "RIVAL_STARTS",
     "certify_noiseless",
     "count_rivals",
+    "gap_evidence",
     "hidden_kinks",
     "output_limits",
     "pursuit_rows",
@@ -117,14 +118,9 @@ def hidden_kinks(
     """
     if not network.n_hidden or not network.activation.is_piecewise_linear or len(distinct) < 2:
         return (), ""
-    t = network.preactivations(problem.X[distinct])
-    levels = np.where(_have_parallels(network), GAP_LEVEL, GAP_LEVEL_ALONE) / network.n_hidden
-    gaps = [_gap_at_zero(column, level) for column, level in zip(t.T, levels, strict=True)]
-    unit = int(np.argmax([gap.spacings / gap.usual for gap in gaps]))
-    gap = gaps[unit]
-    name = f"gap between the samples at the kink of unit {unit + 1}, in spacings beside it"
-    lines = [Evidence(name, gap.spacings, gap.usual, "<=", key=Check.GAP)]
-    text = "" if lines[0].passed else _gap_text(problem, network, unit, gap)
+    line, unit, gap = _widest_gap(network, network.preactivations(problem.X[distinct]).T)
+    lines = [line]
+    text = "" if line.passed else _gap_text(problem, network, unit, gap)
     if network.n_features == 1:
         fewest = _fewest_on_a_piece(problem.X[distinct, 0], -network.b / network.W[:, 0])
         piece = Evidence(
@@ -139,6 +135,16 @@ def hidden_kinks(
     return tuple(lines), text
 
 
+def gap_evidence(network: TwoLayerNetwork, t: Array) -> tuple[Evidence, ...]:
+    """Return the line on the widest gap between samples at a kink; none for units without kinks.
+
+    Shapes: t (k, n), pre-activations.
+    """
+    if not network.n_hidden or not network.activation.is_piecewise_linear:
+        return ()
+    return (_widest_gap(network, t)[0],)
+
+
 class _Gap(NamedTuple):
     """The gap between the negative and the positive numbers of a list."""
 
@@ -146,6 +152,16 @@ class _Gap(NamedTuple):
     high: float = 0.0
     spacings: float = 0.0  # its width, in spacings of the numbers beside it
     usual: float = 1.0  # the widest that a list without a gap has at the level asked for
+
+
+def _widest_gap(network: TwoLayerNetwork, t: Array) -> tuple[Evidence, int, _Gap]:
+    """Return the line on the gap that is widest for its level, its unit, and the gap. Shapes: t (k, n)."""
+    levels = np.where(_have_parallels(network), GAP_LEVEL, GAP_LEVEL_ALONE) / network.n_hidden
+    gaps = [_gap_at_zero(row, level) for row, level in zip(t, levels, strict=True)]
+    unit = int(np.argmax([gap.spacings / gap.usual for gap in gaps]))
+    gap = gaps[unit]
+    name = f"gap between the samples at the kink of unit {unit + 1}, in spacings beside it"
+    return Evidence(name, gap.spacings, gap.usual, "<=", key=Check.GAP), unit, gap
 
 
 def _have_parallels(network: TwoLayerNetwork) -> BoolArray:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
+from planted.certificates._exact import gap_evidence
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
@@ -99,6 +100,7 @@ def certify_noisy(
         claim.rank,
         *claim.sides,
         *_units_apart(at),
+        *gap_evidence(net, at.t),
         *traces,
         *missing,
         needless_unit_evidence(problem, fit, strengths, noise=noise, **how),

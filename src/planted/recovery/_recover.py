@@ -52,8 +52,14 @@ FLATTERING_STEPS = 20
 TIE = 0.01  # relative difference of held-out scores that counts as none
 EXCLUDED = "these outputs have no noise, and complementarity found none, whatever the inputs"
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
-# What noise alone may hide: it speaks against a claim, not against the answer.
-UNSEEN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART)
+# What noise or a gap between the samples may hide: it speaks against a claim, not against the answer.
+UNSEEN = (
+    Check.HIDDEN_PAIRS,
+    Check.HIDDEN_UNITS,
+    Check.KNOWN_LINEAR_PART,
+    Check.GAP,
+    Check.UNITS_APART,
+)
 # Tests at a level that speak against the standard errors of a network, where nothing else does.
 NEARBY = (Check.NEAR_MODELS, Check.UNCERTAIN_SIDES)
 TRACE = 1e-3  # p-value below which a trace of x in the residual is no chance

@@ -122,10 +122,13 @@ def _far_places(box: BlackBox, network: TwoLayerNetwork, rng: np.random.Generato
     return np.asarray(box.snap(typical * 2.0 ** rng.uniform(*FAR_DISTANCES, (FAR_PLACES, 1))))
 
 
-def name_other_kind(survey: Survey, number: int = 1, *, is_certain: bool = False) -> str:
+def name_other_kind(
+    survey: Survey, number: int = 1, *, is_certain: bool = False, is_quiet: bool = True
+) -> str:
     """Return the reason why the function is no deep ReLU network; empty if none was found.
 
     `number`: of the layer that was surveyed. `is_certain`: leave out the reason that missing units would explain as well.
+    `is_quiet`: whether the last line showed no new unit.
     """
     planes = survey.planes
     places, gradients = (np.concatenate(parts) for parts in zip(*survey.gradients, strict=True))
@@ -157,7 +160,8 @@ def name_other_kind(survey: Survey, number: int = 1, *, is_certain: bool = False
     if len(planes.normals) < planes.normals.shape[1]:
         return both + "its units are not ReLU units"
     # Rows that span all inputs explain every gradient, with wrong parts if a unit is missing.
-    return "" if is_certain else both + "its units are not ReLU units, or some of them were not found"
+    hidden = "its units are not ReLU units, or some of them were not found"
+    return both + hidden if is_quiet or not is_certain else ""
 
 
 def _slopes_below(

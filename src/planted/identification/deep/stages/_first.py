@@ -110,7 +110,7 @@ def _is_quiet(survey: Survey, quiet: int, *, fewest: int) -> bool:
         count == dim
         and total
         and is_independent(survey.planes.normals)
-        and name_other_kind(survey, is_certain=True)
+        and name_other_kind(survey, is_certain=True, is_quiet=quiet > 0)
     ):
         return True
     if count > dim:

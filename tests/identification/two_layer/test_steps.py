@@ -151,6 +151,14 @@ def test_gradients_beside_a_line_take_one_question_for_each_coordinate(seed: int
     assert (np.abs(found - gradients) <= 4 * errors).all() and errors.max() < 1e-8
 
 
+def test_a_constant_output_costs_no_question() -> None:
+    net = simulate.teacher(20, 8, 1, bias=(-0.5, 0.5), random_state=3)
+    both = identify(lambda X: np.column_stack([net(X), np.full(len(X), 2.5)]), 20, random_state=5)
+    one = identify(net, random_state=5)
+    assert both.outcome is one.outcome is Outcome.RECOVERED
+    assert both.stats["queries"] <= one.stats["queries"] + 30
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("level", [4e-15, 1e-7])
 def test_a_break_that_a_step_crosses_shortens_it(seed: int, level: float) -> None:

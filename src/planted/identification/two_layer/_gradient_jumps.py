@@ -148,9 +148,8 @@ def _gradients_beside_line(
     m = middle.shape[1]
     gradients, errors = np.zeros((r, m, d)), np.full((r, m, d), np.inf)
     noise = rounding.at(bases)
-    steepest = np.abs(slopes).max(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shortest = np.nanmax(noise / (ROUGH * steepest), axis=1)
+    with np.errstate(divide="ignore"):  # one output suffices: a constant one shows nothing
+        shortest = (noise / (ROUGH * np.abs(slopes).max(axis=0))).min(axis=1)
     is_open = np.ones(r, dtype=np.bool_)
     for step in (SHORT * steps, SHORT * AGAIN * steps):
         step = np.maximum(step, shortest)

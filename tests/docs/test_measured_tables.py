@@ -86,6 +86,19 @@ def test_how_exact_deep_networks_are_read() -> None:
     assert rows and not any(row.get("is_false", False) for row in rows)  # "No network was claimed wrongly."
 
 
+def test_rounded_answers() -> None:
+    cells: dict[str, list[str]] = {}
+    for line in [line for part in stored("rounded") for line in part["targets"]]:
+        kind = re.match(r"\S+, (.*): at least 95 % recovered", line["target"])
+        if kind is not None:
+            found, tries, error = re.match(r"(\d+)/(\d+), error up to (\S+),", line["measured"]).groups()  # type: ignore[union-attr]
+            cells.setdefault(kind[1], []).append(f"{found} of {tries} | {float(error):.0e}")
+    page = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
+    assert len(cells) == 7
+    for kind, both in cells.items():
+        assert f"| {kind} | {' | '.join(both)} |" in page
+
+
 KINDS = {
     "exact": "exact, as many outputs as units",
     "exact_scalar": "exact, one output",

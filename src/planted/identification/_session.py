@@ -40,10 +40,13 @@ class Domain:
     scale: Array
     has_box: bool
     is_single: bool
+    bounds: tuple[Array, Array] | None = None  # the box as it was given: its centre and its scale are rounded
 
     def rows(self, Z: Array) -> Array:
         X = self.centre + self.scale * Z
-        return np.clip(X, self.centre - self.scale, self.centre + self.scale) if self.has_box else X
+        if not self.has_box:
+            return X
+        return np.clip(X, *(self.bounds or (self.centre - self.scale, self.centre + self.scale)))
 
     def snap(self, Z: Array) -> Array:
         """Round to single precision if the oracle does; without a box the scale is a power of two then."""
@@ -221,7 +224,7 @@ def make_domain(d: int, box: tuple[Any, Any] | None, scale: Any, oracle: Oracle)
     low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in box)
     if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
         raise BadInputError("box: every lower bound must be finite and below its upper bound")
-    return Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single)
+    return Domain((low + high) / 2, (high - low) / 2, True, oracle.is_single, (low, high))
 
 
 def unsaturated_domain(

@@ -156,12 +156,13 @@ def name_other_kind(
     if np.ptp(slopes) <= SAME * abs(slope):
         name = "absolute" if abs(slope + 1) <= SAME else f"leaky-relu:{slope:.4g}"
         return f"all units of hidden layer {number} let a part of what is below zero through, as {name} does"
-    both = f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, or "
-    if len(planes.normals) < planes.normals.shape[1]:
-        return both + "its units are not ReLU units"
     # Rows that span all inputs explain every gradient, with wrong parts if a unit is missing.
-    hidden = "its units are not ReLU units, or some of them were not found"
-    return both + hidden if is_quiet or not is_certain else ""
+    if is_certain and not is_quiet and len(planes.normals) >= planes.normals.shape[1]:
+        return ""
+    return (
+        f"units of hidden layer {number} take part on both sides of their hyperplanes: connections skip the layer, two "
+        "units look opposite ways along one hyperplane, its units are not ReLU units, or some of them were not found"
+    )
 
 
 def _slopes_below(

@@ -304,7 +304,13 @@ def _gradients_with_long_steps(
 
 
 def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:
-    """Split jumps (k, m, d) into strength and normal, eq. (1); ``lift`` (k, m) is J at the places."""
+    """Split jumps (k, m, d) into strength and normal, eq. (1); ``lift`` (k, m) is J at the places.
+
+    Outputs are weighed by their errors: one that is much smaller than another keeps its digits.
+    """
+    noise = np.sqrt((spread**2).mean(axis=2))
+    noise = np.where(np.isfinite(noise) & (noise > 0), noise, 1.0)
+    jump, spread, lift = jump / noise[:, :, None], spread / noise[:, :, None], lift / noise
     left, values, right = np.linalg.svd(jump, full_matrices=False)
     size = np.where(values[:, 0] > 0, values[:, 0], 1.0)
     strengths = (left[:, :, 0] * values[:, :1]).T
@@ -317,7 +323,7 @@ def _rank_one(jump: Array, spread: Array, places: Array, lift: Array) -> Jumps:
             errors = np.maximum(errors, rest / size)
     errors = np.where(np.isfinite(errors) & (values[:, 0] > 0), errors, 1.0)
     offsets = shift - np.einsum("kd,kd->k", normals, places)
-    return Jumps(normals, offsets, strengths, errors, places, np.zeros_like(places))
+    return Jumps(normals, offsets, strengths * noise.T, errors, places, np.zeros_like(places))
 
 
 def _turn(jumps: Jumps, signs: Array) -> Jumps:

@@ -165,8 +165,8 @@ def other_kind(network: TwoLayerNetwork, orientation: Orientation, *, relative: 
                 network.c + A[:, first] @ b[first],
                 B=A[:, first] @ W[first],
             ),
-            "a linear part B x beside the units: a connection that skips the hidden layer, or units that are on wherever "
-            "it was asked",
+            "a linear part B x beside the units: a connection that skips the hidden layer, units that are on wherever it "
+            "was asked, or a unit too weak for its break to be seen",
             np.zeros(0),
         )
     if shares.size < 2 or not orientation.doubled.all():

@@ -70,6 +70,9 @@ PREDICTED = 16.0  # rounding errors by which an answer may be off and still matc
 # Spreads of the outputs: an answer that is off by more does not match, whatever the rounding error, unless it is a step of
 # the grid on which the answers lie.
 FARTHEST_OFF = 1e-3
+CONSTANT = (
+    1e-12  # of the size of the answers: an output that varies by less is constant, and its spread is rounding
+)
 STEPS_OFF = 2.0  # steps of the grid of decimals by which an answer may differ from a refined network
 N_CHECKS = 96  # fresh questions after each line
 N_CORNERS = 64  # of a box, at most
@@ -192,8 +195,9 @@ def search_lines(
         found = _assemble(jumps, measured)
         checks = check_network(box, found[0], rounding, rng)
         close = int(np.isnan(scan.breakpoints).sum())
+        network = found[0] if checks.misfits else replace(found[0], c=found[0].c + checks.offset)
         yield Identification(
-            *found, jumps, rounding, number + 1, close, number + 1, checks.misfits, checks.largest
+            network, found[1], jumps, rounding, number + 1, close, number + 1, checks.misfits, checks.largest
         )
         if checks.misfits == 0:
             return
@@ -212,6 +216,7 @@ class Checks:
     largest: float
     worst: Array
     best: Array | None
+    offset: Array  # (m,): by how much the answers exceed the prediction, in the median
 
 
 def _calibrate(box: BlackBox, rng: np.random.Generator) -> Rounding:
@@ -413,8 +418,9 @@ def _compare(
     """Compare the answers at some places with the network's."""
     truth = box.ask(rows)
     gap = np.abs(truth - network(rows))
-    spread = truth.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    spread, size = truth.std(axis=0), np.abs(truth).max(axis=0)
+    is_constant = spread <= CONSTANT * size  # to rounding: its scale is its size
+    scale = np.where(is_constant, np.where(size > 0, size, 1.0), spread)
     growth = (1 + np.linalg.norm(rows, axis=1) / rounding.radius)[:, None]
     allowed = PREDICTED * rounding.at(rows) + 1e-9 * scale * growth
     if rounding.relative > COARSE:
@@ -424,4 +430,5 @@ def _compare(
         farthest = np.minimum(farthest, STEPS_OFF * box.grid.steps(np.abs(truth)))
     over = (gap / np.minimum(allowed, farthest)).max(axis=1)
     best = rows[int(np.argmin(over))] if over.min() <= 1 else None
-    return Checks(int((over > 1).sum()), float((gap / scale).max()), rows[int(np.argmax(over))], best)
+    worst, offset = rows[int(np.argmax(over))], np.median(truth - network(rows), axis=0)
+    return Checks(int((over > 1).sum()), float((gap / scale).max()), worst, best, offset)

@@ -24,7 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planted._typing import Array, IntArray
+from planted._typing import Array, BoolArray, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places, least_places
@@ -55,6 +55,9 @@ ATTEMPTS = 3
 PER_PARAMETER = ((600, 0.5, np.inf), (2_000, 1.0, 2.0), (np.inf, 2.5, 0.0))
 LARGEST_RANK = 1_200  # parameters up to which the rank is computed
 LARGEST_JACOBIAN = 4_000_000  # numbers, if there are more than six rows for each parameter
+AT_BREAK = (
+    1e-11  # of the terms of a unit and of those below: closer to zero, rounding decides on which side it is
+)
 UNCERTAIN = 1e-8  # relative error of a parameter that the answers do not determine
 DEFICIENT = 1e-11  # singular value of a Jacobian with unit columns that counts as zero
 RARE = 3  # rows for each weight of a unit, on and off, below which more are asked
@@ -326,10 +329,13 @@ def missing_rank(net: DeepNetwork, X: Array, Y: Array | None = None) -> int:
     """How many parameters are not determined, apart from the scales of the hidden units; -1 for large networks.
 
     These are the parameters minus the rank of the Jacobian. With answers `Y`, so are those that what the network leaves of
-    the answers makes uncertain by more than `UNCERTAIN`, relative to the largest weight of their unit.
+    the answers makes uncertain by more than `UNCERTAIN`, relative to the largest weight of their unit. Where rounding
+    decides whether a unit is on, the Jacobian means nothing.
     """
     if net.n_parameters > LARGEST_RANK:
         return -1
+    decided = _off_breaks(net, X)
+    X, Y = X[decided], None if Y is None else Y[decided]
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
     chosen = _rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))
     rows, weights = X[chosen], weigh(X[chosen])
@@ -344,6 +350,16 @@ def missing_rank(net: DeepNetwork, X: Array, Y: Array | None = None) -> int:
     left = float(np.sqrt((((Y[chosen] - net(rows)) * weights[:, None]) ** 2).mean()))
     errors = left * np.linalg.norm(vectors[: kept.size][kept] / values[kept, None], axis=0) / lengths[seen]
     return int((errors > UNCERTAIN * _sizes_of_units(net)[seen]).sum())
+
+
+def _off_breaks(net: DeepNetwork, X: Array) -> BoolArray:
+    """Rows at which no hidden unit is at its break, to rounding."""
+    decided, sizes = np.ones(len(X), dtype=np.bool_), np.abs(X)
+    for W, b in net.layers[:-1]:
+        t, sizes = X @ W.T + b, sizes @ np.abs(W).T + np.abs(b)
+        decided &= (np.abs(t) > AT_BREAK * sizes).all(axis=1)
+        X = np.maximum(t, 0.0)
+    return decided
 
 
 def _sizes_of_units(net: DeepNetwork) -> Array:

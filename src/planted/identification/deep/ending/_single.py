@@ -99,13 +99,14 @@ def _check(
     rows = box.snap(box.draw(N_CHECKS, rng) * 2.0 ** rng.uniform(-2, 2, (N_CHECKS, 1)))
     on_lines = box.snap(np.concatenate([line_places(net, box, rng) for _ in range(LINES)]))
     truth, along = box.ask(rows), box.ask(on_lines)
-    gap = np.abs(truth - net(rows))
-    spread = truth.std(axis=0)
+    left = truth - net(rows)
+    gap, spread = np.abs(left), truth.std(axis=0)
     sizes = _sizes(net, rows)
     over = gap.max(axis=1) / sizes
     off = np.abs(along - net(on_lines)).max(axis=1) / _sizes(net, on_lines) > most
     largest = float((gap / np.where(spread > 0, spread, 1.0)).max())
-    checks = Checks(int((over > most).sum()), largest, rows[int(np.argmax(over))], None)
+    worst, offset = rows[int(np.argmax(over))], np.median(left, axis=0)
+    checks = Checks(int((over > most).sum()), largest, worst, None, offset)
     return checks, (int(off.sum()), len(on_lines)), float(np.sqrt(((gap / sizes[:, None]) ** 2).mean()))
 
 

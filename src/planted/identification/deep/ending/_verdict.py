@@ -148,7 +148,7 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         reason = (
             f"never seen on, or never off: {named}"
             if named
-            else f"{finding.missing_rank} parameters are not determined"
+            else f"{finding.missing_rank} parameter{'s are' if finding.missing_rank > 1 else ' is'} not determined"
         )
         detail = f"The network agrees with every answer, but others would as well: {reason}."
         return Outcome.FITTED, Guarantee.HEURISTIC, detail

@@ -41,7 +41,7 @@ def test_no_question_leaves_an_uneven_box(seed: int) -> None:
     net = simulate.teacher(d, 4, bias=(-0.5, 0.5), random_state=seed)
 
     def oracle(X: np.ndarray) -> np.ndarray:
-        outside.append(np.count_nonzero(X != np.clip(X, low, high)))
+        outside.append(np.count_nonzero(np.clip(X, low, high) != X))
         return net(X)
 
     identify(oracle, d, box=(low, high), budget=4000, random_state=seed)

@@ -226,10 +226,8 @@ def _verdict(
         text = first_failure(further)
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
-    if net.n_hidden == 1:
-        text += (
-            f" Two units with like output weights within {angle.measured:.2g} radians may look like this one."
-        )
+    these = "this one" if net.n_hidden == 1 else "one of these"
+    text += f" Two units with like output weights within {angle.measured:.2g} radians may look like {these}."
     said = (level, _error_bound(noise, claim.unknowns, claim.equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 

@@ -24,7 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planted._typing import Array, BoolArray, IntArray
+from planted._typing import Array, IntArray
 from planted.identification._rounding import Rounding
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on, corner_places, least_places
@@ -329,17 +329,15 @@ def missing_rank(net: DeepNetwork, X: Array, Y: Array | None = None) -> int:
     """How many parameters are not determined, apart from the scales of the hidden units; -1 for large networks.
 
     These are the parameters minus the rank of the Jacobian. With answers `Y`, so are those that what the network leaves of
-    the answers makes uncertain by more than `UNCERTAIN`, relative to the largest weight of their unit. Where rounding
-    decides whether a unit is on, the Jacobian means nothing.
+    the answers makes uncertain by more than `UNCERTAIN`, relative to the largest weight of their unit. Units at their break
+    to rounding count as off: a whole region may be at the break of a unit.
     """
     if net.n_parameters > LARGEST_RANK:
         return -1
-    decided = _off_breaks(net, X)
-    X, Y = X[decided], None if Y is None else Y[decided]
     most = max(6 * net.n_parameters, LARGEST_JACOBIAN // net.n_parameters)
     chosen = _rows_of_all_units(net, X, max(1, len(X) * net.n_outputs // most))
     rows, weights = X[chosen], weigh(X[chosen])
-    J = jacobian(net, rows) * np.repeat(weights, net.n_outputs)[:, None]
+    J = jacobian(net, rows, at_break=AT_BREAK) * np.repeat(weights, net.n_outputs)[:, None]
     lengths = np.linalg.norm(J, axis=0)
     seen = lengths > 0
     _, values, vectors = np.linalg.svd(np.linalg.qr(J[:, seen] / lengths[seen], mode="r"))
@@ -350,16 +348,6 @@ def missing_rank(net: DeepNetwork, X: Array, Y: Array | None = None) -> int:
     left = float(np.sqrt((((Y[chosen] - net(rows)) * weights[:, None]) ** 2).mean()))
     errors = left * np.linalg.norm(vectors[: kept.size][kept] / values[kept, None], axis=0) / lengths[seen]
     return int((errors > UNCERTAIN * _sizes_of_units(net)[seen]).sum())
-
-
-def _off_breaks(net: DeepNetwork, X: Array) -> BoolArray:
-    """Rows at which no hidden unit is at its break, to rounding."""
-    decided, sizes = np.ones(len(X), dtype=np.bool_), np.abs(X)
-    for W, b in net.layers[:-1]:
-        t, sizes = X @ W.T + b, sizes @ np.abs(W).T + np.abs(b)
-        decided &= (np.abs(t) > AT_BREAK * sizes).all(axis=1)
-        X = np.maximum(t, 0.0)
-    return decided
 
 
 def _sizes_of_units(net: DeepNetwork) -> Array:

@@ -156,9 +156,14 @@ def _passes(net: DeepNetwork, X: Array) -> tuple[list[Array], list[Array]]:
     return hidden, slopes
 
 
-def jacobian(net: DeepNetwork, X: Array) -> Array:
-    """Derivatives of the answers by all weights and biases, layer after layer, shape (n m, parameters)."""
+def jacobian(net: DeepNetwork, X: Array, *, at_break: float = 0.0) -> Array:
+    """Derivatives of the answers by all weights and biases, layer after layer, shape (n m, parameters).
+
+    `at_break`: a unit closer to its break than this, relative to its terms and those below, counts as off.
+    """
     hidden, slopes = _passes(net, X)
+    if at_break:
+        slopes = _off_at_breaks(net, X, hidden, slopes, at_break)
     n, m = len(X), net.n_outputs
     G = np.broadcast_to(np.eye(m), (n, m, m))
     parts: list[Array] = []
@@ -168,6 +173,17 @@ def jacobian(net: DeepNetwork, X: Array) -> Array:
         if place:
             G = (G @ net.layers[place][0]) * slopes[place - 1][:, None, :]
     return np.concatenate(parts, axis=1)
+
+
+def _off_at_breaks(
+    net: DeepNetwork, X: Array, hidden: list[Array], slopes: list[Array], at_break: float
+) -> list[Array]:
+    """The slopes of the units, zero where a unit is at its break."""
+    sizes, changed = np.abs(X), []
+    for (W, b), below, slope in zip(net.layers[:-1], hidden, slopes, strict=False):
+        sizes = sizes @ np.abs(W).T + np.abs(b)
+        changed.append(np.where(np.abs(below @ W.T + b) > at_break * sizes, slope, 0.0))
+    return changed
 
 
 def _split(net: DeepNetwork, vector: Array) -> list[Layer]:

@@ -17,7 +17,7 @@ from planted.fitting._run import prepare_problem
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Guarantee, Outcome
-from planted.results import Unavailable
+from planted.results import Unavailable, Uncertainty
 from planted.rows import RowBlocks
 from planted.simulate import dataset
 
@@ -432,3 +432,30 @@ def test_a_unit_with_one_sample_to_spare_is_certified_whatever_rows_are_drawn(so
     answer = recover(data.X, truth(data.X), random_state=700 + solver_seed)
     assert answer.outcome is Outcome.RECOVERED, answer.detail
     assert planted.parameter_error(answer.network, truth) < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_offset_that_is_left_out_has_the_error_that_it_has_where_it_is_free(seed: int) -> None:
+    rng = np.random.default_rng([seed, 3])
+    data = dataset(
+        500, n_features=3, n_hidden=2, n_outputs=2, noise=0.05, activity=(0.4, 0.6), random_state=seed
+    )
+    c = rng.uniform(-1, 1, 2) * 0.05 * data.Y.std(axis=0) / np.sqrt(500)
+    found = planted.recover(data.X, data.Y + c, 2, random_state=50 + seed)
+    assert isinstance(found.uncertainty, Uncertainty)
+    assert found.network is not None and found.network.n_hidden == 2
+    errors = found.uncertainty.standard_errors["c"]
+    assert (errors > 0).all() and (np.abs(found.network.c - c) < 4 * errors).all()
+
+
+def test_claims_say_what_they_take_for_granted() -> None:
+    data = dataset(1500, n_features=3, n_hidden=1, n_outputs=2, affine=True, noise=0.05, random_state=4)
+    bent = planted.recover(data.X, data.Y, 1, affine=True, random_state=1)
+    assert bent.outcome is Outcome.RECOVERED and "Inputs are taken to be exact" in bent.detail
+    plain = dataset(900, n_features=3, n_hidden=2, n_outputs=3, noise=0.05, random_state=5)
+    Y = np.where(np.random.default_rng(0).random(plain.Y.shape) < 0.1, np.nan, plain.Y)
+    masked = planted.recover(plain.X, Y, 2, missing_labels="mask", random_state=1)
+    assert masked.outcome is Outcome.RECOVERED and "missing whatever their noise is" in masked.detail
+    whole = planted.recover(plain.X, plain.Y, 2, random_state=1)
+    assert whole.outcome is Outcome.RECOVERED and "may look like one of these" in whole.detail
+    assert "missing" not in whole.detail and "exact" not in whole.detail

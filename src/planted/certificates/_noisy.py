@@ -228,6 +228,8 @@ def _verdict(
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
     these = "this one" if net.n_hidden == 1 else "one of these"
     text += f" Two units with like output weights within {angle.measured:.2g} radians may look like {these}."
+    if net.B is not None:
+        text += " Inputs are taken to be exact: errors in a column that acts linearly shrink its weights without a trace."
     said = (level, _error_bound(noise, claim.unknowns, claim.equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 

@@ -28,6 +28,7 @@ __all__ = ["masked_blocks", "recover_despite_missing"]
 
 MASKED_METHODS = ("gross-errors", "half-spaces")  # they leave missing labels out themselves
 FEWEST_COMPLETE = 40
+WHATEVER = "Labels are taken to be missing whatever their noise is: nothing in the others tells."
 CHANCE_LEVEL = 0.01  # of the test that labels are missing by chance
 STEP = 4096
 
@@ -135,7 +136,7 @@ def _if_by_chance(data: Preparation, recovery: Recovery) -> Recovery:
     )
     answer = replace(recovery, evidence=(*recovery.evidence, line))
     if line.passed:
-        return answer
+        return replace(answer, detail=f"{answer.detail} {WHATEVER}")
     text = f"{line.shortfall}: if labels are missing because of what they were, the others mislead."
     return replace(answer, outcome=Outcome.FITTED, guarantee=Guarantee.HEURISTIC, detail=text)
 

@@ -60,8 +60,9 @@ UNSEEN = (
     Check.GAP,
     Check.UNITS_APART,
 )
-# Tests at a level that speak against the standard errors of a network, where nothing else does.
-NEARBY = (Check.NEAR_MODELS, Check.UNCERTAIN_SIDES)
+# Tests at a level that speak against the standard errors of a network, where nothing else does: another method would find
+# the same network.
+NEARBY = (Check.NEAR_MODELS, Check.UNCERTAIN_SIDES, Check.CHOSEN_ROWS, Check.LOST_ROWS)
 TRACE = 1e-3  # p-value below which a trace of x in the residual is no chance
 PLENTY = 100  # samples for each parameter
 CLEARLY = 0.5  # part of its error by which an answer chosen by cross-validation must be beaten on other folds

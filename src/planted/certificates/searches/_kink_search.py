@@ -98,6 +98,7 @@ class KinkSearch:
         level = Evidence(name, error, key=Check.HELD_OUT_ERROR)
         tried = len(self.run.trace)
         size = f"{error:.2g} output standard deviations"
-        text = f"{reason} The best of {tried} attempt(s) misses held-out rows by {size}."
-        network = orient_noisily(self.best.fit).network
+        best = f"The best of {tried} attempt(s)" if tried else "The fit so far"
+        text = f"{reason} {best} misses held-out rows by {size}."
+        network = orient_noisily(self.best.fit, is_hasty=True).network  # time is up
         return self.record(network, Verdict(Outcome.STOPPED_EARLY, Guarantee.NONE, (level,), text, doubt))

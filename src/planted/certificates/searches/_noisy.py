@@ -17,15 +17,15 @@ import numpy as np
 
 from planted.certificates._exact import certify_noiseless
 from planted.certificates._noisy import certify_noisy
-from planted.certificates._parts import reproduces_rows
+from planted.certificates._parts import model_uncertainty, reproduces_rows
 from planted.certificates.noise._covariance import certify_whitened
 from planted.checks import Check
 from planted.fitting._refine import Refinement, refine
 from planted.fitting._run import MethodRun, Problem
 from planted.fitting.multistart._candidates import best_candidate, refine_on_all_rows
 from planted.fitting.units._instruments import first_stage, rank_of_signal
-from planted.outcomes import Outcome
-from planted.results import Evidence, Recovery, Verdict
+from planted.outcomes import Guarantee, Outcome
+from planted.results import Evidence, Recovery, Unavailable, Verdict
 
 __all__ = ["MIN_ROWS", "recover_from_noise"]
 
@@ -58,6 +58,8 @@ def recover_from_noise(run: MethodRun, n_hidden: int | str, offset: bool | str, 
         if verdict.outcome is not Outcome.FITTED or n_hidden != "auto" or k >= problem.n_outputs:
             break
         k += 1
+    if offset == "auto" and not has_offset:
+        verdict = _with_error_of_offset(problem, fit, verdict)
     run.note(Evidence("output directions explained by x beyond noise", rank, key=Check.SIGNAL_RANK))
     return run.finish(
         network,
@@ -66,6 +68,20 @@ def recover_from_noise(run: MethodRun, n_hidden: int | str, offset: bool | str, 
         iterations=fit.iterations,
         signal_spectrum=[float(v) for v in stage.signal],
     )
+
+
+def _with_error_of_offset(problem: Problem, fit: Refinement, verdict: Verdict) -> Verdict:
+    """Give a c that was left out, because nothing shows it, the standard error that it has where it is free."""
+    free = model_uncertainty(problem, fit, offset=True, biases=True)
+    known = verdict.uncertainty
+    if (
+        isinstance(known, Unavailable)
+        or isinstance(free, Unavailable)
+        or verdict.guarantee is Guarantee.EXACT
+    ):
+        return verdict
+    errors = {**known.standard_errors, "c": free.standard_errors["c"]}
+    return replace(verdict, uncertainty=replace(known, standard_errors=errors))
 
 
 def _without_rounding_units(problem: Problem, fit: Refinement, offset: bool) -> Refinement:

@@ -95,15 +95,16 @@ def orient_exactly(fit: KinkFit) -> Oriented:
     return Oriented(_with_linear_units(fit, rest.reshape(kinks.shape[0], -1)), 0, np.inf)
 
 
-def orient_noisily(fit: KinkFit) -> Oriented:
+def orient_noisily(fit: KinkFit, *, is_hasty: bool = False) -> Oriented:
     """Orient the units of a fit with noise by the residual of the ReLU form.
 
-    The output weights are fitted again; the answer holds the gap to the next best orientation.
+    The output weights are fitted again; the answer holds the gap to the next best orientation. `is_hasty`: take the best
+    of the nearest orientations as it is, without turning single units.
     """
     candidates = _nearest_patterns(fit)
     flips = min(candidates, key=lambda pattern: _rise(fit, pattern)[0])
-    rise, turned = _rise(fit, flips)[0], np.zeros(fit.n_units)
-    while True:
+    rise, turned = _rise(fit, flips)[0], np.full(fit.n_units, np.inf)
+    while not is_hasty:
         turned = np.array([_rise(fit, _turn(flips, unit))[0] for unit in range(fit.n_units)])
         unit = int(np.argmin(turned))
         if not turned[unit] < rise:

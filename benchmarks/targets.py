@@ -291,8 +291,8 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "speed",
         r"^certificate, its share",
-        "Finding and certifying together take 1.3 times what one run of L-BFGS takes per hit. Finding became faster than the "
-        "certificate, whose lines take a fraction of 0.2 s in all; the larger the network, the smaller its share.",
+        "Both together take 1.3 times what L-BFGS takes per hit. Finding became faster, the certificate did not; the larger "
+        "the network, the smaller its share.",
     ),
     (
         "speed",

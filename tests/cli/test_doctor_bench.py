@@ -169,11 +169,13 @@ def test_quick_runs_never_count(targets: ModuleType, tmp_path: Path) -> None:
 
 def test_red_lines_are_listed_with_their_reasons(targets: ModuleType) -> None:
     results = {
-        "speed": record("speed", ("certificate, with it", "3", False), ("other", "0", False), ("x", "", True))
+        "speed": record(
+            "speed", ("certificate, its share", "3", False), ("other", "0", False), ("x", "", True)
+        )
     }
     lines = targets.red_lines(results)
-    assert [line[1] for line in lines] == ["certificate, with it: 3", "other: 0"]
-    assert "a test at a level" in lines[0][2] and lines[1][2] == "Not explained yet."
+    assert [line[1] for line in lines] == ["certificate, its share: 3", "other: 0"]
+    assert "smaller its share" in lines[0][2] and lines[1][2] == "Not explained yet."
 
 
 def test_every_red_line_is_explained(targets: ModuleType) -> None:

@@ -41,7 +41,7 @@ def test_rays_show_a_missing_unit_however_far_out_it_switches(seed, widths):
     rounding = Rounding(np.full(widths[-1], 1e-14), np.sqrt(d), False, 1e-16)
     answers = [
         with_far_answers(
-            DeepFinding(each, Checks(0, 0.0, np.zeros(d), None), 0, 1, 0, (), rounding),
+            DeepFinding(each, Checks(0, 0.0, np.zeros(d), None, np.zeros(1)), 0, 1, 0, (), rounding),
             records,
             np.random.default_rng(seed),
         )

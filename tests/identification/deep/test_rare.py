@@ -185,7 +185,7 @@ def reading_of(net, answers):
 def finding_of(net, **options):
     d = net.widths[0]
     rounding = Rounding(np.full(net.n_outputs, 1e-14), np.sqrt(d), False, 1e-16)
-    return DeepFinding(net, Checks(0, 0.0, np.zeros(d), None), 0, 1, 0, (), rounding, **options)
+    return DeepFinding(net, Checks(0, 0.0, np.zeros(d), None, np.zeros(1)), 0, 1, 0, (), rounding, **options)
 
 
 def test_every_answer_must_be_explained():

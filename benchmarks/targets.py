@@ -300,11 +300,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "Both together take 1.3 times what L-BFGS takes per hit. Finding became faster, the certificate did not; the larger "
         "the network, the smaller its share.",
     ),
-    (
-        "speed",
-        r"^threads, scalar .*beside a busy",
-        "Least of three on a machine of two cores; 1.06 in an earlier run. Bits are equal.",
-    ),
 )
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -172,11 +173,20 @@ def test_a_program_that_hangs_is_ended_with_its_children(folder: Path, extra: li
     answer = CliRunner().invoke(app, words)
     said = re.sub(r"\s+", " ", answer.stderr)
     assert answer.exit_code == 2 and "0.3 seconds" in said and "--timeout SECONDS" in said
-    for child in map(int, (folder / "children.txt").read_text().split()):
-        state = Path(f"/proc/{child}/stat")
-        assert (
-            not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
-        )  # dead, if not yet buried
+    children = list(map(int, (folder / "children.txt").read_text().split()))
+    for _ in range(200):  # a killed process takes a moment to end
+        if all(map(is_dead, children)):
+            break
+        time.sleep(0.05)
+    assert all(map(is_dead, children))
+
+
+def is_dead(process: int) -> bool:
+    """Whether a process has ended, if it is not yet buried."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e9"])

@@ -6,8 +6,8 @@ false when
 
 exact          the network differs from the truth by more than 1e-6 in any matched parameter, inputs standardised and every
                output divided by its own spread
-noisy          the number of units is wrong, or a parameter is more than 6 standard errors off. One unit for two that are
-               within the angle which the claim states in words is counted apart ("stated"): noise hides such pairs
+noisy          the number of units is wrong, or a parameter is more than 6 standard errors off. It is also counted how many
+               of these have one unit for two within the angle that the claim states in words ("stated")
 beside         the same, where the model is slightly wrong: intervals are not promised to cover. What cannot be told from
                another network, or hardly, is counted too: rows chosen by their labels so that the offset follows, a jump
                of the offset at the first rows
@@ -214,8 +214,7 @@ def solve(seed: int) -> dict[str, Any]:
     stated = claimed and not right and family == "noisy" and lacks_what_it_says(answer, truth, (X, Y))
     return {
         "seed": seed, "kind": kind, "family": family, "outcome": answer.outcome.name, "stated": stated,
-        "method": answer.provenance.algorithm, "claimed": claimed, "right": right,
-        "false": claimed and not right and not stated,
+        "method": answer.provenance.algorithm, "claimed": claimed, "right": right, "false": claimed and not right,
         "covered": cover, "parameters": count, "seconds": round(_clock.monotonic() - start, 2),
     }  # fmt: skip
 
@@ -417,7 +416,7 @@ def summarise(rows: Rows, options: argparse.Namespace) -> None:
             "of these beside the model: 0", f"{wrong} of {claims} claims, {len(beside)} problems", not wrong
         ),
         Line(
-            "beside them, one unit for two within the angle that the claim states",
+            "of these one unit for two within the angle that the claim states",
             f"{sum(row.get('stated', False) for row in rows)} of {sum(row['claimed'] for row in rows)} claims",
             True,
         ),

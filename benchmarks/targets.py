@@ -289,6 +289,12 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "them 43 to 93), grows with d, and agrees with that predicted from each teacher's own Hermite expansion.",
     ),
     (
+        "calibration",
+        r"^(false RECOVERED|of these where rows)",
+        "Both have one unit for two with like output weights, closer than the angle that the claim states in words. A limit "
+        "on that angle that refuses most of them would refuse a fifth of the right claims in noise too.",
+    ),
+    (
         "deep",
         r"^10-10-10-10-1",
         "Of 23 networks that answers determine two stop with 7 of 10 units of the third layer, and one claim lacks a unit "

@@ -85,3 +85,18 @@ def test_pairs_along_one_hyperplane_below_others_are_named_among_the_reasons(see
     found = identify(DeepNetwork(layers), 4, budget=8000, random_state=seed)
     if "not ReLU" in found.detail or "skip" in found.detail:
         assert "opposite ways" in found.detail or "were not found" in found.detail
+
+
+def test_far_units_take_no_digits_from_the_level_of_the_answers() -> None:
+    """A unit that is on for all typical inputs adds a large constant; the checks show what of it is left over."""
+    largest = 0.0
+    for seed in range(4):
+        rng = np.random.default_rng([seed, 5])
+        W, b = rng.standard_normal((4, 5)), rng.standard_normal(4)
+        b[0] = rng.uniform(200, 400)
+        net = TwoLayerNetwork(W, b, rng.standard_normal((2, 4)), rng.standard_normal(2))
+        found = identify(net, random_state=seed)
+        X = rng.standard_normal((100, 5))
+        assert found.outcome is Outcome.RECOVERED
+        largest = max(largest, float(np.abs(found.network(X) - net(X)).max() / np.abs(net(X)).max()))
+    assert largest <= 20 * np.finfo(float).eps

@@ -10,6 +10,8 @@ import pytest
 from planted import DeepNetwork, Outcome, identify
 from planted.identification._session import QuerySession
 from planted.identification.deep import _regions
+from planted.identification.deep._kinds import name_other_kind
+from planted.identification.deep._planes import Planes, Survey
 
 
 def drawn(seed: int) -> DeepNetwork:
@@ -64,3 +66,23 @@ def test_a_question_that_is_not_finite_is_never_asked(monkeypatch: pytest.Monkey
 
     found = identify(oracle, net.n_features, random_state=0)
     assert found.outcome is Outcome.STOPPED_EARLY and "not finite" in found.detail and all(seen)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_missing_unit_is_no_other_kind_while_lines_show_new_ones(seed: int) -> None:
+    """Rows that span all inputs explain every gradient: with wrong parts where one unit has not been found yet."""
+    rng = np.random.default_rng([seed, 78])
+    W, b, A = rng.standard_normal((4, 3)), 0.3 * rng.standard_normal(4), rng.standard_normal((2, 4))
+    b[3], A[:, 3] = 5.0, 2 * A[:, 3]  # mostly on: its part is taken for one of the others
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    pairs = []
+    for unit in np.repeat(np.arange(3), 10):
+        place = 2 * rng.standard_normal(3)
+        place -= (W[unit] @ place + b[unit]) * W[unit]
+        pairs += [place - 1e-6 * W[unit], place + 1e-6 * W[unit]]
+    places = np.array(pairs)
+    gradients = np.einsum("mk,nk,kp->nmp", A, places @ W.T + b > 0, W)
+    planes = Planes(W[:3], b[:3], np.zeros(3), places[:3])
+    survey = Survey(planes, gradients=[(places, gradients)])
+    assert name_other_kind(survey, is_certain=True, is_quiet=False) == ""
+    assert "were not found" in name_other_kind(survey, is_certain=True, is_quiet=True)

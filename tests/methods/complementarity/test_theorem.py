@@ -403,9 +403,14 @@ def test_the_error_falls_like_the_root_of_the_samples():
     assert -0.75 < np.mean(slopes) < -0.25
 
 
-def test_an_empty_null_space_ends_the_noiseless_search():
-    """k units would leave k vectors: where there is none, no search over half-spaces can find one."""
-    data = dataset(600, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, activity=(0.3, 0.7), random_state=3)
-    recovery = planted.recover(data.X, data.Y, method="complementarity", noise="none", random_state=0)
+@pytest.mark.parametrize(("seed", "noise"), [(3, 0.1), (0, 1e-9), (1, 1e-9)])
+def test_a_null_space_with_fewer_vectors_than_units_ends_the_noiseless_search(seed, noise):
+    """k units leave k vectors: where there are fewer, no search over half-spaces can find them.
+
+    Labels of nine decimals have one dimension more than there are units, and one vector for each unit.
+    """
+    data = dataset(600, n_features=6, n_hidden=3, n_outputs=4, activity=(0.3, 0.7), random_state=seed)
+    Y = data.Y + noise * np.random.default_rng([seed, 1]).standard_normal(data.Y.shape)
+    recovery = planted.recover(data.X, Y, method="complementarity", noise="none", random_state=0)
     assert (recovery.outcome, recovery.network) == (Outcome.STOPPED_EARLY, None)
     assert recovery.stats["starts"] == 0

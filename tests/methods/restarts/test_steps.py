@@ -9,7 +9,7 @@ import pytest
 
 import planted
 from planted import Outcome, TwoLayerNetwork, simulate
-from planted.fitting.multistart import _width_path
+from planted.fitting.multistart import _orient_units, _width_path
 from planted.fitting.multistart._absolute_form import KinkFit, fit_kinks, prune_units, random_hyperplanes
 from planted.fitting.multistart._orient_units import orient_exactly, orient_noisily
 from planted.moments import augment
@@ -136,6 +136,29 @@ def test_an_interruption_on_the_way_to_a_width_keeps_the_expanded_fit():
     recovery = planted.recover(data.X, data.Y, method="restarts", random_state=1, progress=interrupt)
     assert recovery.outcome is Outcome.STOPPED_EARLY
     assert ((data.Y - recovery.network(data.X)) ** 2).mean() < 0.1 * data.Y.var()
+
+
+def test_when_time_is_up_units_are_not_turned_one_by_one(monkeypatch):
+    """Each turn is a solve: with many units they take longer than the time that was given."""
+    calls = []
+
+    def interrupt(what, fraction):
+        calls.append(what)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    turn = _orient_units._turn
+
+    def counted(flips, unit):
+        assert len(calls) < 2
+        return turn(flips, unit)
+
+    monkeypatch.setattr(_orient_units, "_turn", counted)
+    data = small_problem(noise=0.3)
+    recovery = planted.recover(
+        data.X, data.Y, 3, method="restarts", random_state=1, progress=interrupt, n_restarts=5
+    )
+    assert recovery.outcome is Outcome.STOPPED_EARLY and recovery.network.n_hidden == 3
 
 
 def test_without_time_there_is_no_network():

@@ -283,9 +283,7 @@ def _find_units(
         problem.progress("complementarity null space", float("nan"))
         space = complementarity_null_space(X, y, offset=offset)
         V = units_from_null_space(X, y, space, offset=offset, rng=problem.rng)
-        if (
-            not space.dimension
-        ):  # a network of at most m units would leave one vector for each unit: this is noise
+        if space.dimension < k:  # a network of k units leaves one vector for each of them: this is noise
             return None, 0, None
     found = Pursuit(V, 0) if V is not None else _pursue(problem, outputs, max_starts)
     fit = _best_fit(problem, outputs, found.V)

@@ -104,6 +104,7 @@ STARTS = 30
 TURNS = 3
 SCANNED_ROWS = 3000
 FEWEST = 3  # samples beyond a cut
+DENSE, SPARSE = 60, 1.04  # up to how many each number is tried, and how far apart numbers are from there on
 UNIT_LEVEL = 0.05  # a unit on in six samples was once missed at 0.01
 UNIT = "p-value of the test that no half-space of x gathers outliers of one direction"
 
@@ -162,25 +163,37 @@ def _best_unit(X: Array, U: Array, weights: Array, strongest: IntArray, rng: np.
     """
     W = unit_rows(np.vstack([X[strongest], rng.standard_normal((STARTS // 3, X.shape[1]))]))[0]
     best, columns = np.zeros(2), np.arange(len(W))
+    weighted, cuts = weights[:, None] * U, _cuts(len(X) // 2)
+    starts = np.append(0, cuts[:-1])
+
+    def beyond(parts: Array) -> Array:  # sums over the samples beyond each cut
+        return as_array(np.cumsum(np.add.reduceat(parts[: cuts[-1]], starts, axis=0), axis=0))
+
     for _ in range(TURNS):
-        t = X @ W.T
-        order = np.argsort(-t, axis=0)[: len(X) // 2]
-        t, w = np.take_along_axis(t, order, axis=0), weights[order]
-        u = w[:, :, None] * U[order]
-        cut = t[1:]
-        mean, square = np.cumsum(w * t, axis=0)[:-1], np.cumsum(w * t**2, axis=0)[:-1]
-        energy = square - 2 * cut * mean + cut**2 * np.cumsum(w, axis=0)[:-1]
-        cross = np.cumsum(t[:, :, None] * u, axis=0)[:-1] - cut[:, :, None] * np.cumsum(u, axis=0)[:-1]
+        T = X @ W.T
+        order = np.argsort(-T, axis=0)[: len(X) // 2]
+        t, w, u = np.take_along_axis(T, order, axis=0), weights.take(order), weighted.take(order, axis=0)
+        cut, square = t[cuts], beyond(w * t**2)
+        energy = square - 2 * cut * beyond(w * t) + cut**2 * beyond(w)
+        cross = beyond(t[:, :, None] * u) - cut[:, :, None] * beyond(u)
         is_cut = energy > 1e-12 * square[-1]  # samples of equal t on one side are none
-        is_cut[: FEWEST - 1] = False
         by_output = np.where(is_cut, 1 / np.where(is_cut, energy, 1.0), 0.0)[:, :, None] * cross**2
         gains = by_output.sum(axis=2)
         places = np.argmax(gains, axis=0)
         best = np.maximum(best, [gains.max(), by_output.max()])
         agreeing = np.maximum(np.einsum("csm,sm->cs", u, cross[places, columns]), 0.0)
-        agreeing[np.arange(len(t))[:, None] >= 2 * (places + 2)] = 0.0
-        W = unit_rows(np.einsum("cs,csd->sd", agreeing, X[order]))[0]
+        agreeing[np.arange(len(t))[:, None] >= 2 * (cuts[places] + 1)] = 0.0
+        shares = np.zeros_like(T)
+        np.put_along_axis(shares, order, agreeing, axis=0)
+        W = unit_rows(shares.T @ X)[0]
     return best
+
+
+def _cuts(most: int) -> IntArray:
+    """How many samples lie beyond a cut: every number up to `DENSE`, then some that are `SPARSE` times one another."""
+    steps = int(np.log(max(most / DENSE, 1.0)) / np.log(SPARSE)) + 1
+    tried = np.append(np.arange(FEWEST, DENSE), np.rint(DENSE * SPARSE ** np.arange(steps)))
+    return np.unique(tried[tried < most]).astype(np.intp)
 
 
 def _features(X: Array, network: TwoLayerNetwork) -> Array:

@@ -33,8 +33,13 @@ ALIKE = 3  # weights that two rows must both show to be compared up to scale
 SCALED = 2  # pairs of rows that agree up to scale only, to say that there is a layer above
 
 
-def gather_units(parts: Sequence[tuple[Breaks, Base]], layers: list[Layer]) -> tuple[PartialRows, bool]:
-    """Put breaks together by units, and say whether the layer may be the last."""
+def gather_units(
+    parts: Sequence[tuple[Breaks, Base]], layers: list[Layer], earlier: PartialRows | None = None
+) -> tuple[PartialRows, bool]:
+    """Put breaks together by units, and say whether the layer may be the last.
+
+    `earlier`: units of which more is known than breaks have shown; what agrees with the breaks is kept.
+    """
     found: list[tuple[Array, float, BoolArray]] = []
     for breaks, base in parts:
         for normal, strength, place, error in zip(
@@ -47,6 +52,9 @@ def gather_units(parts: Sequence[tuple[Breaks, Base]], layers: list[Layer]) -> t
     # Breaks that show many weights come first: others are put down to them.
     for weights, bias, on in sorted(found, key=lambda each: -int(each[2].sum())):
         rows.merge(weights, bias, on, is_scaled=True)
+    if earlier is not None:
+        for weights, bias, on in zip(earlier.weights, earlier.biases, earlier.known, strict=True):
+            rows.merge(weights, bias, on, is_new=False, is_scaled=True)
     rows.join_equal(is_scaled=True)
     return rows, bool(found) and _scaled_pairs(rows) < SCALED
 

@@ -27,7 +27,7 @@ from planted.identification.deep._layers import pass_layers
 from planted.identification.two_layer._search import BlackBox
 from planted.networks._deep import Layer
 
-__all__ = ["Sought", "barely_on", "corner_places", "least_places", "network_constraints"]
+__all__ = ["Sought", "barely_on", "corner_places", "least_places", "network_constraints", "on_surface"]
 
 NODES = 300  # of branch and bound
 ON = 0.3  # of its typical size: how far the unit above is on at least
@@ -58,8 +58,21 @@ def barely_on(
     """
     barely = height * size / (float(np.abs(sought.weights).max()) or 1.0)
     at_least = ON * size - sought.bias
-    found = (_solve(layers, sought, gap, barely, (at_least, np.inf), room) for room in rooms)
+    cost = np.zeros(len(sought.weights))
+    cost[sought.gaps] = 1.0
+    found = (_solve(layers, sought, gap, barely, (at_least, np.inf), room, cost) for room in rooms)
     return next((place for place in found if place is not None), None)
+
+
+def on_surface(
+    layers: list[Layer], sought: Sought, gap: int, *, height: float, room: float, cost: Array
+) -> Array | None:
+    """An input at which a unit switches by its known weights and ``gap`` is barely on below, alone of its gaps; or None.
+
+    `height`: of the unit below, at least; at most twice that. `cost`: for each unit below, what is to be small.
+    """
+    level = (-sought.bias, -sought.bias)
+    return _solve(layers, sought, gap, height, level, room, cost, is_alone=True)
 
 
 def _solve(
@@ -69,8 +82,11 @@ def _solve(
     height: float,
     level: tuple[float, float],
     room: float,
+    cost: Array,
+    *,
+    is_alone: bool = False,
 ) -> Array | None:
-    """Solve the program: unit ``gap`` at its height, the known part of the unit at its level."""
+    """Solve the program: unit ``gap`` at its height, the known part of the unit at its level; other gaps off, if alone."""
     d = layers[0][0].shape[1]
     matrix, low, high, n_binary = network_constraints(layers, room)
     total = matrix.shape[1]
@@ -81,11 +97,13 @@ def _solve(
     at_least = np.concatenate([np.full(d, -room), np.zeros(total - d)])
     at_most = np.concatenate([np.full(d, room), np.full(total - d, np.inf)])
     at_most[-n_binary:] = 1.0
+    if is_alone:
+        at_most[start + sought.gaps] = 0.0
     at_least[start + gap], at_most[start + gap] = height, 2 * height
-    cost = np.zeros(total)
-    cost[start + sought.gaps] = 1.0
+    goal = np.zeros(total)
+    goal[start : start + width] = cost
     answer = milp(
-        cost,
+        goal,
         constraints=[LinearConstraint(matrix, low, high), LinearConstraint(row[None], *level)],
         bounds=Bounds(at_least, at_most),
         integrality=np.concatenate([np.zeros(total - n_binary), np.ones(n_binary)]),

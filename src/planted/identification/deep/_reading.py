@@ -141,7 +141,7 @@ def _read_widening(records: Records, space: Space, reading: Reading, rng: np.ran
     def explains(first: Layer, units: LastUnits) -> bool:
         return fit_top(records.all(), [first], (units.rows, units.biases), units.known) is not None
 
-    missing = MissingUnits(records, rng)
+    missing = MissingUnits(records, rng, reading.rounding)
 
     def unexplained(first: Layer, units: LastUnits) -> Array:
         return missing.places([first], units)

@@ -3,8 +3,8 @@ r"""The third and later layers: units read region by region, as rows with gaps t
 Where some units of the layer below are off, the weights to them are not seen: a hyperplane in such a region gives a row with
 gaps. Rows from different regions belong to the same unit if their common weights and biases are proportional. Regions come
 from a sample of places: first the one in which most units below are on, then those that fill most gaps. A single gap is
-filled by a short line: at a place of the unit's surface where unit j below is barely on, at height ε, the surface is shifted
-by w_j ε along its normal.
+filled by short lines: at a place of the unit's surface where unit j below is barely on, at height ε, the surface is shifted
+by w_j ε along its normal. Two heights beside each other give w_j whatever the error of the other weights.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 from scipy.optimize import linprog
@@ -24,7 +25,7 @@ from planted.identification.deep._space import Space, scan_line
 from planted.identification.two_layer._jumps import Line
 from planted.networks._deep import Layer
 
-__all__ = ["PartialRows", "fill_gaps", "read_regions", "sample_places"]
+__all__ = ["PartialRows", "fill_gaps", "read_gap", "read_regions", "sample_places"]
 
 Ask = Callable[[Array], Array]
 SAMPLE = 4000  # places from which regions are chosen
@@ -33,8 +34,10 @@ CAPS = (4.0, 40.0)  # how far regions are looked at, in typical pre-activations 
 MARGIN = 1e-6
 ENOUGH_ON = 0.4  # share of the units below that must be on for a new row
 QUIET = 4  # regions in a row that show nothing new, before the search ends
+AGREES = 1e-4  # relative difference of two measurements of one weight
 SAME = 1e-5  # rows whose common parts differ by less, relative to their size, are the same
 HEIGHTS = np.array([0.02, 0.01])  # ε, relative to the coordinates
+NARROW = 1e-3  # room around a place below which no line across the surface is long enough
 SPREAD = np.array([0.0, 0.08, 0.25, 0.5, 0.75, 0.92, 1.0])
 
 
@@ -115,6 +118,14 @@ class PartialRows:
         self.votes.append(0.0)
         self.cast.append(0.0)
         return len(self.biases) - 1
+
+    def fill(self, number: int, gap: int, value: float, others: list[float]) -> bool:
+        """Fill a gap of a row if one of other measurements of the weight agrees; whether it does."""
+        if not any(abs(value - old) <= AGREES * (1e-3 + abs(old)) for old in others):
+            return False
+        self.weights[number], self.known[number] = self.weights[number].copy(), self.known[number].copy()
+        self.weights[number][gap], self.known[number][gap] = value, True
+        return True
 
 
 def read_regions(
@@ -298,22 +309,29 @@ def fill_gaps(
             found: list[float] = []
             for place in order:
                 region = region_at(base, layers, sample[first[place]])
-                value = _read_gap(ask, region, rows.weights[number], rows.biases[number], int(j), rounding)
+                value = read_gap(ask, region, rows.weights[number], rows.biases[number], int(j), rounding)
                 if value is None:
                     continue
-                if any(abs(value - old) <= 1e-4 * (1e-3 + abs(old)) for old in found):
-                    row = rows.weights[number].copy()
-                    row[j] = value
-                    rows.weights[number], rows.known[number] = row, rows.known[number].copy()
-                    rows.known[number][j] = True
+                if rows.fill(number, int(j), value, found):
                     break
                 found.append(value)
 
 
-def _read_gap(
-    ask: Ask, region: Region, weights: Array, bias: float, j: int, rounding: Rounding
+def read_gap(
+    ask: Ask,
+    region: Region,
+    weights: Array,
+    bias: float,
+    j: int,
+    rounding: Rounding,
+    *,
+    cap: float = CAPS[1],
 ) -> float | None:
-    """The weight to unit j below, from two places of the surface at which that unit is barely on; None if not found."""
+    """The weight to unit j below, from two places of the surface at which that unit is barely on; None if not found.
+
+    What is known of the unit may be off by δ at these places, which are close to each other: the two breaks give δ and the
+    weight, and δ must be small. `cap`: how large coordinates may be.
+    """
     p = region.sides.shape[1]
     others = np.where(np.arange(len(weights)) == j, 0.0, weights)
     normal, offset = others @ region.M, bias + others @ region.m
@@ -325,42 +343,52 @@ def _read_gap(
     row_j = region.M[j]
     # The side of unit j itself must not be kept away from.
     is_own = np.abs(region.sides @ row_j) >= (1 - 1e-9) * lengths * np.linalg.norm(row_j)
-    margin = np.where(is_own, 0.0, lengths)[kept]
-    values = []
-    for height in HEIGHTS * float(np.linalg.norm(row_j)):
-        found = linprog(
-            np.append(np.zeros(p), -1.0),
-            A_ub=np.column_stack([region.sides[kept], margin]),
-            b_ub=region.limits[kept],
-            A_eq=np.array([np.append(normal, 0.0), np.append(row_j, 0.0)]),
-            b_eq=np.array([-offset, height - region.m[j]]),
-            bounds=[(0, CAPS[1])] * p + [(0, 1.0)],
-        )
-        if found.status != 0 or found.x[-1] < 1e-3:
-            return None
-        place, room = found.x[:-1], found.x[-1]
-        direction = normal / size
-        # Along the normal unit j changes too; its height is corrected for below.
-        reach = min(0.9 * room, 0.9 * height / max(abs(float(row_j @ direction)), 1e-12))
-        line = Line(place, direction)
-        segment = Space(
-            ask,
-            p,
-            partial(_on_segment, line, reach),
-            np.array([direction, -direction]),
-            np.array([direction @ place + reach, reach - direction @ place]),
-            rounding,
-            1e3,
-        )
-        scan = scan_line(segment, line, spread=np.linspace(-1.0, 1.0, 7), expected=np.zeros(0))
-        shifts = scan.breakpoints[np.isfinite(scan.breakpoints)]
-        heights = height + shifts * float(row_j @ direction)
-        values.append([-size * s / h for s, h in zip(shifts, heights, strict=True) if h > 0])
-    for one in values[0]:
-        for other in values[1]:
-            if abs(one - other) <= 1e-5 * (1e-3 + abs(one)):
-                return float(one)
-    return None
+    high, low = HEIGHTS * float(np.linalg.norm(row_j))
+    found = linprog(
+        np.append(np.zeros(p), -1.0),
+        A_ub=np.column_stack([region.sides[kept], np.where(is_own, 0.0, lengths)[kept]]),
+        b_ub=region.limits[kept],
+        A_eq=np.array([np.append(normal, 0.0), np.append(row_j, 0.0)]),
+        b_eq=np.array([-offset, high - region.m[j]]),
+        bounds=[(-cap, cap)] * p + [(0, 1.0)],
+    )
+    if found.status != 0:
+        return None
+    place = found.x[:-1]
+    down = np.linalg.pinv(np.array([normal, row_j])) @ np.array([0.0, low - high])
+    room = float(found.x[-1] - np.linalg.norm(down))
+    if room < NARROW:
+        return None
+    direction = normal / size
+    along = float(row_j @ direction)  # unit j changes along the normal too
+    shifts = []
+    for start, height in ((place, high), (place + down, low)):
+        reach = min(0.9 * room, 0.9 * height / max(abs(along), 1e-12))
+        shifts.append(_breaks_within(ask, Line(start, direction), reach, rounding))
+    off = SAME * float(np.abs(others) @ np.abs(region.M @ place + region.m) + abs(bias))
+    best = None
+    for one, other in product(*shifts):
+        system = np.array([[1.0, high + one * along], [1.0, low + other * along]])
+        delta, value = np.linalg.solve(system, -size * np.array([one, other]))
+        if abs(delta) <= off:
+            off, best = abs(delta), float(value)
+    return best
+
+
+def _breaks_within(ask: Ask, line: Line, reach: float, rounding: Rounding) -> Array:
+    """Where the function breaks on a line, at most so far from its origin."""
+    direction, place = line.direction, line.origin
+    segment = Space(
+        ask,
+        direction.size,
+        partial(_on_segment, line, reach),
+        np.array([direction, -direction]),
+        np.array([direction @ place + reach, reach - direction @ place]),
+        rounding,
+        1e3,
+    )
+    scan = scan_line(segment, line, spread=np.linspace(-1.0, 1.0, 7), expected=np.zeros(0))
+    return np.asarray(scan.breakpoints[np.isfinite(scan.breakpoints)])
 
 
 def _on_segment(line: Line, reach: float, count: int, rng: np.random.Generator) -> Array:

@@ -125,7 +125,7 @@ def add_missing(reading: Reading, records: Records, rng: np.random.Generator) ->
     switching = len(biases) - reading.passing
     units = LastUnits.whole((rows[:switching], biases[:switching]), reading.top.output[0].shape[0])
     units = replace(units, known=~reading.top.gaps[:switching])
-    completed = MissingUnits(records, rng).complete(layers, units)
+    completed = MissingUnits(records, rng, reading.rounding).complete(layers, units)
     top = None if completed is None else fit_top(records.all(), layers, *completed)
     if top is None:
         return False

@@ -25,11 +25,13 @@ import numpy as np
 from scipy import linalg
 
 from planted._typing import Array, BoolArray
+from planted.identification._rounding import Rounding
 from planted.identification.deep._gaps import ask_beside_gaps, filled_from_answers
 from planted.identification.deep._layers import pass_layers
 from planted.identification.deep._patterns import Sought, barely_on
 from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Records
+from planted.identification.deep._surfaces import fill_on_surfaces
 from planted.identification.deep._top import EXPLAINED, fit_top
 from planted.identification.deep.ending._polish import refined_top
 from planted.identification.deep.missing._always_on import unit_always_on
@@ -76,6 +78,7 @@ class MissingUnits:
 
     records: Records
     rng: np.random.Generator
+    rounding: Rounding | None = None  # of the answers; without it no line is scanned
     X: Array | None = None
     Y: Array | None = None
 
@@ -90,7 +93,8 @@ class MissingUnits:
             known if isinstance(known, LastUnits) else LastUnits.whole(known, self.records.all()[1].shape[1])
         )
         given = len(units.biases)
-        for _ in range(MOST_UNITS):
+        added = 0
+        while True:
             explained = self._explain_most(layers, units)
             if explained is None and not units.known.all():  # a unit may be on both sides beyond its gaps
                 units = units.select(np.asarray(units.known.all(axis=1)))
@@ -113,13 +117,14 @@ class MissingUnits:
             if not kept.all():  # what is left shows all of their weights
                 units, given = units.select(kept), given - int((~kept).sum())
                 continue
+            if added == MOST_UNITS:
+                return None
             found = self._from_rest(layers, units, coefficients)
             if found is None or not found.known.all():
                 found = self._fit_unit(layers, units, coefficients, starts) or found
             if found is None:
                 return None
-            units = units.add(found)
-        return None
+            units, added = units.add(self._on_surface(layers, found)), added + 1
 
     def places(self, layers: list[Layer], units: LastUnits) -> Array:
         """Some of the inputs that were asked at which the answers show that units are missing, shape (n, d)."""
@@ -168,6 +173,14 @@ class MissingUnits:
             if filled.is_complete:
                 return LastUnits.whole(filled.arrays(), Y.shape[1])
         return None
+
+    def _on_surface(self, layers: list[Layer], unit: LastUnits) -> LastUnits:
+        """A unit that was found, with the gaps filled that breaks on its surface show."""
+        if self.rounding is None or unit.known.all():
+            return unit
+        rows = PartialRows.of((unit.rows, unit.biases), unit.known)
+        fill_on_surfaces(self.records, layers, rows, self.rounding, self.rng)
+        return replace(unit, rows=np.array(rows.weights), known=np.array(rows.known))
 
     def _ask_around(self, X: Array) -> None:
         """Ask around some inputs at which (1) does not vanish."""
@@ -390,8 +403,8 @@ class MissingUnits:
     ) -> tuple[Array, BoolArray, Array, Array] | None:
         """A row with its bias, which of its weights were seen, where it is on, and what is left there."""
         box = self.records.box
-        X, R = start[None], np.zeros((0, coefficients.shape[1]))
-        kept = np.ones(1, dtype=np.bool_)
+        X, kept = start[None], np.ones(1, dtype=np.bool_)
+        R = self.records.ask(X) - units.features(pass_layers(layers, X)) @ coefficients
         far = max(1.0, float(np.linalg.norm(start)) / np.sqrt(start.size) / 2)
         found: tuple[Array, BoolArray, Array, Array] | None = None
         for _ in range(ROUNDS):
@@ -404,12 +417,7 @@ class MissingUnits:
             differs = self._differs(left, around, Y)
             share = float(differs.mean())
             far *= NARROWER if share < FEW else 1 / NARROWER if share > 1 - FEW else 1.0
-            if len(R):
-                around, left = np.concatenate([X, around]), np.concatenate([R, left])
-                differs = np.append(kept, differs)
-            X, R, kept = around, left, differs
-            if not kept.any():
-                break
+            X, R, kept = np.concatenate([X, around]), np.concatenate([R, left]), np.append(kept, differs)
             H = pass_layers(layers, X)
             common = common_row(H, R, kept)
             if common is not None:

@@ -18,6 +18,7 @@ from planted.identification.deep._gathered import explained_by, gather_units, sw
 from planted.identification.deep._layers import Base
 from planted.identification.deep._regions import PartialRows, fill_gaps, read_regions, sample_places
 from planted.identification.deep._space import Breaks, Records, Space, measure_breaks, scan_line
+from planted.identification.deep._surfaces import fill_on_surfaces
 from planted.identification.deep._top import EXPLAINED, fit_top
 from planted.identification.deep.ending._polish import refined_top
 from planted.identification.deep.missing import LastUnits, MissingUnits
@@ -47,24 +48,29 @@ def read_last(
         for breaks in (*survey.others, *survey.unsure)
     ]
     layers, base = reading.layers, bases[1]
-    missing, sample = MissingUnits(records, rng), sample_places(base, rng)
-    for number in range(ROUNDS):
-        if number:
-            rows, _ = gather_units(parts, layers)
+    rounding = reading.rounding
+    assert rounding is not None  # measured before the first layer was read
+    missing, sample = MissingUnits(records, rng, rounding), sample_places(base, rng)
+    rows: PartialRows | None = None
+    for _ in range(ROUNDS):
+        if rows is not None:
             parts += [
                 (_scan_chord(space, base, layers, rows, each), base) for each in chords(base, CHORDS, rng)
             ]
-        rows, is_last = gather_units(parts, layers)
+        rows, is_last = gather_units(parts, layers, rows)
         if not is_last:
             return None
         found = _as_last(records, layers, rows)
-        for step in (None, ask_beside_gaps, fill_gaps):
+        for step in (None, ask_beside_gaps, fill_gaps, fill_on_surfaces):
             if found is not None or rows.is_complete:
                 break
             if step is ask_beside_gaps:
                 ask_beside_gaps(records, layers, rows, rng)
             elif step is fill_gaps:
                 fill_gaps(space.ask, base, layers, rows, sample, space.rounding)
+                rows.join_equal(is_scaled=True)
+            elif step is fill_on_surfaces:
+                fill_on_surfaces(records, layers, rows, rounding, rng)
                 rows.join_equal(is_scaled=True)
             found = _as_last(records, layers, filled_from_answers(records.all(), layers, rows, rng))
         if found is None:
@@ -126,7 +132,7 @@ def read_later(
         return records.ask(base.inputs(V))
 
     found = LayerFound((np.zeros((0, 0)), np.zeros(0)), np.zeros(0), np.zeros(0), False)
-    has_higher, missing = False, MissingUnits(records, rng)
+    has_higher, missing = False, MissingUnits(records, rng, reading.rounding)
     for rows, survey in read_regions(ask, base, reading.layers, rounding, rng=rng):
         reading.surveys.append(survey)
         has_higher |= shows_higher(survey)

@@ -31,6 +31,7 @@ from planted.identification.deep._patterns import Sought, barely_on, corner_plac
 from planted.identification.deep._space import Records
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending._polish import jacobian, polish
+from planted.identification.deep.ending._unseen import unseen_places
 from planted.identification.deep.missing import LastUnits, MissingUnits
 from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import STEPS_OFF, BlackBox, Checks, check_network
@@ -69,6 +70,10 @@ FAR_ROWS = (2, 1)
 FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
 CORNERS = 800  # places at which rare units show, at most
 PER_CORNER = (4, 2)  # for each parameter, with two hidden layers and with more
+UNSEEN, PER_UNSEEN = (
+    400,
+    0.5,
+)  # places at which units would be on that no answer has shown, at most, and per parameter
 ON_LINE = 400  # questions on a fresh line, at most
 NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
 NEAR_LINES = 4  # through typical inputs, asked where units switch
@@ -164,6 +169,11 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
         least = least_places(reading.layers[:-1], box, rng.spawn(1)[0])
         rows = np.concatenate([rows, least])
     rows = np.concatenate([rows, _gap_places(reading, box, asked[0])])
+    if _may_hide(net, box):
+        before = np.concatenate([asked[0], rows])
+        most = min(UNSEEN, int(PER_UNSEEN * net.n_parameters))
+        lower, last = reading.layers[:-1], reading.layers[-1]
+        rows = np.concatenate([rows, unseen_places(lower, last, before, box, most=most, rng=rng.spawn(1)[0])])
     fresh: tuple[Array, ...] = (rows, records.ask(rows))
     if fit_top(records.all(), reading.layers[:-1], reading.layers[-1]) is None and (
         _refine(reading, records, asked) or add_missing(reading, records, rng)

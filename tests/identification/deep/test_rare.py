@@ -20,7 +20,7 @@ from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending import _far
 from planted.identification.deep.ending._finish import _count_unexplained, _gap_places, missing_rank
 from planted.identification.deep.ending._polish import polish
-from planted.identification.deep.missing import LastUnits, MissingUnits
+from planted.identification.deep.missing import LastUnits, MissingUnits, _search
 from planted.identification.deep.stages._tracing import Tracer
 from planted.identification.two_layer._search import BlackBox, Checks
 
@@ -300,6 +300,15 @@ def test_a_missing_unit_is_added_though_the_layers_below_have_few_digits(seed):
     top = fit_top(records.all(), layers, *completed)
     assert top is not None and top.residual < 1e-10 and not (top.passing or top.unseen)
     assert off_by(net, completed[0]).max() < 1e-6  # the scales of the units below have moved by 1e-8
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_last_unit_that_may_be_added_is_looked_at_too(seed, monkeypatch):
+    monkeypatch.setattr(_search, "MOST_UNITS", 1)
+    net, rng = draw(seed, (6, 6, 5, 2)), np.random.default_rng([seed, 93])
+    V, c = net.layers[1]
+    completed = MissingUnits(records_of(net, seed=seed), rng).complete([net.layers[0]], (V[1:], c[1:]))
+    assert completed is not None and off_by(net, completed[0]).max() < 1e-6
 
 
 def with_gap(net, seed):

@@ -37,6 +37,7 @@ QUIET = 4  # regions in a row that show nothing new, before the search ends
 AGREES = 1e-4  # relative difference of two measurements of one weight
 SAME = 1e-5  # rows whose common parts differ by less, relative to their size, are the same
 HEIGHTS = np.array([0.02, 0.01])  # ε, relative to the coordinates
+STEEPEST = 10.0  # times the change of the other units along a line: that of unit j across it, with its weight
 NARROW = 1e-3  # room around a place below which no line across the surface is long enough
 SPREAD = np.array([0.0, 0.08, 0.25, 0.5, 0.75, 0.92, 1.0])
 
@@ -334,16 +335,17 @@ def read_gap(
     """
     p = region.sides.shape[1]
     others = np.where(np.arange(len(weights)) == j, 0.0, weights)
-    normal, offset = others @ region.M, bias + others @ region.m
-    size = float(np.linalg.norm(normal))
-    if size == 0:
+    normal, offset, row_j = others @ region.M, bias + others @ region.m, region.M[j]
+    slope = float(np.linalg.norm(row_j))
+    across = normal - (normal @ row_j) / slope**2 * row_j  # unit j does not change along the lines
+    size = float(np.linalg.norm(across))
+    if size <= MARGIN * np.linalg.norm(normal):
         return None
     lengths = np.linalg.norm(region.sides, axis=1)
     kept = lengths > 0
-    row_j = region.M[j]
     # The side of unit j itself must not be kept away from.
-    is_own = np.abs(region.sides @ row_j) >= (1 - 1e-9) * lengths * np.linalg.norm(row_j)
-    high, low = HEIGHTS * float(np.linalg.norm(row_j))
+    is_own = np.abs(region.sides @ row_j) >= (1 - 1e-9) * lengths * slope
+    high, low = HEIGHTS * slope
     found = linprog(
         np.append(np.zeros(p), -1.0),
         A_ub=np.column_stack([region.sides[kept], np.where(is_own, 0.0, lengths)[kept]]),
@@ -359,16 +361,14 @@ def read_gap(
     room = float(found.x[-1] - np.linalg.norm(down))
     if room < NARROW:
         return None
-    direction = normal / size
-    along = float(row_j @ direction)  # unit j changes along the normal too
     shifts = []
-    for start, height in ((place, high), (place + down, low)):
-        reach = min(0.9 * room, 0.9 * height / max(abs(along), 1e-12))
-        shifts.append(_breaks_within(ask, Line(start, direction), reach, rounding))
+    for start, height in zip((place, place + down), HEIGHTS, strict=True):
+        reach = min(0.9 * room, STEEPEST * height)
+        shifts.append(_breaks_within(ask, Line(start, across / size), reach, rounding))
     off = SAME * float(np.abs(others) @ np.abs(region.M @ place + region.m) + abs(bias))
     best = None
     for one, other in product(*shifts):
-        system = np.array([[1.0, high + one * along], [1.0, low + other * along]])
+        system = np.array([[1.0, high], [1.0, low]])
         delta, value = np.linalg.solve(system, -size * np.array([one, other]))
         if abs(delta) <= off:
             off, best = abs(delta), float(value)

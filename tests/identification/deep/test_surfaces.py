@@ -117,19 +117,17 @@ def breaks_of(rows):
     )
 
 
-def missing_first(net, seed):
-    """Answers of a network, and the search for the first unit of its last hidden layer."""
-    rng = np.random.default_rng([seed, 75])
-    X = rng.normal(size=(3000, net.widths[0])) * 2.0 ** rng.uniform(-1, 2, (3000, 1))
-    return MissingUnits(records_of(net, X), rng), list(net.layers[:-2]), net.layers[-2]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_a_unit_that_is_on_around_one_place_only_is_fitted_there(seed):
-    net = draw(seed, (6, 5, 5, 1), rarely=2e-5)
-    search, layers, (W, b) = missing_first(net, seed)
-    X = np.random.default_rng(seed).normal(size=(400_000, 6))
-    start = X[pass_layers([*layers, (W[:1], b[:1])], X)[:, 0].argmax()]
+    rng = np.random.default_rng([seed, 75])
+    R, start = rng.normal(size=(3, 3)), rng.normal(size=3)
+    layers = [
+        (np.vstack([R, -R]), np.append(-R @ start, R @ start))
+    ]  # all six units are off at one place only
+    W, b = rng.normal(size=(4, 6)), rng.normal(size=4)
+    W[0], b[0] = -rng.uniform(0.5, 1.5, 6), 0.04
+    net = DeepNetwork([*layers, (W, b), (rng.normal(size=(1, 4)), np.zeros(1))])
+    search = MissingUnits(records_of(net, 2 * rng.normal(size=(1000, 3))), rng)
     search.records.ask(start[None])
     units, coefficients = search._explain_most(layers, LastUnits.whole((W[1:], b[1:]), 1))
     found = search._fit_around(layers, units, coefficients, start)

@@ -1,10 +1,10 @@
 r"""From the layers that were read to a network: polish it on fresh answers, then check it on others.
 
-The checks are of five kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
-three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); every answer so
-far, many of them asked where units are rare; and the rank of the Jacobian, which says whether the answers determine all
-parameters, with the errors that they leave. For large networks the rank is not computed; that every hidden unit was seen on
-and off stands for it.
+The checks are of six kinds: random answers at several distances; one answer on every linear piece of a fresh line; with
+three hidden layers or more, answers where almost all units below the last of them are off (`_patterns`); answers where a
+unit that has shown nowhere is likely to be on (`_unseen`); every answer so far, many of them asked where units are rare; and
+the rank of the Jacobian, which says whether the answers determine all parameters, with the errors that they leave. For large
+networks the rank is not computed; that every hidden unit was seen on and off stands for it.
 
 Answers with decimals are wrong by half a step everywhere, while the function grows with the distance. Far enough out it is
 as good as exact, and the network is read there. Its biases are small there: they show at typical inputs. All answers, far

@@ -82,7 +82,7 @@ def _climb(layers: list[Layer], rows: Array, box: BlackBox, rng: np.random.Gener
         trial = (pass_layers(layers, moved) * rows).sum(axis=1)
         up = trial > values
         X[up], values[up] = moved[up], trial[up]
-    return X
+    return np.asarray(X)
 
 
 def _best(shown: Array, before: Array, most: int) -> list[int]:

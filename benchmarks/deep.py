@@ -2,8 +2,9 @@
 
 Depth and widths are never given. Teachers have He-scaled normal weights and biases of standard deviation 0.5; typical inputs
 are standard normal. A teacher with a unit that is never off within ±4, a weight that has no effect there, or a unit that is
-on only where more units below are on than there are inputs, has several networks with the same answers: mixed-integer
-programs decide that, it must not be claimed, and it is not counted. The solver takes binaries within 1e-6 of an integer for
+on only where more units below are on than there are inputs, or units of the last hidden layer that are all on wherever one
+below is on and can trade their weights to it, has several networks with the same answers: mixed-integer programs decide
+that, it must not be claimed, and it is not counted. The solver takes binaries within 1e-6 of an integer for
 integers, so a program cannot tell a unit that is on by less than 2e-6 of the largest bound in it from one that is off: on,
 or off, by no more than that counts as never. What a program does not decide in 20 seconds counts against us. Units that are
 off everywhere within ±4 leave no trace and are left out of the comparison. Times are of the processor. The published
@@ -121,7 +122,9 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
 
     They do not where a unit is never off, or where a unit is never on together with one below it: their weight has no
     effect. Nor do they where more units of the first layer than there are inputs are on wherever one above is on: it sees a
-    linear function of the inputs only, which other weights give as well. What a sample shows needs no program.
+    linear function of the inputs only, which other weights give as well. Nor where more units of the last hidden layer than
+    their output weights have dimensions are on wherever one below is on: only sums of their weights to it show. What a
+    sample shows needs no program.
     """
     X = (
         np.random.default_rng(0).uniform(-room, room, (20_000, net.widths[0]))
@@ -147,6 +150,13 @@ def seen_within(net: DeepNetwork, room: float) -> tuple[DeepNetwork, bool]:
                 determined = sum(always) <= program.d
         layers.append((W[kept], b[kept]))
     A, c = net.layers[-1]
+    if determined and net.n_hidden_layers > 1:
+        off = ~on[:, kept]
+        for below in range(H.shape[1]):
+            rarely = np.flatnonzero(~(off & (H[:, below : below + 1] > 0)).any(axis=0))
+            rows = ((i, layers[-1][0][i], layers[-1][1][i]) for i in rarely)
+            never = [i for i, row, bias in rows if not program.reaches(-row, -bias, below)]
+            determined = determined and len(never) <= np.linalg.matrix_rank(A[:, kept][:, never])
     return DeepNetwork([*layers, (A[:, kept], c)]), bool(determined)
 
 

@@ -111,7 +111,21 @@ def recover_automatically(
     best = _first(answers, n_hidden) if effort == "quick" else _choose(run, answers, activation, n_hidden)
     if best is None:
         run.refuse(Outcome.ASSUMPTION_FAILED, _what_was_tried(run), _methods_tried(run))
-    return _with_trace(run, best)
+    return _with_trace(run, _with_reason(best, answers))
+
+
+def _with_reason(best: Recovery, answers: list[Recovery]) -> Recovery:
+    """Add to a fit that nothing was tested of what kept the answer nearest to a claim from being one."""
+    tested = [answer for answer in answers if answer.network is not None and answer.failed]
+    is_tested = find_method(best.provenance.algorithm).requires.guarantee is not Guarantee.NONE
+    if best.outcome is not Outcome.FITTED or is_tested or not tested:
+        return best
+    near = min(tested, key=lambda answer: len(answer.failed))
+    assert near.network is not None
+    count, why = near.network.n_hidden, near.detail.partition(";")[0].rstrip(".")
+    units = f"{count} unit" + "s" * (count != 1)
+    said = f"{best.detail} Nearest to a claim came {units} by {near.provenance.algorithm}: {why}."
+    return replace(best, detail=said)
 
 
 def _with_trace(run: MethodRun, best: Recovery) -> Recovery:

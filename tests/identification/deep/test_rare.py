@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from planted import DeepNetwork
+from planted import DeepNetwork, parameter_error
 from planted.identification._grid import DOUBLES
 from planted.identification._rounding import Rounding
 from planted.identification.deep import DeepFinding, Reading, Records, finish_single, with_far_answers
@@ -18,7 +19,12 @@ from planted.identification.deep._regions import PartialRows
 from planted.identification.deep._space import Breaks
 from planted.identification.deep._top import fit_top
 from planted.identification.deep.ending import _far
-from planted.identification.deep.ending._finish import _count_unexplained, _gap_places, missing_rank
+from planted.identification.deep.ending._finish import (
+    _count_unexplained,
+    _gap_places,
+    _without_needless,
+    missing_rank,
+)
 from planted.identification.deep.ending._polish import polish
 from planted.identification.deep.missing import LastUnits, MissingUnits, _search
 from planted.identification.deep.stages._tracing import Tracer
@@ -342,3 +348,30 @@ def test_coefficients_of_units_whose_gaps_are_filled_are_not_measured_again(seed
     search, layers = MissingUnits(records_of(net, seed=seed), rng), [net.layers[0]]
     filled = search._without_gaps(layers, *search._explain_most(layers, units))
     assert filled is not None and filled.known.all() and np.isfinite(filled.alphas).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_weak_unit_that_makes_up_for_errors_of_another_is_dropped(seed):
+    """Both are on for the same few answers, and explain them together: the other one does without it, once it is right."""
+    rng = np.random.default_rng([seed, 81])
+    layers = [(rng.normal(size=(out, into)), rng.normal(size=out)) for into, out in pairwise((5, 5, 4, 1))]
+    X = 2 * rng.normal(size=(500, 5))
+    (W, b), (A, c) = layers[1], layers[2]
+    H = pass_layers(layers[:1], X)
+    b -= np.quantile(H @ W.T + b, [0.92, 0.5, 0.5, 0.5], axis=0).diagonal()
+    truth = DeepNetwork(layers)
+    on = H @ W[0] + b[0] > 0
+    w, bias = W[0] * (1 + 0.02 * rng.normal(size=5)), b[0]
+    bias -= (H[~on] @ w + bias).max() if (H[~on] @ w + bias).max() > 0 else 0.0
+    assert on.sum() > 20 and ((H @ w + bias)[on] > 0).mean() > 0.8
+    share = 3e-4 / A[0, 0]
+    rows = np.vstack([W[0] - share * w, W[1:], w]), np.append(b, bias)
+    rows[1][0] -= share * bias
+    wide = DeepNetwork([layers[0], rows, (np.append(A, [[3e-4]], axis=1), c)])
+    kept = ~on | (H @ w + bias > 0)  # where both are on, or both are off
+    X, Y = X[kept], truth(X[kept])
+    np.testing.assert_allclose(wide(X), Y, atol=1e-12)
+    reading = SimpleNamespace(passing=0, layers=list(wide.layers[:2]), top=None)
+    found = _without_needless(wide, X, Y, reading)
+    assert found.widths == truth.widths and parameter_error(found, truth) < 1e-9
+    assert len(reading.layers[-1][1]) == 4

@@ -70,10 +70,9 @@ FAR_ROWS = (2, 1)
 FAR = (2.0, 6.0)  # log2 of the distances of these, in typical inputs
 CORNERS = 800  # places at which rare units show, at most
 PER_CORNER = (4, 2)  # for each parameter, with two hidden layers and with more
-UNSEEN, PER_UNSEEN = (
-    400,
-    0.5,
-)  # places at which units would be on that no answer has shown, at most, and per parameter
+UNSEEN, PER_UNSEEN = 400, 0.5  # places where units hide that no answer shows, at most, and per parameter
+WEAK = 1e-2  # of the spread of the answers: the largest part of a unit without which the network is tried
+AS_GOOD, EXACT = 10.0, 1e-12  # times what is left with it, and relative: what may be left without it
 ON_LINE = 400  # questions on a fresh line, at most
 NEAR_ANSWERS = 4.0  # for each parameter: answers at typical inputs after a reading farther out
 NEAR_LINES = 4  # through typical inputs, asked where units switch
@@ -203,8 +202,7 @@ def _finish_once(reading: Reading, records: Records, rng: np.random.Generator) -
 def _count_unexplained(net: DeepNetwork, X: Array, Y: Array) -> int:
     """How many of all answers are clearly not those of the network; a random sample hardly meets rare units."""
     left = np.abs(Y - net(X)) * weigh(X)[:, None]
-    spread = (Y * weigh(X)[:, None]).std(axis=0)
-    return int((left > UNEXPLAINED * np.where(spread > 0, spread, 1.0)).any(axis=1).sum())
+    return int((left > UNEXPLAINED * _spread(X, Y)).any(axis=1).sum())
 
 
 def _gap_places(reading: Reading, box: BlackBox, asked: Array) -> Array:
@@ -241,12 +239,40 @@ def _refine(reading: Reading, records: Records, asked: tuple[Array, Array]) -> b
 
 
 def _without_needless(net: DeepNetwork, X: Array, Y: Array, reading: Reading) -> DeepNetwork:
-    """Drop units of the last hidden layer that the refined network does not need, and refine it again."""
-    top = None if reading.passing else fit_top((X, Y), list(net.layers[:-2]), net.layers[-2])
-    if top is None or top.passing or len(top.layer[1]) == net.widths[-2]:
+    """Drop units of the last hidden layer that the refined network does not need, and refine it again.
+
+    A unit of hardly any part may make up for errors of others that are rarely on: it is needless if they do without it.
+    """
+    if reading.passing:
         return net
-    reading.layers, reading.top = [*net.layers[:-2], top.layer], top
-    return polish(DeepNetwork([*reading.layers, top.output]), X, Y, weigh(X))
+    top = fit_top((X, Y), list(net.layers[:-2]), net.layers[-2])
+    if top is not None and not top.passing and len(top.layer[1]) < net.widths[-2]:
+        reading.layers, reading.top = [*net.layers[:-2], top.layer], top
+        net = polish(DeepNetwork([*reading.layers, top.output]), X, Y, weigh(X))
+    *lower, (W, b), (A, c) = net.layers
+    values = np.maximum(pass_layers(lower, X) @ W.T + b, 0.0) * weigh(X)[:, None]
+    parts = (values.max(axis=0) * np.abs(A)) / _spread(X, Y)[:, None]
+    weakest = int(parts.max(axis=0).argmin())
+    if len(b) < 2 or parts[:, weakest].max() > WEAK:
+        return net
+    kept = np.arange(len(b)) != weakest
+    fewer = polish(DeepNetwork([*lower, (W[kept], b[kept]), (A[:, kept], c)]), X, Y, weigh(X))
+    top = fit_top((X, Y), list(fewer.layers[:-2]), fewer.layers[-2])
+    if top is None or top.passing or _left(fewer, X, Y) > max(AS_GOOD * _left(net, X, Y), EXACT):
+        return net
+    reading.layers, reading.top = [*fewer.layers[:-2], top.layer], top
+    return _without_needless(fewer, X, Y, reading)
+
+
+def _left(net: DeepNetwork, X: Array, Y: Array) -> float:
+    """The largest part of an answer that is not the network's, relative."""
+    return float((np.abs(Y - net(X)) * weigh(X)[:, None] / _spread(X, Y)).max())
+
+
+def _spread(X: Array, Y: Array) -> Array:
+    """The spread of the answers, far ones scaled down; one where there is none. Shapes: result (m,)."""
+    spread = (Y * weigh(X)[:, None]).std(axis=0)
+    return np.asarray(np.where(spread > 0, spread, 1.0))
 
 
 def _may_hide(net: DeepNetwork, box: BlackBox) -> bool:

@@ -333,3 +333,16 @@ def test_a_network_of_the_width_asked_for_ends_the_search_although_one_near_it_f
 
 def test_evidence_of_numpy_numbers_is_plain_data() -> None:
     assert Evidence("a number", np.float64(1.0), 2.0, "<=").passed is True
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_fit_that_nothing_was_tested_of_names_what_kept_the_nearest_answer_from_a_claim(seed):
+    data = planted.simulate.dataset(250, n_features=4, n_hidden=3, n_outputs=2, noise=0.3, random_state=seed)
+    answer = planted.recover(data.X, data.Y, random_state=seed)
+    assert (answer.outcome, answer.provenance.algorithm) == (Outcome.FITTED, "small-network")
+    said = answer.detail.partition("Nearest to a claim came ")[2]
+    tried = {line["method"]: line for line in answer.trace if line.get("outcome") == "FITTED"}
+    units, _, rest = said.partition(" by ")
+    method, _, why = rest.partition(": ")
+    assert units == f"{tried[method]['n_hidden']} units"
+    assert why.rstrip(".") and tried[method]["detail"].startswith(why.rstrip("."))

@@ -15,6 +15,7 @@ import json
 import sys
 import threading
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -28,7 +29,7 @@ COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 class Tracer:
-    """Listens to every call of Python; `record` returns what it heard."""
+    """Listens to every call of Python, and to nothing else that a function does; `record` returns what it heard."""
 
     def __init__(self) -> None:
         self.entered: dict[str, str] = {}
@@ -71,6 +72,7 @@ class Tracer:
         }
 
 
+@cache  # asked at every call, of the same few files
 def module_name(filename: str) -> str | None:
     """Return the dotted name of a file of planted; None for others."""
     path = Path(filename)
@@ -107,13 +109,13 @@ def main() -> None:
     target, script = Path(sys.argv[1]), Path(sys.argv[2])
     code = compile(script.read_text(encoding="utf-8"), str(script), "exec")
     tracer = Tracer()
-    threading.setprofile(tracer)
-    sys.setprofile(tracer)
+    threading.settrace(tracer)
+    sys.settrace(tracer)
     try:
         exec(code, {"__name__": "__main__"})
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        sys.settrace(None)
+        threading.settrace(None)
         target.write_text(json.dumps(tracer.record()), encoding="utf-8")
 
 

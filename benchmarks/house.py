@@ -12,7 +12,9 @@ The functions take the folder to be measured, so that tests can plant a fault an
 from __future__ import annotations
 
 import ast
+import gc
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -53,6 +55,8 @@ LIMITS = {
 }
 # The record of a run is made by the run object; its class and what reads it back from a file are beside it.
 RECORD_MAKERS = ("fitting/_run.py", "results.py")
+# A module without any of these words holds no expression that the rule of evidence is about.
+EVIDENCE_WORDS = re.compile("evidence|Evidence|findings|stats")
 LOADED_ROOMS = ("methods", "certificates", "fitting")
 # A small planted table, and the command that recovers it.
 CSV_TABLE = """
@@ -210,7 +214,7 @@ def built_records(source: Path) -> list[str]:
     found = []
     for path, tree in _trees(source):
         name = path.relative_to(source).as_posix()
-        if name not in RECORD_MAKERS:
+        if name not in RECORD_MAKERS and "Recovery" in path.read_text(encoding="utf-8"):
             calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
             found += [f"{name}:{call.lineno}" for call in calls if _last_name(call.func) == "Recovery"]
     return found
@@ -243,6 +247,8 @@ def evidence_by_text_or_position(source: Path) -> list[str]:
     """Return every place where evidence is found again by its wording or its place, or a number by a key of ``stats``."""
     found = []
     for path, tree in _trees(source):
+        if not EVIDENCE_WORDS.search(path.read_text(encoding="utf-8")):
+            continue
         faults = {
             (node.lineno, ast.unparse(node)) for scope in _scopes(tree) for node in _faults_of_evidence(scope)
         }
@@ -261,12 +267,13 @@ def _scopes(tree: ast.Module | ast.ClassDef) -> Iterator[ast.AST]:
 
 def _faults_of_evidence(scope: ast.AST) -> Iterator[ast.expr]:
     """Yield the expressions that compare a line's text, take a line by its place, or look into ``stats``."""
-    many, single = _evidence_names(scope)
+    nodes = list(ast.walk(scope))
+    many, single = _evidence_names(nodes)
 
     def is_text(*nodes: ast.expr) -> bool:
         return any(_is_text_of_evidence(node, single) for node in nodes)
 
-    for node in ast.walk(scope):
+    for node in nodes:
         if isinstance(node, ast.Compare):
             in_stats = _last_name(node.comparators[0]) == "stats"  # whether a key is there
             is_fault = in_stats or is_text(node.left, *node.comparators)
@@ -287,10 +294,10 @@ def _faults_of_evidence(scope: ast.AST) -> Iterator[ast.expr]:
             yield node
 
 
-def _evidence_names(scope: ast.AST) -> tuple[set[str], set[str]]:
+def _evidence_names(nodes: list[ast.AST]) -> tuple[set[str], set[str]]:
     """Return the names that stand for several lines of evidence and those that stand for one."""
     many, single = {"evidence"}, set()
-    for node in ast.walk(scope):
+    for node in nodes:
         if isinstance(node, ast.arg) and node.annotation is not None:
             annotation = ast.unparse(node.annotation)
             if annotation == "Evidence":
@@ -299,7 +306,7 @@ def _evidence_names(scope: ast.AST) -> tuple[set[str], set[str]]:
                 many.add(node.arg)
         elif isinstance(node, ast.Assign) and _is_evidence(node.value, many):
             many |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    for node in ast.walk(scope):
+    for node in nodes:
         if isinstance(node, ast.For | ast.comprehension) and _is_evidence(node.iter, many):
             single |= {node.target.id} if isinstance(node.target, ast.Name) else set()
     return many, single
@@ -347,7 +354,15 @@ def _last_name(node: ast.expr) -> str:
 @cache
 def _trees(source: Path) -> tuple[tuple[Path, ast.Module], ...]:
     """Return every module, parsed once for all rules."""
-    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(source.rglob("*.py")))
+    was_enabled = gc.isenabled()
+    gc.disable()  # a million nodes of which none is garbage: looking for it took most of the time
+    try:
+        return tuple(
+            (path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(source.rglob("*.py"))
+        )
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _limit(rule: str) -> str:

@@ -64,9 +64,9 @@ def test_a_benchmark_imports_and_shows_its_options(name: str, helps: dict[str, s
 @pytest.mark.parametrize(
     "path", sorted([*FOLDER.glob("*.py"), *(ROOT / "examples").glob("plot_*.py")]), ids=str
 )
-def test_names_that_a_script_takes_from_planted_exist(path: Path) -> None:
+def test_names_that_a_script_takes_from_planted_exist(path: Path, trees: dict[Path, ast.Module]) -> None:
     """Also those of scripts in texts, which no import of the file itself would reach."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = trees[path]
     texts = [
         node.value
         for node in ast.walk(tree)
@@ -88,14 +88,10 @@ def test_names_that_a_script_takes_from_planted_exist(path: Path) -> None:
                 assert is_there, f"{node.module} has no {alias.name}"
 
 
-def test_methods_that_a_script_asks_for_exist() -> None:
+def test_methods_that_a_script_asks_for_exist(trees: dict[Path, ast.Module]) -> None:
     asked = set()
-    for path in [*FOLDER.glob("*.py"), *(ROOT / "examples").glob("plot_*.py")]:
-        calls = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Call)
-        ]
+    for tree in trees.values():
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         for call in [call for call in calls if ast.unparse(call.func).endswith("recover")]:
             names = {word.arg: word.value for word in call.keywords}
             if isinstance(method := names.get("method"), ast.Constant):
@@ -116,6 +112,12 @@ def test_evidence_is_asked_for_by_key(house: ModuleType) -> None:
 def house() -> ModuleType:
     """Return the program that measures the source tree, as a module."""
     return load(FOLDER / "house.py")
+
+
+@pytest.fixture(scope="module")
+def trees(house: ModuleType) -> dict[Path, ast.Module]:
+    """Return every benchmark and every example, parsed once for all tests."""
+    return {path: tree for folder in (FOLDER, ROOT / "examples") for path, tree in house._trees(folder)}
 
 
 def load(path: Path) -> ModuleType:

@@ -281,7 +281,7 @@ FAULTS = (
      "pathology/test_scale_interrupts.py::test_the_first_interrupt_leaves_a_checkpoint_and_exits_130"),
     ("Ctrl-C a second time", "ends at once", "pathology/test_faults.py::test_a_second_interrupt_ends_at_once"),
     ("interrupted or killed, then resumed", "the bytes of an uninterrupted run",
-     "pathology/test_scale_interrupts.py::test_ten_interruptions_cost_time_and_no_byte"),
+     "pathology/test_scale_interrupts.py::test_five_interruptions_cost_time_and_no_byte"),
     ("a checkpoint of other data, parameters or version", "refused, the difference is named",
      "io/state/test_checkpoint.py::test_a_checkpoint_of_something_else_is_refused"),
     ("a damaged checkpoint", "named", "io/state/test_checkpoint.py::test_a_damaged_checkpoint_is_named"),

@@ -1,4 +1,4 @@
-"""`planted recover` ended by SIGINT, SIGTERM and SIGKILL at ten drawn moments, then resumed: the same bytes.
+"""`planted recover` ended by SIGINT, SIGTERM and SIGKILL at five drawn moments, then resumed: the same bytes.
 
 The checkpoint lies in a folder with files of the user, which nothing touches.
 """
@@ -50,7 +50,7 @@ USER_FILES = {
 SIGNALS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 
 
-def test_ten_interruptions_cost_time_and_no_byte(folder):
+def test_five_interruptions_cost_time_and_no_byte(folder):
     for name, contents in USER_FILES.items():
         (folder / "mine" / name).parent.mkdir(exist_ok=True)
         (folder / "mine" / name).write_bytes(contents)
@@ -60,7 +60,7 @@ def test_ten_interruptions_cost_time_and_no_byte(folder):
     took = time.monotonic() - began
     codes = []
     moments = np.random.default_rng(8)
-    for number in range(10):
+    for number in range(5):
         extra = ["--resume"] if number else []
         run = begin(folder, "parts.safetensors", "--checkpoint", "mine", "--seed", "5", *extra)
         with suppress(subprocess.TimeoutExpired):

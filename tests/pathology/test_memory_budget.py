@@ -31,7 +31,7 @@ from planted.outcomes import BadInputError, BadInputTypeError, FileFormatError, 
 BUDGET = 100_000_000
 SECONDS = 20.0  # of CPU: alone on a machine each refusal takes less than 2
 SEEDS = (0, 1)
-ONE_SEED = (0,)  # where making the files takes seconds
+ONE_SEED = (0,)  # where making or reading the files takes seconds, and one seed draws several of every kind
 
 # A process that has everything imported reads each file in a child of its own, whose address space is limited.
 READER = """
@@ -119,7 +119,7 @@ def npy_head(shape, *, descr="<f8", fortran=False):
 # --- .npy
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", ONE_SEED)
 def test_arrays_whose_shape_is_forged(tmp_path, seed):
     rng = np.random.default_rng((seed, 1))
     odd = [f"({a}, {b})" for a, b in (("True", 3), (3, "False"), (-1, 3), (4, -2), ("True", "True"))]
@@ -233,7 +233,7 @@ def test_a_directory_of_millions_of_members(tmp_path):
 # --- text
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", ONE_SEED)
 def test_text_of_too_many_columns(tmp_path, seed):
     rng = np.random.default_rng((seed, 6))
     files = []
@@ -247,7 +247,7 @@ def test_text_of_too_many_columns(tmp_path, seed):
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", ONE_SEED)
 def test_lines_that_do_not_end(tmp_path, seed):
     """Holes of a file read as zero bytes: three gigabytes of them in one line, at the start or after some rows."""
     rng = np.random.default_rng((seed, 7))
@@ -374,7 +374,7 @@ def test_what_is_loaded_whole_fits_beside_the_table(tmp_path, seed):
         assert not end["kinds"], end
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", ONE_SEED)
 def test_buffers_whose_length_is_forged(tmp_path, seed):
     rng = np.random.default_rng((seed, 11))
     buffer = io.BytesIO()
@@ -401,12 +401,12 @@ def test_columns_of_long_text_are_refused_unread(tmp_path, suffix):
 
 
 def test_tables_of_too_many_columns(tmp_path):
-    schema = pa.schema([(str(j), pa.float64()) for j in range(120_000)])
+    schema = pa.schema([(str(j), pa.float64()) for j in range(100_001)])
     with pa.OSFile(str(tmp_path / "wide.feather"), "wb") as file, pa.ipc.new_file(file, schema):
         pass
     parquet.write_table(schema.empty_table(), tmp_path / "wide.parquet")
     files = [tmp_path / "wide.feather", tmp_path / "wide.parquet"]
-    assert_refused(files, "has 120,000 columns, expected at most 100,000", budget=2 * 10**9)
+    assert_refused(files, "has 100,001 columns, expected at most 100,000", budget=2 * 10**9)
     assert_refused(files, r"description of the columns of .* needs [\d.]+ [MG]B of memory")
 
 

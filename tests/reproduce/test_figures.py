@@ -19,7 +19,7 @@ FIGURES = [(paper, figure) for paper, figures in studies().items() for figure in
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer steps, trials, epochs and units: whatever a study's numbers are, its steps are the same."""
+    """Fewer steps, trials, epochs, units, rows and laws: whatever a study's numbers are, its steps are the same."""
     from planted.methods.symmetric_inputs import printed
     from planted.reproduce import (
         _images,
@@ -40,11 +40,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printed, "SECTION_4_RUNS", 1)
     for module in (general_relu, rectified, symmetric_inputs):
         monkeypatch.setattr(module, "QUICK_TRIALS", 1)
+    monkeypatch.setattr(rectified, "LAWS", ("gaussian", "rademacher"))
+    monkeypatch.setattr(general_relu, "FRESH_ROWS", 4000)
     world, answer = symmetric_inputs.dataset, symmetric_inputs.recover
+    for module, most in ((general_relu, 2000), (rectified, 200)):
+        monkeypatch.setattr(
+            module, "dataset", lambda n, *network, most=most, **given: world(min(n, most), *network, **given)
+        )
     sizes = ("n_features", "n_hidden", "n_outputs")
 
     def few(n, *network, **given):
-        return world(min(n, 1500), *network, **given | {name: 4 for name in sizes if name in given})
+        return world(min(n, 1000), *network, **given | {name: 4 for name in sizes if name in given})
 
     monkeypatch.setattr(symmetric_inputs, "dataset", few)
     monkeypatch.setattr(

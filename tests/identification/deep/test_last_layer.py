@@ -130,10 +130,9 @@ def draw_lively(seed, widths):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_three_hidden_layers_are_read_back(seed):
-    net = draw_lively(seed, (12, 8, 6, 5, 1))
-    found = planted.identify(net, random_state=100 + seed)
+def test_three_hidden_layers_are_read_back():
+    net = draw_lively(1, (12, 8, 6, 5, 1))
+    found = planted.identify(net, random_state=101)
     assert found.outcome is Outcome.RECOVERED, found.detail
     assert planted.parameter_error(found.network, net) < 1e-10
     assert found.stats["queries"] <= 40 * net.n_parameters

@@ -38,7 +38,7 @@ def test_a_slope_of_many_digits_is_refined():
 
 
 def test_two_slopes_are_not_taken_for_one():
-    layers = draw_layers(5, (10, 6, 5, 1))
+    layers = draw_layers(5, (8, 5, 4, 1))
 
     def answer(X):
         for (W, b), slope in zip(layers[:-1], (0.1, 0.3), strict=True):
@@ -46,7 +46,7 @@ def test_two_slopes_are_not_taken_for_one():
             X = np.where(T > 0, T, slope * T)
         return X @ layers[-1][0].T + layers[-1][1]
 
-    found = planted.identify(answer, 10, random_state=0)
+    found = planted.identify(answer, 8, random_state=0)
     assert found.outcome is not Outcome.RECOVERED and found.network is None
 
 

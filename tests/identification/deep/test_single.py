@@ -87,13 +87,15 @@ def test_a_layer_that_widens_is_refused_with_its_hyperplanes():
 
 def test_other_arithmetic_is_not_claimed():
     """Answers that are rounded to single precision, but are off by more than its arithmetic explains."""
-    net = draw_single(1, (12, 6, 5, 2))
+    net = draw_single(3, (10, 5, 4, 2))
 
-    def answer(X):
-        return (net(X) * (1 + 1e-5 * np.sin(1e4 * X.sum(axis=1, keepdims=True)))).astype(np.float32)
+    def answer(X, error=1e-5):
+        return (net(X) * (1 + error * np.sin(1e4 * X.sum(axis=1, keepdims=True)))).astype(np.float32)
 
-    found = planted.identify(answer, 12, random_state=1)
+    found = planted.identify(answer, 10, random_state=1)
     assert found.outcome is not Outcome.RECOVERED
+    right = planted.identify(lambda X: answer(X, 0.0), 10, random_state=1)
+    assert right.outcome is Outcome.RECOVERED
 
 
 def test_a_parameter_without_effect_has_no_bound():

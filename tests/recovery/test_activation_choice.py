@@ -17,7 +17,7 @@ def draw(activation, seed, noise=0.0):
         3, 2, 1, bias=(-1, 1), activation=activation, outputs="magnitudes", random_state=seed
     )
     rng = np.random.default_rng(800 + seed)
-    X = rng.standard_normal((150, 3))
+    X = rng.standard_normal((100, 3))
     Y = truth(X)
     return truth, X, Y + noise * Y.std() * rng.standard_normal(Y.shape)
 

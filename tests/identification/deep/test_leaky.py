@@ -48,6 +48,7 @@ def test_two_slopes_are_not_taken_for_one():
 
     found = planted.identify(answer, 8, random_state=0)
     assert found.outcome is not Outcome.RECOVERED and found.network is None
+    assert "another slope below zero" in found.detail
 
 
 def test_within_a_box_leaky_layers_are_refused_by_name():

@@ -160,8 +160,9 @@ def test_auto_claims_no_errors_where_a_unit_may_be_on_in_one_sample():
     data = planted.simulate.dataset(400, n_features=4, n_hidden=2, n_outputs=8, random_state=95)
     Y = data.Y.copy()
     Y[np.argmax(np.linalg.norm(data.X, axis=1))] = 10 * np.random.default_rng(96).standard_normal(8)
-    named = planted.recover(data.X, Y, method="gross-errors", random_state=0)
-    auto = planted.recover(data.X, Y, method="auto", effort="quick", random_state=0)
+    named, auto = (
+        planted.recover(data.X, Y, method=name, random_state=0) for name in ("gross-errors", "auto")
+    )
     assert named.outcome is Outcome.RECOVERED
     assert auto.outcome is not Outcome.RECOVERED
 

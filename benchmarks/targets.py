@@ -301,12 +301,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "on that angle that refuses most of them would refuse a fifth of the right claims in noise too.",
     ),
     (
-        "deep",
-        r"^10-10-10-10-1",
-        "Of 23 networks that answers determine two stop with 7 of 10 units of the third layer, and one claim lacks a unit "
-        "that is on for fewer inputs than the claim speaks of.",
-    ),
-    (
         "speed",
         r"^certificate, its share",
         "Both together take 1.3 times what L-BFGS takes per hit. Finding became faster, the certificate did not; the larger "

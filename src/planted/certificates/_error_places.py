@@ -17,10 +17,10 @@ Idea        The indicator of a wrong label is regressed on functions of x: the i
             no sample decides alone: at a few scales, where a unit of moderate size shows, and farther out, where few others
             are as large as those of a strong one (`FAR`). One unit is fitted to them: from the inputs of the
             largest residuals and from random directions, the best cut along a direction is found by sorting (among all
-            cuts with few samples beyond, and some with more), and the direction is turned to the samples beyond it whose residuals agree. If residuals ignore x, the largest
-            part that a unit explains is as large when the inputs are permuted; its law is taken from `PERMUTATIONS`
-            of them, by a Gumbel distribution of the same mean and variance, as for any maximum. All outputs are
-            tested together and each by itself, since a unit may be seen by one.
+            cuts with few samples beyond, and some with more), and the direction is turned to the samples beyond it whose
+            residuals agree. If residuals ignore x, the largest part that a unit explains is as large when the inputs are
+            permuted; its law is taken from `PERMUTATIONS` of them, by a Gumbel distribution of the same mean and variance,
+            as for any maximum. All outputs are tested together and each by itself, since a unit may be seen by one.
 Guarantee   Heuristic. Errors that do depend on x are refused as well, because counting cannot tell which labels to
             believe.
 Cost        One regression with some hundred features on the rows in memory; for a unit among the outliers

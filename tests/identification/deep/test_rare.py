@@ -24,6 +24,7 @@ from planted.identification.deep.ending._finish import (
     _gap_places,
     _without_needless,
     missing_rank,
+    weigh,
 )
 from planted.identification.deep.ending._polish import polish
 from planted.identification.deep.missing import LastUnits, MissingUnits, _search
@@ -375,3 +376,20 @@ def test_a_weak_unit_that_makes_up_for_errors_of_another_is_dropped(seed):
     found = _without_needless(wide, X, Y, reading)
     assert found.widths == truth.widths and parameter_error(found, truth) < 1e-9
     assert len(reading.layers[-1][1]) == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("part", [1e-3, 5e-7])
+def test_a_weak_unit_that_is_there_is_kept(seed, part):
+    rng = np.random.default_rng([seed, 82])
+    layers = [(rng.normal(size=(out, into)), rng.normal(size=out)) for into, out in pairwise((5, 5, 4, 1))]
+    X = 2 * rng.normal(size=(500, 5))
+    layers[1][1][:] -= np.median(pass_layers(layers[:1], X) @ layers[1][0].T + layers[1][1], axis=0)
+    values = np.maximum(pass_layers(layers[:1], X) @ layers[1][0][0] + layers[1][1][0], 0.0)
+    layers[2][0][0, 0] = part * DeepNetwork(layers)(X).std() / (values * weigh(X)).max()
+    truth = DeepNetwork(layers)
+    reading = SimpleNamespace(passing=0, layers=list(truth.layers[:2]), top=None)
+    noise = (
+        0.01 * part * rng.uniform(-1, 1, (500, 1))
+    )  # as rounding leaves: the unit is a hundred times as large
+    assert _without_needless(truth, X, truth(X) + noise, reading).widths == truth.widths

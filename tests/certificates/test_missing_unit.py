@@ -149,5 +149,7 @@ def test_half_spaces_without_a_row_promise_nothing() -> None:
     fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
     score = _Score(problem.sampled_rows, fit.network, False, None)
     W, cuts = np.eye(3), np.array([-100.0, 0.5, -100.0])
-    for falls in (score.falls(W, cuts), _Screen.of(problem, score).falls(W, cuts)):
-        assert falls[1] > 0 and (falls[[0, 2]] == 0).all()
+    falls = score.falls(W, cuts)
+    assert falls[1] > 0 and (falls[[0, 2]] == 0).all()
+    # In single precision next to nothing, in variances of the noise.
+    assert (_Screen.of(problem, score).falls(W, cuts)[[0, 2]] < 1e-2 * fit.cost / problem.Y.size).all()

@@ -59,6 +59,7 @@ from planted.moments import (
     NormalSums,
     RegressionSums,
     augment,
+    hidden_rows,
     mask_rows,
     n_output_columns,
 )
@@ -179,8 +180,9 @@ class _ProductSummand:
             if self.weights is not None:
                 root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
                 rows, residual = rows * root, residual * root
-            some = rows[self.first :]
-            return RegressionSums(residual.shape[1], some @ rows.T, some @ residual.T, residual @ residual.T)
+            some, others = rows[self.first :], rows[: self.first]
+            products = np.hstack([some @ others.T, some @ some.T])  # the second is symmetric: half of the work
+            return RegressionSums(residual.shape[1], products, some @ residual.T, residual @ residual.T)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
 
@@ -189,7 +191,7 @@ class _ProductSummand:
         network, k = self.network, self.network.n_hidden
         x = np.ascontiguousarray(augment(X).T)
         inputs = x if self.biases else x[:-1]
-        t = np.ascontiguousarray(network.preactivations(X).T)
+        t = hidden_rows(network) @ x
         H = network.activation(t)
         columns = [H, *([] if network.B is None else [x[:-1]]), *([x[-1:]] if self.offset else [])]
         hidden = k * len(inputs)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special
 
 from planted._typing import Array, BoolArray, IntArray, as_array
 from planted.certificates._parts import (
@@ -173,7 +173,9 @@ def _have_parallels(network: TwoLayerNetwork) -> BoolArray:
 
 def _gap_at_zero(t: Array, level: float) -> _Gap:
     """Return the gap about zero; none if all numbers have one sign."""
-    sides = _smallest(t[t > 0]), _smallest(-t[t < 0])
+    ordered = np.sort(t)
+    first, last = np.searchsorted(ordered, 0.0), np.searchsorted(ordered, 0.0, side="right")
+    sides = _smallest(ordered[last:]), _smallest(-ordered[:first][::-1])
     if not all(side.size for side in sides):
         return _Gap()
     above, below = (float(side[0]) for side in sides)
@@ -181,17 +183,15 @@ def _gap_at_zero(t: Array, level: float) -> _Gap:
     if not n_spacings:
         return _Gap(-below, above, np.inf)
     spacing = sum(float(np.ptp(side)) for side in sides) / n_spacings
-    return _Gap(-below, above, (above + below) / spacing, float(2.0 * stats.f.isf(level, 4, 2 * n_spacings)))
+    usual = 2.0 * float(special.fdtri(4, 2 * n_spacings, 1 - level))
+    return _Gap(-below, above, (above + below) / spacing, usual)
 
 
 def _smallest(values: Array) -> Array:
-    """Return the smallest distinct numbers, one more than `NEIGHBOURS`."""
+    """Return the smallest distinct ones of ordered numbers, one more than `NEIGHBOURS`."""
     wanted = NEIGHBOURS + 1
-    if len(values) > 4 * wanted:
-        few = np.unique(np.partition(values, wanted)[: wanted + 1])
-        if len(few) >= wanted:
-            return few[:wanted]
-    return np.unique(values)[:wanted]
+    few = np.unique(values[: 2 * wanted])
+    return (few if len(few) >= wanted else np.unique(values))[:wanted]
 
 
 def _gap_text(problem: Problem, network: TwoLayerNetwork, unit: int, gap: _Gap) -> str:

@@ -81,6 +81,7 @@ __all__ = [
 SINGULAR_STEPS = 32.0  # times eps and the root of the number of columns: what rounding leaves of a zero
 GRAM_STEPS = 1e6  # the same for an eigenvalue of a Gram matrix before it is believed
 SLICE = 4096  # rows of a slice, at least
+FAR_FROM_SINGULAR = 1e-9  # smallest eigenvalue of products of columns of unit length
 POLISH_STEPS = 4
 LARGEST_POLISH = 20_000_000  # entries of a Jacobian that is written out
 
@@ -278,9 +279,14 @@ def information(
     if not (lengths > 0).all():
         dead = int(np.flatnonzero(lengths <= 0)[0] // (len(lengths) // k))
         return Information(0.0, dead, None)
-    values, vectors = linalg.eigh(N / np.outer(lengths, lengths), check_finite=False)
+    scaled = N / np.outer(lengths, lengths)
+    smallest, vectors = linalg.eigh(scaled, check_finite=False, subset_by_index=(0, 0))
     weakest = int(np.argmax((vectors[:, 0].reshape(k, -1) ** 2).sum(axis=1)))
-    conditioning = float(np.sqrt(max(values[0], 0.0)))
+    conditioning = float(np.sqrt(max(smallest[0], 0.0)))
+    if smallest[0] > FAR_FROM_SINGULAR:  # Cholesky's factor takes a tenth of the time of all eigenvectors
+        root = (T / lengths) @ linalg.lapack.dtrtri(linalg.lapack.dpotrf(scaled)[0])[0]
+        return Information(conditioning, weakest, _variances(root, sums, network, offset, units, mixing), root)
+    values, vectors = linalg.eigh(scaled, check_finite=False)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Information(conditioning, weakest, None)
     root = (T / lengths) @ (vectors / np.sqrt(values))

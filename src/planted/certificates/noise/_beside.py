@@ -109,11 +109,10 @@ class Beside:
         Q, inverse, is_regular = _orthonormal_rows(G)
         # Products with the columns of the output layer and with the residual follow from the normal equations.
         given = known if is_regular else None
-        products, with_hidden, among = _hidden_products(
+        products, with_hidden = _hidden_products(
             slopes,
             rows,
-            [functions, Q, residual],
-            n_masked=None if given is None else len(functions),
+            [functions, *((Q, residual) if given is None else ())],
             known=None if known is None else known.ZZ,
         )
         q, g = len(functions), len(Q)
@@ -121,8 +120,7 @@ class Beside:
             inner, hidden_residual = inverse.T @ given.GZ[:g], given.ZR
         else:
             inner, hidden_residual = with_hidden[:, q : q + g].T, with_hidden[:, q + g :]
-        own, inside, of_residual = np.split(among[:q], [q, q + g], axis=1)
-        inside, in_residual = inside.T, among[q : q + g, q + g :]
+        own, inside, in_residual = functions @ functions.T, Q @ functions.T, Q @ residual.T
         products = products - inner.T @ inner
         return cls(
             net,
@@ -141,9 +139,9 @@ class Beside:
             np.diag(own),
             own - inside.T @ inside,
             with_hidden[:, :q] - inner.T @ inside,
-            of_residual - inside.T @ in_residual,
+            functions @ residual.T - inside.T @ in_residual,
             hidden_residual - inner.T @ in_residual,
-            among[q + g :, q + g :],
+            residual @ residual.T,
         )
 
     def products_without(self, left_out: Array) -> Array:
@@ -271,32 +269,23 @@ def _orthonormal_rows(G: Array) -> tuple[Array, Array, bool]:
 
 
 def _hidden_products(
-    slopes: Array,
-    rows: Array,
-    others: Sequence[Array],
-    *,
-    n_masked: int | None = None,
-    known: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Return the products of the hidden layer's columns with themselves, with others, and of the others.
+    slopes: Array, rows: Array, others: Sequence[Array], *, known: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the products of the hidden layer's columns with themselves, unless they are known, and with others.
 
-    `n_masked`: so many of the others are multiplied with the hidden layer's columns; all if omitted. `known`: the products
-    of these with themselves, if they are known. Shapes: slopes (k, n), rows (p, n), others (q, n) each, results (k p, k p),
-    (k p, n_masked) and (q, q) for q others together.
+    Shapes: slopes (k, n), rows (p, n), others (q, n) each, results (k p, k p) and (k p, q) for q others together.
     """
-    width, count = len(slopes) * len(rows), sum(len(item) for item in others)
+    width = len(slopes) * len(rows)
     own = np.zeros((width, width)) if known is None else known
-    mixed, among = np.zeros((width, count if n_masked is None else n_masked)), np.zeros((count, count))
+    mixed = np.zeros((width, sum(map(len, others))))
     memory = np.empty((width, min(_SLICE_ROWS, rows.shape[1])))
     for start in range(0, rows.shape[1], _SLICE_ROWS):
         here = slice(start, start + _SLICE_ROWS)
         Z = mask_rows(slopes[:, here].T, rows[:, here].T, memory)
-        beside = np.vstack([item[:, here] for item in others])
         if known is None:
             own += Z @ Z.T
-        mixed += Z @ beside[:n_masked].T
-        among += beside @ beside.T
-    return own, mixed, among
+        mixed += np.hstack([Z @ item[:, here].T for item in others])
+    return own, mixed
 
 
 def spread_along(products: Array, A: Array, T: Array) -> Array:

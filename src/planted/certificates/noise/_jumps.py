@@ -78,14 +78,15 @@ def jump_evidence(F: Array, residual: Array, correlation: float = 0.0) -> tuple[
 def _jump_p_value(terms: Array, correlation: float) -> float:
     """Return (2) for the largest of (1). Shapes: terms (n, m)."""
     n = len(terms)
-    terms = terms - terms.mean(axis=0)
-    products = terms.T @ terms
-    u = terms @ inverse_root(products, np.diag(products)) * np.sqrt(n)
-    m, shortest = u.shape[1], max(int(END * n), 1)
-    sums = np.cumsum(u, axis=0)[shortest - 1 : n - shortest]
+    turned = np.ascontiguousarray(terms.T)  # rows come last: sums over them are fast
+    turned = turned - turned.mean(axis=1)[:, None]
+    products = turned @ turned.T
+    u = inverse_root(products, np.diag(products)).T @ turned * np.sqrt(n)
+    m, shortest = len(u), max(int(END * n), 1)
+    sums = np.cumsum(u, axis=1)[:, shortest - 1 : n - shortest]
     rows = np.arange(shortest, n - shortest + 1)
     spread = rows * (1 - rows / n) * (1 + correlation) / (1 - correlation)
-    x = float((np.einsum("nm,nm->n", sums, sums) / spread).max(initial=0.0))
+    x = float((np.einsum("mn,mn->n", sums, sums) / spread).max(initial=0.0))
     if not m or x <= m + 2:  # about the middle of (1): (2) is for large values
         return 1.0
     log_tail = m / 2 * np.log(x / 2) - x / 2 - special.gammaln(m / 2)

@@ -249,17 +249,17 @@ def _beyond_an_end(
     for sign, end in ((1, ordered[-1]), (-1, ordered[0])):
         if sign < 0:
             predictions, residual, middle = -predictions, -residual, -middle
-        is_small, signed = predictions < middle, residual
-        n_small = int(np.count_nonzero(is_small))
-        if n_small < FEWEST_SMALL:
+        is_small = predictions < middle
+        small = residual[np.flatnonzero(is_small)]
+        if len(small) < FEWEST_SMALL:
             continue
         room = float(sign * end) + step - predictions
-        largest = float(np.where(is_small, signed, -np.inf).max())
-        room = room[np.flatnonzero(~is_small & (room < largest))]  # no residual goes beyond a larger one
+        # No residual goes beyond a larger one.
+        room = room[np.flatnonzero(~is_small & (room < float(small.max())))]
         if len(room):
-            beyond = np.sort(signed[np.flatnonzero(is_small & (signed > room.min()))])
+            beyond = np.sort(small[small > room.min()])
             above = len(beyond) - np.searchsorted(beyond, room, side="right")
-            most = max(most, float(above.sum() / n_small))
+            most = max(most, float(above.sum() / len(small)))
     return most
 
 

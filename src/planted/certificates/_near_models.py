@@ -152,9 +152,9 @@ def _side_evidence(beside: Beside, freedom: float, *, biases: bool) -> tuple[Evi
         return ()
     levels = np.sqrt(np.maximum(np.diag(beside.squares) / freedom, np.finfo(float).tiny))
     A = net.A / levels[:, None]
-    is_certain = (A**2).sum(axis=0)[:, None] * beside.H**2 > CERTAIN_SIDE**2
+    is_uncertain = (A**2).sum(axis=0)[:, None] * beside.H**2 <= CERTAIN_SIDE**2
     # A little of all samples, so that a direction which the others leave free has an error, and a large one.
-    certain = beside.products_without(np.where(is_certain, 0.0, beside.slopes))
+    certain = beside.products_without(is_uncertain * beside.slopes)
     certain += SOME_OF_ALL * beside.hidden_products
     T = tangent_basis(net, biases=biases)
     variances = [np.diag(spread_along(N, A, T)) for N in (beside.hidden_products, certain)]

@@ -181,7 +181,7 @@ class _ProductSummand:
                 root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
                 rows, residual = rows * root, residual * root
             some, others = rows[self.first :], rows[: self.first]
-            products = np.hstack([some @ others.T, some @ some.T])  # the second is symmetric: half of the work
+            products = np.hstack([(others @ some.T).T, some @ some.T])  # the second is symmetric: half of the work
             return RegressionSums(residual.shape[1], products, some @ residual.T, residual @ residual.T)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))

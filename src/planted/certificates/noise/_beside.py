@@ -153,7 +153,7 @@ class Beside:
         """
         k, p = len(left_out), len(self.rows)
         taken, kept = np.empty((k * p, k * p)), self.inner.T.copy()
-        places = [np.flatnonzero(slopes) for slopes in left_out]
+        places = [np.flatnonzero(is_out) for is_out in left_out != 0]
         memory = np.empty((k * p, max(map(len, places), default=0)))  # one for all: fresh memory takes longer
         halved = self.slopes - left_out / 2
         for unit, some in enumerate(places):

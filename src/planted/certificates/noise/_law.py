@@ -329,9 +329,9 @@ class _Gradients:
     @classmethod
     def of(cls, X: Array, network: TwoLayerNetwork) -> _Gradients:
         """Take the slopes at these rows."""
-        slopes = network.activation.derivative(network.preactivations(X)).T
+        slopes = network.activation.derivative(network.W @ X.T + network.b[:, None])
         if network.B is None:
-            return cls(np.ascontiguousarray(slopes), network.W, network.A)
+            return cls(slopes, network.W, network.A)
         m = network.n_outputs
         L = np.vstack([slopes, np.ones((m, len(X)))])
         return cls(L, np.vstack([network.W, network.B]), np.hstack([network.A, np.eye(m)]))
@@ -400,7 +400,7 @@ def _pair_score(X: Array, F: Array, residual: Array, network: TwoLayerNetwork) -
     gradients = _Gradients.of(X, network)
     gradients = replace(gradients, A=gradients.A[noisy] / over)
     terms, with_predictions = _gradient_pairs(gradients, U, P)
-    explained = max(float(_pairs(P, P).sum()), np.finfo(float).tiny)
+    explained = max(_squares_of_pairs(P), np.finfo(float).tiny)
     terms -= (with_predictions / explained)[:, None] * _pairs(P, U)
     # The products of gradients are sums over inputs.
     return max(_standardised(column) for column in (*terms, terms.sum(axis=0)))
@@ -458,6 +458,13 @@ def _pairs(V: Array, U: Array) -> Array:
     total -= ((of_v @ U) * U).sum(axis=0)
     total -= ((V**2 - np.diag(of_v)[:, None]) * (U**2 - np.diag(of_u)[:, None])).sum(axis=0)
     return as_array(total / 2)
+
+
+def _squares_of_pairs(V: Array) -> float:
+    """Return the sum over rows of `_pairs` of V with itself: what is linear in V Vᵀ - mean sums to zero."""
+    of_v, squares = V @ V.T / V.shape[1], V**2
+    total = float((squares.sum(axis=0) ** 2).sum()) - V.shape[1] * float((of_v**2).sum())
+    return (total - float(((squares - np.diag(of_v)[:, None]) ** 2).sum())) / 2
 
 
 def _order_test(

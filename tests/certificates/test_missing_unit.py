@@ -13,6 +13,7 @@ from planted.certificates._missing_unit import (
     _Screen,
     missing_unit_evidence,
 )
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.fitting._refine import refine
 from planted.fitting._run import prepare_problem
 
@@ -96,13 +97,13 @@ def test_the_score_is_the_fall_of_the_linearised_problem(offset, biases, is_weig
     problem = prepare_problem(RowBlocks.from_arrays(X, Y), random_state=1)
     problem = replace(problem, X=X, Y=Y)
     W, cuts = rng.standard_normal((5, d)), rng.standard_normal(5) * biases
-    score = _Score(problem.sampled_rows, net, offset, weights)
+    score = _Score(FittedRows(problem, net, weights), offset)
     falls = score.falls(W, cuts)
     # The search counts nearly the same, from single precision: rounding of 1e-6 beside the part that it adds.
     u, S, squares = score.terms(W, cuts)
     added = S + _least_outside(squares)[:, None, None] * np.eye(m)
     nearly = [row @ np.linalg.solve(matrix, row) for row, matrix in zip(u, added, strict=True)]
-    np.testing.assert_allclose(_Screen.of(problem, score).falls(W, cuts), nearly, rtol=1e-3)
+    np.testing.assert_allclose(_Screen.of(score).falls(W, cuts), nearly, rtol=1e-3)
 
     root = np.sqrt(np.exp(X[:, 0])) if is_weighted else np.ones(n)
     slopes = (X @ net.W.T + net.b > 0).astype(float)
@@ -135,10 +136,10 @@ def test_some_rows_are_enough_for_the_search() -> None:
     fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
     rng = np.random.default_rng(6)
     W, cuts = rng.standard_normal((60, 4)), rng.standard_normal(60)
-    score = _Score(problem.sampled_rows, fit.network, False, None)
+    score = _Score(FittedRows(problem, fit.network), False)
     exact = score.falls(W, cuts)
-    screen = _Screen.of(problem, score)
-    assert sum(len(X) for X, _ in screen.some.rows) == SOME_ROWS < 4000
+    screen = _Screen.of(score)
+    assert len(screen.some.at.problem.X) == SOME_ROWS < 4000
     ratios = screen.falls(W, cuts) / exact
     assert np.median(np.abs(ratios - 1)) < 4 / np.sqrt(SOME_ROWS)
 
@@ -147,9 +148,9 @@ def test_half_spaces_without_a_row_promise_nothing() -> None:
     data = simulate.dataset(300, n_features=3, n_hidden=2, n_outputs=2, noise=0.1, random_state=5)
     problem = prepare_problem(RowBlocks.from_arrays(data.X, data.Y), random_state=1)
     fit = refine(problem.blocks, problem.scaling.standardise(data.network), offset=False)
-    score = _Score(problem.sampled_rows, fit.network, False, None)
+    score = _Score(FittedRows(problem, fit.network), False)
     W, cuts = np.eye(3), np.array([-100.0, 0.5, -100.0])
     falls = score.falls(W, cuts)
     assert falls[1] > 0 and (falls[[0, 2]] == 0).all()
     # In single precision next to nothing, in variances of the noise.
-    assert (_Screen.of(problem, score).falls(W, cuts)[[0, 2]] < 1e-2 * fit.cost / problem.Y.size).all()
+    assert (_Screen.of(score).falls(W, cuts)[[0, 2]] < 1e-2 * fit.cost / problem.Y.size).all()

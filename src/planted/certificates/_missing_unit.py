@@ -41,6 +41,7 @@ Cost        One pass for the normal equations and one of n · k (d + 1) operatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -51,6 +52,7 @@ from scipy import special
 
 from planted._typing import Array, as_array
 from planted.certificates._residual import inverse_root
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._jacobian import tangent_basis
 from planted.fitting._refine import Refinement, refine, weigh_blocks
@@ -59,16 +61,12 @@ from planted.linalg.symmetric import Spectrum, column_spectrum, unit_rows
 from planted.moments import (
     NormalSums,
     accumulate_normal,
-    augment,
-    hidden_rows,
     mask_rows,
     n_output_columns,
-    output_columns,
-    output_weights,
 )
 from planted.networks import Activation, TwoLayerNetwork
 from planted.results import Evidence, Recovery
-from planted.rows import RowBlocks, RowWeights, Sums, accumulate
+from planted.rows import RowWeights, Sums
 
 __all__ = ["LEVEL", "lacks_a_unit", "missing_unit_evidence", "noise_limit"]
 
@@ -104,16 +102,17 @@ def missing_unit_evidence(
     noise: float,
     biases: bool = True,
     weights: RowWeights | None = None,
+    at: FittedRows | None = None,
 ) -> tuple[Evidence, ...]:
     """Measure how much one more unit than those of a fit lowers the sum of squares, and which units that would not show.
 
     The fall, in noise variances, must stay below what noise alone reaches once in a hundred times. The claim of one kink
-    on a line states the angle that the noise hides, and asks for no part of hidden units.
+    on a line states the angle that the noise hides, and asks for no part of hidden units. `at`: the network at the rows in
+    memory, if that was computed already.
     """
     limit, network = noise_limit(problem, LEVEL), fit.network
     known = fit.sums if problem.holds_all_rows else None
-    score = _Score(problem.sampled_rows, network, offset, weights, known)
-    W, b, falls, S = _best_half_spaces(problem, score)
+    W, b, falls, S = _best_half_spaces(_Score(at or FittedRows(problem, network, weights), offset, known))
     fall = float(falls[0]) / noise**2
     if ALARM * limit < fall <= limit:
         rows = problem.sampled_rows
@@ -175,13 +174,13 @@ def _with_unit(network: TwoLayerNetwork, w: Array, b: float) -> TwoLayerNetwork:
     )
 
 
-def _best_half_spaces(problem: Problem, score: _Score) -> tuple[Array, Array, Array, Array]:
+def _best_half_spaces(score: _Score) -> tuple[Array, Array, Array, Array]:
     """Return half-spaces with the falls (1) they promise, the best first, and S of random ones.
 
     Shapes: the normals (s, d), the biases (s,), the falls (s,), S (`HALF_SPACES`, m, m).
     """
+    problem, screen = score.at.problem, _Screen.of(score)
     rng, d = problem.rng, problem.n_features
-    screen = _Screen.of(problem, score)
     W = unit_rows(rng.standard_normal((HALF_SPACES, d)))[0]
     t = W @ problem.X[:: max(1, len(problem.X) // QUANTILE_ROWS)].T
     places = (rng.uniform(0.05, 0.95, (HALF_SPACES, 1)) * t.shape[1]).astype(np.intp)
@@ -204,15 +203,30 @@ def _best_half_spaces(problem: Problem, score: _Score) -> tuple[Array, Array, Ar
 class _Score:
     """The statistic (1) of units that a network lacks, on some rows."""
 
-    rows: RowBlocks
-    network: TwoLayerNetwork
+    at: FittedRows
     offset: bool
-    weights: RowWeights | None
     known: NormalSums | None = None  # the normal equations on these rows, if they were summed already
+
+    @property
+    def network(self) -> TwoLayerNetwork:
+        """The network that may lack units."""
+        return self.at.network
 
     @cached_property
     def sums(self) -> NormalSums:
-        return self.known or accumulate_normal(self.rows, self.network, weights=self.weights)
+        rows, weights = self.at.problem.sampled_rows, self.at.weights
+        return self.known or accumulate_normal(rows, self.network, weights=weights)
+
+    @cached_property
+    def inputs(self) -> Array:
+        """Inputs and one, (p, n)."""
+        return np.vstack([self.at.X, np.ones(self.at.X.shape[1])])
+
+    @cached_property
+    def outputs(self) -> Array:
+        """The columns of the output layer, (g, n)."""
+        linear = [] if self.network.B is None else [self.at.X]
+        return np.vstack([self.at.H, *linear, self.inputs[-1:]])[: self.size]
 
     @property
     def size(self) -> int:
@@ -248,6 +262,14 @@ class _Score:
         hidden = self.whitening @ (self.whitening.T @ gradient)
         return hidden, self.outer.solve(GR - GZ @ (hidden[:, None] * self.weighted)).T
 
+    @cached_property
+    def left_over(self) -> Array:
+        """The residual less the step, weighted, (m, n)."""
+        hidden, outer = self.step
+        moved = hidden.reshape(self.network.n_hidden, -1) @ self.inputs
+        R = self.at.residual - outer @ self.outputs - self.network.A @ (self.at.slopes * moved)
+        return R if self.at.w is None else self.at.w * R
+
     def falls(self, W: Array, b: Array) -> Array:
         """Return (1) for every half-space.
 
@@ -261,35 +283,44 @@ class _Score:
 
     def terms(self, W: Array, b: Array) -> tuple[Array, Array, Array]:
         """Return u (s, m) and S (s, m, m) of (1) for every half-space, and the squares of its activation (s,)."""
-        products = self.products(W, b, np.float64)
-        hidden, outer = self.step
-        HZ, HG = np.split(products.HC, [len(hidden)], axis=1)
-        u = products.HR - HZ @ (hidden[:, None] * self.weighted) - HG[:, : self.size] @ outer.T
-        return u, self.outside(products), products.HH
+        normals, start = np.hstack([W, b[:, None]]), 0
+        products, u = [], np.zeros((len(b), self.network.n_outputs))
+        for part in self.parts(np.float64, _SLICE_ROWS):
+            H = part.activations(self.network.activation, normals)
+            products.append(part.products(H))
+            u += H @ self.left_over[:, start : start + H.shape[1]].T
+            start += H.shape[1]
+        total = reduce(_Products.merge, products)
+        return u, self.outside(total), total.HH
 
-    def products(self, W: Array, b: Array, dtype: type[np.floating[Any]]) -> _Products:
-        """Sum the products of the activations of half-spaces in some precision."""
-        return accumulate(self.rows, _ProductSummand(self.network, W, b, self.weights, dtype))
+    def parts(self, kind: type[np.floating[Any]], rows: int) -> Iterator[_Part]:
+        """Give what belongs to the network for so many rows at a time, in some precision: in memory that the next take."""
+        (p, n), at = self.inputs.shape, self.at
+        masked = self.network.n_hidden * p
+        memory = np.empty((masked + self.size) * min(rows, n), dtype=kind)  # fresh memory takes longer
+        inputs, slopes = (values.astype(kind, copy=False) for values in (self.inputs, at.slopes))
+        for start in range(0, n, rows):
+            here = slice(start, start + rows)
+            own = inputs[:, here]
+            columns = memory[: (masked + self.size) * own.shape[1]].reshape(-1, own.shape[1])
+            mask_rows(slopes[:, here].T, own.T, columns[:masked])
+            columns[masked:] = self.outputs[:, here]
+            yield _Part(own, columns, None if at.w is None else at.w[here].astype(kind))
 
-    def outside(self, products: _Products, kind: type[np.floating[Any]] = np.float64) -> Array:
-        """Return S of (1) for every half-space: what the Jacobian leaves of its activation in all outputs, (s, m, m).
-
-        `kind`: the precision of the products.
-        """
+    def outside(self, products: _Products) -> Array:
+        """Return S of (1) for every half-space: what the Jacobian leaves of its activation in all outputs, (s, m, m)."""
         root, A = self.whitening, self.network.A
         HZ, HG = np.split(products.HC, [len(root)], axis=1)
-        HG = HG[:, : self.size]
         lifted = self.outer.solve(HG.T)
         HZ = HZ - lifted.T @ self.sums.GZ[: self.size]
         k = self.network.n_hidden
         # The share of every unit; output l has it with weight A[l, unit].
-        inside = np.empty((len(HZ), k, root.shape[1]), dtype=kind)
-        HZ, root = (values.astype(kind, copy=False) for values in (HZ, root))
+        inside = np.empty((len(HZ), k, root.shape[1]))
         width = len(root) // k
         for unit in range(k):
             own = slice(unit * width, (unit + 1) * width)
             np.matmul(HZ[:, own], root[own], out=inside[:, unit])
-        S = -(A @ (inside @ inside.transpose(0, 2, 1)).astype(np.float64) @ A.T)
+        S = -(A @ (inside @ inside.transpose(0, 2, 1)) @ A.T)
         diagonal = range(len(A))
         S[:, diagonal, diagonal] += (products.HH - (HG * lifted.T).sum(axis=1))[:, None]
         return as_array(S)
@@ -308,22 +339,24 @@ class _Screen:
     inputs: npt.NDArray[np.float32]  # (d + 1, rows): of all rows in memory, and one
     residual: npt.NDArray[np.float32]  # (rows, m): what the Jacobian leaves of it, weighted
     along: Array  # (d + 1, m): products of the two
-    held: tuple[_Slice, ...] = ()  # some rows, unless they are too many to be held
+    held: tuple[_Part, ...] = ()  # some rows, unless they are too many to be held
 
     @classmethod
-    def of(cls, problem: Problem, score: _Score) -> _Screen:
+    def of(cls, score: _Score) -> _Screen:
         """Prepare the search for units that a network lacks."""
-        net = score.network
-        rows = max(SOME_ROWS, ROWS_PER_UNKNOWN * net.n_parameters // net.n_outputs)
-        some = problem.evenly_spaced_rows(rows)
-        left = list(score.rows.map_numbered(_LeftOver(net, score.step, score.weights)))
-        inputs, residual = augment(np.vstack([X for X, _ in left])), np.vstack([R for _, R in left])
-        fewer = score if some is None else replace(score, rows=some, known=None)
-        held: tuple[_Slice, ...] = ()
-        if min(rows, len(inputs)) * net.n_hidden * (net.n_features + 1) <= _HELD_NUMBERS:
-            held = accumulate(fewer.rows, _SliceSummand(net, score.weights)).parts
-        share, turned = min(rows / len(inputs), 1.0), np.ascontiguousarray(inputs.T, dtype=np.float32)
-        return cls(fewer, share, turned, residual.astype(np.float32), inputs.T @ residual, held)
+        net, problem = score.network, score.at.problem
+        n, rows = len(problem.X), max(SOME_ROWS, ROWS_PER_UNKNOWN * net.n_parameters // net.n_outputs)
+        few = problem.evenly_spaced(rows)
+        some = score if few is None else _Score(FittedRows(few, net, score.at.weights), score.offset)
+        is_small = min(rows, n) * net.n_hidden * (net.n_features + 1) <= _HELD_NUMBERS
+        return cls(
+            some,
+            min(rows / n, 1.0),
+            score.inputs.astype(np.float32),
+            np.ascontiguousarray(score.left_over.T, dtype=np.float32),
+            score.inputs @ score.left_over.T,
+            tuple(some.parts(np.float32, rows)) if is_small else (),
+        )
 
     def falls(self, W: Array, b: Array) -> Array:
         """Return (1), nearly, for every half-space: see `of_units`."""
@@ -335,18 +368,18 @@ class _Screen:
         Shapes: W (s, d), b (s,), results (s,) and (s, m, m).
         """
         products = self._products(W, b)
-        S, u = self.some.outside(products, np.float32), self._scores(W, b)[:, :, None]
+        S, u = self.some.outside(products), self._scores(W, b)[:, :, None]
         diagonal = range(S.shape[1])
         S[:, diagonal, diagonal] += _least_outside(products.HH)[:, None]
         return as_array(self.share * (u * np.linalg.solve(S, u)).sum(axis=(1, 2))), S / self.share
 
     def _products(self, W: Array, b: Array) -> _Products:
         """Return the products of the activations of half-spaces on some rows."""
-        if not self.held:
-            return self.some.products(W, b, np.float32)
-        normals = np.hstack([W, b[:, None]]).astype(np.float32)
-        activation = self.some.network.activation
-        return reduce(_Products.merge, (part.products(activation, normals) for part in self.held))
+        normals, activation = np.hstack([W, b[:, None]]).astype(np.float32), self.some.network.activation
+        parts = self.held or self.some.parts(np.float32, _SLICE_ROWS)
+        return reduce(
+            _Products.merge, (part.products(part.activations(activation, normals)) for part in parts)
+        )
 
     def _scores(self, W: Array, b: Array) -> Array:
         """Return u of (1).
@@ -378,114 +411,28 @@ def _least_outside(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _LeftOver:
-    """Inputs, and the residual less a step of the network, weighted."""
-
-    network: TwoLayerNetwork
-    step: tuple[Array, Array]
-    weights: RowWeights | None
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> tuple[Array, Array]:
-        net, (hidden, outer) = self.network, self.step
-        inputs = np.ascontiguousarray(augment(X).T)  # rows come last here: sums over units are then long vectors
-        t, weights = hidden_rows(net) @ inputs, output_weights(net)
-        weights[:, : outer.shape[1]] += outer
-        R = Y.T - weights @ output_columns(net, net.activation(t).T, X).T
-        R -= net.A @ (net.activation.derivative(t) * (hidden.reshape(net.n_hidden, -1) @ inputs))
-        return X, (R if self.weights is None else self.weights(first_row, X, Y) * R).T
-
-
-@dataclass(frozen=True, slots=True)
 class _Products(Sums):
     """Products of s further activations H with what belongs to a network: see `NormalSums`."""
 
-    HC: Array  # (s, k p + columns of the output layer): with the masked inputs and those columns
+    HC: Array  # (s, k p + g): with the masked inputs and the columns of the output layer
     HH: Array  # (s,)
-    HR: Array  # (s, m)
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class _Part:
     """What belongs to a network on some rows, in some precision; rows come last."""
 
     inputs: npt.NDArray[Any]  # (p, n): inputs and one
-    columns: npt.NDArray[Any]  # (k p + columns of the output layer, n): masked inputs, and the output layer's
-    R: npt.NDArray[Any]  # (m, n), or no rows: the residual where it is asked for
+    columns: npt.NDArray[Any]  # (k p + g, n): masked inputs, and the columns of the output layer
     w: npt.NDArray[Any] | None  # (n,): weights
 
-    @classmethod
-    def of(
-        cls,
-        network: TwoLayerNetwork,
-        X: Array,
-        Y: Array,
-        w: Array | None,
-        kind: type[np.floating[Any]],
-        memory: npt.NDArray[Any] | None = None,
-    ) -> _Slice:
-        """Compute it in some precision; `memory`: where the columns are written."""
-        inputs, k = np.ascontiguousarray(augment(X).T), network.n_hidden
-        t, masked = hidden_rows(network) @ inputs, k * len(inputs)
-        G = output_columns(network, network.activation(t).T, X).T
-        R = Y.T - output_weights(network) @ G
-        shape = masked + len(G), len(X)
-        columns = (
-            np.empty(shape, dtype=kind) if memory is None else memory[: shape[0] * shape[1]].reshape(shape)
-        )
-        inputs, slopes = (
-            part.astype(kind, copy=False) for part in (inputs, network.activation.derivative(t))
-        )
-        mask_rows(slopes.T, inputs.T, columns[:masked])
-        columns[masked:] = G
-        return cls(inputs, columns, R.astype(kind, copy=False), None if w is None else w.astype(kind))
-
-    def products(self, activation: Activation, normals: npt.NDArray[Any]) -> _Products:
-        """Return the products of the activations of half-spaces. Shapes: normals (s, p)."""
+    def activations(self, activation: Activation, normals: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the activations of half-spaces. Shapes: normals (s, p), result (s, n)."""
         t: Any = normals @ self.inputs
-        H: Any = activation(t).astype(normals.dtype, copy=False)
+        return activation(t).astype(normals.dtype, copy=False)
+
+    def products(self, H: npt.NDArray[Any]) -> _Products:
+        """Return their products. Shapes: H (s, n)."""
         weighted = H if self.w is None else self.w * H
-        sums = weighted @ self.columns.T, np.einsum("hn,hn->h", H, weighted), weighted @ self.R.T
+        sums = weighted @ self.columns.T, np.einsum("hn,hn->h", H, weighted)
         return _Products(*(as_array(item.astype(np.float64)) for item in sums))
-
-
-@dataclass(frozen=True, slots=True)
-class _Slices(Sums):
-    """Slices of some rows, in order."""
-
-    parts: tuple[_Slice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _SliceSummand:
-    """A block of rows in slices, in single precision."""
-
-    network: TwoLayerNetwork
-    weights: RowWeights | None
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _Slices:
-        w = None if self.weights is None else self.weights(first_row, X, Y)
-        part = _Slice.of(self.network, X, Y, w, np.float32)
-        return _Slices((replace(part, R=part.R[:0]),))
-
-
-@dataclass(frozen=True, slots=True)
-class _ProductSummand:
-    """Products of the activations of some half-spaces with those of a network."""
-
-    network: TwoLayerNetwork
-    W: Array
-    b: Array
-    weights: RowWeights | None
-    dtype: type[np.floating[Any]]
-
-    def __call__(self, first_row: int, X: Array, Y: Array) -> _Products:
-        net, normals = self.network, np.hstack([self.W, self.b[:, None]]).astype(self.dtype)
-        width = net.n_hidden * (net.n_features + 1) + n_output_columns(net, offset=True)
-        memory = np.empty(width * min(_SLICE_ROWS, len(X)), dtype=self.dtype)  # one for all slices
-
-        def of_slice(start: int) -> _Products:
-            x, y = X[start : start + _SLICE_ROWS], Y[start : start + _SLICE_ROWS]
-            w = None if self.weights is None else self.weights(first_row + start, x, y)
-            return _Slice.of(net, x, y, w, self.dtype, memory).products(net.activation, normals)
-
-        return reduce(_Products.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from planted._typing import Array
 from planted.certificates._exact import gap_evidence
@@ -87,7 +87,7 @@ def certify_noisy(
     net, at, noise = fit.network, claim.at, claim.noise
     how: dict[str, Any] = {"offset": offset, "biases": biases, "weights": weights}
     traces = _trace_evidence(residual_sums(problem, net, known=fit.sums, **how))
-    missing = missing_unit_evidence(problem, fit, noise=noise, **how)
+    missing = missing_unit_evidence(problem, fit, noise=noise, at=at, **how)
     strengths, direction = _unit_strengths(net, claim.info, noise)
     angle, hidden_pairs = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
     law = noise_law(problem, net, weights=weights, at=at)
@@ -284,7 +284,7 @@ def _scope(network: TwoLayerNetwork) -> Evidence:
 
 def _error_bound(noise: float, unknowns: int, equations: int) -> Evidence:
     """Bound the error that noise causes on these samples, if no unit is missing."""
-    bound = float(noise**2 * stats.chi2.ppf(0.95, unknowns) / equations)
+    bound = float(noise**2 * special.chdtri(unknowns, 0.05) / equations)
     name = "95 % upper bound on the network's mean squared error, in output variances"
     return Evidence(name, bound, equation="normal noise of one variance", key=Check.ERROR_BOUND)
 

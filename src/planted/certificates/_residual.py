@@ -181,7 +181,9 @@ class _ProductSummand:
                 root = np.sqrt(self.weights(first_row + start, X[here], Y[here]))
                 rows, residual = rows * root, residual * root
             some, others = rows[self.first :], rows[: self.first]
-            products = np.hstack([(others @ some.T).T, some @ some.T])  # the second is symmetric: half of the work
+            products = np.hstack(
+                [(others @ some.T).T, some @ some.T]
+            )  # the second is symmetric: half of the work
             return RegressionSums(residual.shape[1], products, some @ residual.T, residual @ residual.T)
 
         return reduce(RegressionSums.merge, map(of_slice, range(0, len(X), _SLICE_ROWS)))
@@ -220,8 +222,11 @@ def inverse_root(M: Array, squares: Array) -> Array:
     Which of these R is returned is not said. Shapes: M (p, p), squares (p,), result (p, rank).
     """
     regular = _regular_root(M, squares)
-    if regular is not None:
-        return regular
+    return _singular_root(M, squares) if regular is None else regular
+
+
+def _singular_root(M: Array, squares: Array) -> Array:
+    """Return such an R from eigenvectors."""
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
     return spectrum_of(M / np.outer(lengths, lengths)).above(RANK_TOL).whitening() / lengths[:, None]
 
@@ -426,7 +431,9 @@ def _unit_p_value(sums: ResidualSums, unit: int, freedom: float, root: Array) ->
     shared = sums.products[masked, free] @ root
     gram = sums.products[masked, masked] - shared @ shared.T
     score = sums.cross[masked] - shared @ (root.T @ sums.cross[free])
-    white = inverse_root(gram, np.diag(sums.products)[masked])
+    white = _singular_root(
+        gram, np.diag(sums.products)[masked]
+    )  # along the unit's own weights nothing is left
     weights, size = sums.A[:, unit], float(np.linalg.norm(sums.A[:, unit]))
     coefficients = white.T @ score
     if size > 0:
@@ -434,7 +441,7 @@ def _unit_p_value(sums: ResidualSums, unit: int, freedom: float, root: Array) ->
     shape = len(coefficients), len(weights) - int(size > 0)
     if 0 in shape:
         return float("nan")
-    largest = freedom * float(np.linalg.norm(coefficients, 2)) ** 2
+    largest = freedom * float(np.linalg.eigvalsh(coefficients.T @ coefficients)[-1])
     return largest_root_p_value(largest, shape)
 
 

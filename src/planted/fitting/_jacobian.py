@@ -285,7 +285,9 @@ def information(
     conditioning = float(np.sqrt(max(smallest[0], 0.0)))
     if smallest[0] > FAR_FROM_SINGULAR:  # Cholesky's factor takes a tenth of the time of all eigenvectors
         root = (T / lengths) @ linalg.lapack.dtrtri(linalg.lapack.dpotrf(scaled)[0])[0]
-        return Information(conditioning, weakest, _variances(root, sums, network, offset, units, mixing), root)
+        return Information(
+            conditioning, weakest, _variances(root, sums, network, offset, units, mixing), root
+        )
     values, vectors = linalg.eigh(scaled, check_finite=False)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         return Information(conditioning, weakest, None)

@@ -154,13 +154,18 @@ class Problem:
         """All rows, standardised: those in memory where these are all, which need not be read and standardised again."""
         return self.sampled_rows if self.holds_all_rows else self.blocks
 
-    def evenly_spaced_rows(self, count: int) -> RowBlocks | None:
-        """So many of the rows in memory, whatever the seed, or None if there are no more."""
+    def evenly_spaced(self, count: int) -> Problem | None:
+        """Return the problem with so many of the rows in memory, whatever the seed, or None if there are no more."""
         if count >= len(self.X):
             return None
         places = np.linspace(0, len(self.X) - 1, count).astype(np.int64)
         w = None if self.w is None else self.w[places]
-        return RowBlocks.from_arrays(self.X[places], self.Y[places], weights=w)
+        return replace(self, X=self.X[places], Y=self.Y[places], w=w)
+
+    def evenly_spaced_rows(self, count: int) -> RowBlocks | None:
+        """So many of the rows in memory as blocks, or None if there are no more."""
+        some = self.evenly_spaced(count)
+        return None if some is None else some.sampled_rows
 
     @property
     def holds_all_rows(self) -> bool:

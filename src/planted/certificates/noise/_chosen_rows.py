@@ -71,7 +71,7 @@ def chosen_rows_evidence(
 
 def _chosen_p_value(added: Array, residual: Array, along: Array, covariance: Array) -> float:
     """Return the p-value of (2) for one output. Shapes: added and residual (n,), along (2,), covariance (2, 2)."""
-    size = float(np.sqrt(np.mean(added**2)))
+    size = float(np.sqrt(added @ added / len(added)))
     square = float(residual @ residual)
     if size == 0 or square == 0:
         return 1.0
@@ -83,7 +83,10 @@ def _chosen_p_value(added: Array, residual: Array, along: Array, covariance: Arr
         power -= (power @ e) / (e @ e) * e
     centred, squares = a - a.mean(), a**2
     squares -= squares.mean()
-    rest = np.stack([3 * centred * second, 6 * squares * second + 4 * centred * third])
+    rest = np.empty((2, len(a)))
+    np.multiply(3 * centred, second, out=rest[0])
+    np.multiply(6 * squares, second, out=rest[1])
+    rest[1] += 4 * centred * third
     factors = np.array([3.0, 4.0]) / size**2
     T = factors * along + rest.sum(axis=1)
     V = np.outer(factors, factors) * covariance + rest @ rest.T

@@ -18,6 +18,7 @@ from planted.fitting._run import Problem
 from planted.moments import check_rows_against
 from planted.networks import TwoLayerNetwork
 from planted.rows import RowWeights
+from planted.rows._sources import bind_weights
 
 __all__ = ["FittedRows", "UnitActivity"]
 
@@ -92,6 +93,15 @@ class FittedRows:
             return None
         problem = self.problem
         return np.sqrt(self.weights(0, problem.X, problem.Y) if problem.w is None else problem.w)
+
+    @cached_property
+    def w(self) -> Array | None:
+        """The rows' weights as sums over rows have them, (n,); None where there are no weights."""
+        if self.weights is None:
+            return None
+        bound = bind_weights(self, 0, self.problem.w).weights
+        assert bound is not None
+        return bound(0, self.problem.X, self.problem.Y)
 
     @cached_property
     def weighted_residual(self) -> Array:

@@ -142,7 +142,7 @@ def noise_law(
     gradient = max(gradient, _pair_score(X, F, residual, network))
     level = NOISY_INPUTS_OF_ONE if network.n_outputs == 1 else NOISY_INPUTS / (network.n_features + 2)
     order, correlation, drift = _order_test(problem, network, residual, weights)
-    return NoiseLaw(variance, gradient, order, correlation, float(stats.norm.isf(level)), drift)
+    return NoiseLaw(variance, gradient, order, correlation, float(-special.ndtri(level)), drift)
 
 
 def standard_errors_under(
@@ -464,7 +464,7 @@ def _squares_of_pairs(V: Array) -> float:
     """Return the sum over rows of `_pairs` of V with itself: what is linear in V Vᵀ - mean sums to zero."""
     of_v, squares = V @ V.T / V.shape[1], V**2
     total = float((squares.sum(axis=0) ** 2).sum()) - V.shape[1] * float((of_v**2).sum())
-    return (total - float(((squares - np.diag(of_v)[:, None]) ** 2).sum())) / 2
+    return float(total - ((squares - np.diag(of_v)[:, None]) ** 2).sum()) / 2
 
 
 def _order_test(
@@ -481,7 +481,7 @@ def _order_test(
         sums = accumulate(problem.blocks, _LagSummand(network, whiten, weights))
     scores = sums.products[1:] / np.sqrt(np.maximum(sums.squares[1:], np.finfo(float).tiny))
     correlation = float(sums.products[1] / max(sums.products[0], np.finfo(float).tiny))
-    return float(stats.chi2.sf((scores**2).sum(), LAGS)), correlation, _drift_score(sums, correlation)
+    return float(special.chdtrc(LAGS, (scores**2).sum())), correlation, _drift_score(sums, correlation)
 
 
 def _drift_score(sums: LagSums, correlation: float) -> float:

@@ -218,15 +218,10 @@ class _Score:
         return self.known or accumulate_normal(rows, self.network, weights=weights)
 
     @cached_property
-    def inputs(self) -> Array:
-        """Inputs and one, (p, n)."""
-        return np.vstack([self.at.X, np.ones(self.at.X.shape[1])])
-
-    @cached_property
     def outputs(self) -> Array:
         """The columns of the output layer, (g, n)."""
         linear = [] if self.network.B is None else [self.at.X]
-        return np.vstack([self.at.H, *linear, self.inputs[-1:]])[: self.size]
+        return np.vstack([self.at.H, *linear, self.at.inputs[-1:]])[: self.size]
 
     @property
     def size(self) -> int:
@@ -266,7 +261,7 @@ class _Score:
     def left_over(self) -> Array:
         """The residual less the step, weighted, (m, n)."""
         hidden, outer = self.step
-        moved = hidden.reshape(self.network.n_hidden, -1) @ self.inputs
+        moved = hidden.reshape(self.network.n_hidden, -1) @ self.at.inputs
         R = self.at.residual - outer @ self.outputs - self.network.A @ (self.at.slopes * moved)
         return R if self.at.w is None else self.at.w * R
 
@@ -295,10 +290,10 @@ class _Score:
 
     def parts(self, kind: type[np.floating[Any]], rows: int) -> Iterator[_Part]:
         """Give what belongs to the network for so many rows at a time, in some precision: in memory that the next take."""
-        (p, n), at = self.inputs.shape, self.at
+        at, (p, n) = self.at, self.at.inputs.shape
         masked = self.network.n_hidden * p
         memory = np.empty((masked + self.size) * min(rows, n), dtype=kind)  # fresh memory takes longer
-        inputs, slopes = (values.astype(kind, copy=False) for values in (self.inputs, at.slopes))
+        inputs, slopes = (values.astype(kind, copy=False) for values in (at.inputs, at.slopes))
         for start in range(0, n, rows):
             here = slice(start, start + rows)
             own = inputs[:, here]
@@ -352,9 +347,9 @@ class _Screen:
         return cls(
             some,
             min(rows / n, 1.0),
-            score.inputs.astype(np.float32),
+            score.at.inputs.astype(np.float32),
             np.ascontiguousarray(score.left_over.T, dtype=np.float32),
-            score.inputs @ score.left_over.T,
+            score.at.inputs @ score.left_over.T,
             tuple(some.parts(np.float32, rows)) if is_small else (),
         )
 

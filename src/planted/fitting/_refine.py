@@ -288,7 +288,7 @@ def _reduced_system(state: _State, biases: bool) -> tuple[Array, Array, Array]:
     net, p = state.network, state.network.n_features + 1
     N = _eliminated(state.sums, net, state.outer)
     gradient = np.einsum("jpl,lj->jp", state.sums.ZR.reshape(net.n_hidden, p, net.n_outputs), net.A).ravel()
-    scales = np.diag(weigh_blocks(state.sums.ZZ, net.A)).copy()
+    scales = np.diag(state.sums.ZZ) * np.repeat((net.A**2).sum(axis=0), p)
     scales = np.maximum(scales, 1e-12 * scales.max(initial=0.0))
     if not net.activation.is_curved:
         rows, units = hidden_rows(net), np.arange(net.n_hidden)

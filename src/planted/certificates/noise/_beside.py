@@ -101,7 +101,7 @@ class Beside:
         `known`: the normal equations on these rows, with these weights, if they were summed already.
         """
         net = at.network
-        rows = np.vstack([at.X, np.ones(at.X.shape[1])])
+        rows = at.inputs
         G = np.vstack([at.H, *([] if net.B is None else [at.X]), *([rows[-1:]] if offset else [])])
         slopes, residual = at.slopes, at.weighted_residual
         if at.root is not None:

@@ -45,6 +45,11 @@ class FittedRows:
         return np.ascontiguousarray(self.problem.X.T)
 
     @cached_property
+    def inputs(self) -> Array:
+        """Inputs and one, (d + 1, n)."""
+        return np.vstack([self.X, np.ones(self.X.shape[1])])
+
+    @cached_property
     def Y(self) -> Array:
         """Labels, (m, n)."""
         return np.ascontiguousarray(self.problem.Y.T)

@@ -7,7 +7,10 @@ import pytest
 
 from planted import RowBlocks, TwoLayerNetwork, simulate
 from planted.certificates._missing_unit import (
+    DRAWN_WEIGHTS,
     SOME_ROWS,
+    STRENGTH,
+    _hidden_part,
     _least_outside,
     _Score,
     _Screen,
@@ -154,3 +157,36 @@ def test_half_spaces_without_a_row_promise_nothing() -> None:
     assert falls[1] > 0 and (falls[[0, 2]] == 0).all()
     # In single precision next to nothing, in variances of the noise.
     assert (_Screen.of(score).falls(W, cuts)[[0, 2]] < 1e-2 * fit.cost / problem.Y.size).all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky-relu:0.3", "absolute", "power:2"])
+def test_the_search_takes_the_scores_of_every_activation(activation: str) -> None:
+    rng = np.random.default_rng(len(activation))
+    n, d, k, m = 700, 3, 2, 2
+    net = TwoLayerNetwork(
+        rng.standard_normal((k, d)), None, rng.standard_normal((m, k)), activation=activation
+    )
+    X = rng.standard_normal((n, d))
+    Y = net(X) + rng.standard_normal((n, m))
+    problem = replace(prepare_problem(RowBlocks.from_arrays(X, Y), random_state=1), X=X, Y=Y)
+    W, cuts = rng.standard_normal((5, d)), rng.standard_normal(5)
+    score = _Score(FittedRows(problem, net), True)
+    u = score.terms(W, cuts)[0]
+    np.testing.assert_allclose(_Screen.of(score)._scores(W, cuts), u, atol=1e-4 * np.abs(u).max())
+
+
+def test_eigenvalues_are_left_out_only_where_they_decide_nothing() -> None:
+    rng = np.random.default_rng(2)
+    data = simulate.dataset(300, n_features=3, n_hidden=2, n_outputs=3, noise=0.1, random_state=5)
+    rows, limit = RowBlocks.from_arrays(data.X, data.Y), 30.0
+    problem, again = (prepare_problem(rows, random_state=1) for _ in range(2))
+    root = rng.standard_normal((80, 3, 3)) * np.exp(rng.uniform(-1, 3, 80))[:, None, None]
+    S = root @ root.transpose(0, 2, 1) + 30 * np.exp(rng.uniform(-3, 3, 80))[:, None, None] * np.eye(3)
+    net = problem.scaling.standardise(data.network)
+    directions = again.rng.standard_normal((DRAWN_WEIGHTS, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    size = float(((net.A**2).sum(axis=0) * (net.W**2).sum(axis=1)).mean())
+    raised = STRENGTH**2 * size * directions**2 @ np.linalg.eigvalsh(S).T
+    expected = (raised < limit - 6).mean()
+    assert 0.05 < expected < 0.95
+    assert _hidden_part(problem, net, S, limit) == pytest.approx(expected, abs=1e-12)

@@ -333,5 +333,7 @@ def _outer_spectrum(sums: NormalSums, network: TwoLayerNetwork, offset: bool, ri
     """Return the spectrum of the products of the output layer's columns, the ridge added to those of units."""
     units = network.n_hidden
     size = len(sums.GG) - int(not offset)
-    penalty = np.diag(np.where(np.arange(size) < units, ridge, 0.0))
-    return column_spectrum(sums.GG[:size, :size] + penalty).regular()
+    products = sums.GG[:size, :size]
+    if ridge:
+        products = products + np.diag(np.where(np.arange(size) < units, ridge, 0.0))
+    return column_spectrum(products).regular()

@@ -250,6 +250,8 @@ def _in_user_units(axes: AxisKinks, scaling: Scaling) -> dict[str, Any]:
                 "low": low,
                 "high": high,
                 "change": slope * kink.change,
+                "change_low": slope * kink.change_low,
+                "change_high": slope * kink.change_high,
                 "change_error": slope * kink.change_error,
                 "p_value": kink.p_value,
                 "below": kink.below,

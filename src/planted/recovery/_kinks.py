@@ -268,12 +268,13 @@ def kinks(
         notes.append(_one_sided(len(every) - len(rows)))
     if tested and len(tested["rows"]) == len(rows):
         rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
-        intervals: list[tuple[float, float] | None] = [_interval(*item) for item in tested["slopes"]]
+        intervals: list[tuple[float, float] | None] = [(low, high) for _, low, high in tested["slopes"]]
         notes += _notes(tested) + _overlaps(rows, inputs[0])
     else:
         tested, intervals = None, [None] * (len(rows) + 1)
         if not rows and net.B is not None and bands is not None and net.n_outputs == 1:
-            intervals = [_interval(float(net.B[0, 0]), float(bands.standard_errors["B"][0, 0]))]
+            slope, half = float(net.B[0, 0]), Z_95 * float(bands.standard_errors["B"][0, 0])
+            intervals = [(slope - half, slope + half)]
         notes += _doubt(recovery, rows)
     slopes = _slopes(net, rows, intervals)
     verdict = tested["verdict"] if tested else ""
@@ -413,14 +414,12 @@ def _with_tests(row: Kink, item: dict[str, Any]) -> Kink:
     row = replace(row, p_value=item["p_value"])
     if "place" not in item:
         return row
-    ends = (item["change_low"], item["change_high"]) if "change_low" in item else (item["change_error"],)
-    low, high = _interval(row.change[0], *ends)
     return replace(
         row,
         low=item["low"],
         high=item["high"],
-        change_low=(low,),
-        change_high=(high,),
+        change_low=(min(item["change_low"], row.change[0]),),
+        change_high=(max(item["change_high"], row.change[0]),),
         below=item["below"],
         above=item["above"],
     )
@@ -439,13 +438,6 @@ def _notes(tested: dict[str, Any]) -> list[str]:
             "Neighbouring residuals are correlated: kinks may be chance, intervals and p-values too small."
         )
     return found
-
-
-def _interval(value: float, *known: float) -> tuple[float, float]:
-    """Return the interval of a slope, from its ends or, in older records, from its standard error."""
-    if len(known) == 1:
-        return value - Z_95 * known[0], value + Z_95 * known[0]
-    return min(value, known[0]), max(value, known[1])
 
 
 def _slopes(

@@ -252,7 +252,6 @@ def _in_user_units(axes: AxisKinks, scaling: Scaling) -> dict[str, Any]:
                 "change": slope * kink.change,
                 "change_low": slope * kink.change_low,
                 "change_high": slope * kink.change_high,
-                "change_error": slope * kink.change_error,
                 "p_value": kink.p_value,
                 "below": kink.below,
                 "above": kink.above,

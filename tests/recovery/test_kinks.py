@@ -139,6 +139,20 @@ def test_hyperplanes_are_in_the_words_of_the_columns() -> None:
     assert table.slopes == ()
 
 
+def test_units_that_cancel_are_no_kink() -> None:
+    rng = np.random.default_rng(6)
+    W, b, A, slopes = rng.standard_normal((2, 3)), rng.standard_normal(2), np.array([1.0, -2.0]), [0.1, 0.3]
+
+    def box(X: np.ndarray) -> np.ndarray:
+        t = X @ W.T + b
+        return (np.where(t > 0, t, t * slopes) @ A)[:, None]
+
+    table = planted.kinks(planted.identify(box, n_features=3, random_state=9))
+    changes = sorted(abs(kink.change[0]) for kink in table)
+    jumps = np.abs(A) * (1 - np.array(slopes)) * np.linalg.norm(W, axis=1)
+    np.testing.assert_allclose(changes, np.sort(jumps), rtol=1e-9)
+
+
 def test_a_straight_line_has_no_kink() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(100, 110, 200)

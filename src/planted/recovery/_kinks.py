@@ -334,16 +334,22 @@ class _Reader:
         return bool(jumps[unit] > NO_EFFECT * jumps.max() and self.net.activation.kink)
 
     def kinks(self) -> list[Kink]:
-        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink."""
+        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink.
+
+        Two whose changes cancel are part of the slope.
+        """
         found: dict[int, Kink] = {}
+        merged = set()
         for unit in filter(self.bends, range(self.net.n_hidden)):
             same = [i for i in found if self.bands is None and self._is_same(unit, i)]
             if same:
                 change = tuple(map(sum, zip(found[same[0]].change, self.kink(unit).change, strict=True)))
                 found[same[0]] = replace(found[same[0]], change=change)
+                merged.add(same[0])
             else:
                 found[unit] = self.kink(unit)
-        return list(found.values())
+        least = ROUNDING * max((abs(value) for kink in found.values() for value in kink.change), default=0.0)
+        return [kink for i, kink in found.items() if i not in merged or max(map(abs, kink.change)) > least]
 
     def _is_same(self, one: int, other: int) -> bool:
         """Whether two units switch at the same hyperplane, to rounding."""

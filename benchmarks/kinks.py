@@ -580,7 +580,7 @@ def drawn_peers(options: argparse.Namespace) -> tuple[list[Line], Rows]:
     present = [name for name in names if PEERS[name][0] is None or _is_importable(str(PEERS[name][0]))]
     rows: Rows = []
     for k in (1, 2, 3):
-        for seed in range(options.seed, options.seed + (3 if options.quick else 34)):
+        for seed in range(options.seed, options.seed + (3 if options.quick else 100)):
             x, y, truth = _drawn(k, seed)
             rows += [
                 {"peer": name, "kinks": k, "seed": seed, **_found(PEERS[name][1], x, y, truth)}
@@ -607,7 +607,7 @@ def levels(options: argparse.Namespace) -> tuple[list[Line], Rows]:
     """
     rows: Rows = []
     for k in (1, 2, 3):
-        for seed in range(options.seed, options.seed + (3 if options.quick else 34)):
+        for seed in range(options.seed, options.seed + (3 if options.quick else 100)):
             x, y, truth = _drawn(k, seed)
             order = np.argsort(x)
             data, rng = KinkData(x[order], y[order]), np.random.default_rng(SOLVER)

@@ -233,7 +233,7 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         r"^kinks at drawn places .* planted, not told, no fewer than",
         "Where noise is as large as the kinks, tests that find too many in one of twenty leave some out: the difference is "
         "what knowing the number is worth. At other levels, and by the likelihood averaged over places with a price for "
-        "each kink, the number is right no more often.",
+        "each kink, more are found and more made up, and the number is right about as often.",
     ),
     (
         "kinks",

@@ -76,6 +76,10 @@ class Kink:
     p_value: float | None
 
 
+# Start and end of a segment, the slopes of the outputs, and the interval of the slope of one output.
+Segment = tuple[float | None, float | None, tuple[float, ...], tuple[float, float] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class KinkTable:
     """The kinks of a recovery, in order.
@@ -85,8 +89,8 @@ class KinkTable:
     rows : tuple of Kink
         The kinks; with one input from left to right.
     slopes : tuple of tuple
-        With one input: start and end of each segment (None at the ends), the slopes of the outputs, and the standard
-        error of the slope where there is one output.
+        With one input: start and end of each segment (None at the ends), the slopes of the outputs, and the ends of the
+        95 % interval of the slope where there is one output and noise; else None.
     features, targets : tuple of str
         Names of the inputs and outputs.
     verdict : str
@@ -96,7 +100,7 @@ class KinkTable:
     """
 
     rows: tuple[Kink, ...]
-    slopes: tuple[tuple[float | None, float | None, tuple[float, ...], float | None], ...]
+    slopes: tuple[Segment, ...]
     features: tuple[str, ...]
     targets: tuple[str, ...]
     verdict: str = ""
@@ -112,7 +116,7 @@ class KinkTable:
         """The table as text."""
         parts = [_aligned([HEADS, *self.cells()])] if self.rows else ["No kink."]
         if self.slopes:
-            parts.append(_aligned([("segment", "slope"), *self.segments()]))
+            parts.append(_aligned([SEGMENT_HEADS, *self.segments()]))
         return "\n".join([*parts, *self.notes])
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -125,13 +129,13 @@ class KinkTable:
         """
         return [_cells(row) for row in self.rows]
 
-    def segments(self) -> list[tuple[str, str]]:
+    def segments(self) -> list[tuple[str, str, str]]:
         """Return the segments of a function of one input as text, with their slopes.
 
         Returns
         -------
         list of tuple of str
-            Where each segment lies, and its slope.
+            Where each segment lies, its slope, and the interval of the slope.
         """
         return [self._segment(one) for one in self.slopes]
 
@@ -144,7 +148,7 @@ class KinkTable:
             Rows, slopes, names, verdict and notes; what is unknown is None.
         """
         rows = [{name: getattr(row, name) for name in Kink.__slots__} for row in self.rows]
-        slopes = [dict(zip(("start", "end", "slope", "error"), item, strict=True)) for item in self.slopes]
+        slopes = [dict(zip(("start", "end", "slope", "interval"), item, strict=True)) for item in self.slopes]
         return {
             "rows": rows,
             "slopes": slopes,
@@ -192,22 +196,22 @@ class KinkTable:
         """Show the table in a notebook; every text is escaped."""
         parts = [_as_html([HEADS, *self.cells()])] if self.rows else ["<p>No kink.</p>"]
         if self.slopes:
-            parts.append(_as_html([("segment", "slope"), *self.segments()]))
+            parts.append(_as_html([SEGMENT_HEADS, *self.segments()]))
         return "".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
 
-    def _segment(
-        self, item: tuple[float | None, float | None, tuple[float, ...], float | None]
-    ) -> tuple[str, str]:
-        start, end, slopes, error = item
+    def _segment(self, item: Segment) -> tuple[str, str, str]:
+        start, end, slopes, interval = item
         name = self.features[0]
         where = f"{name} > {_number(start)}" if end is None else f"{name} < {_number(end)}"
         if start is not None and end is not None:
             where = f"{_number(start)} < {name} < {_number(end)}"
         text = ", ".join(map(_number, slopes))
-        return (where if self.rows else "everywhere"), text + (f" ± {_number(Z_95 * error)}" if error else "")
+        around = "—" if interval is None else " … ".join(map(_number, interval))
+        return (where if self.rows else "everywhere"), text, around
 
 
 HEADS = ("kink", "95 % interval", "change of slope", "95 % interval", "below", "above", "p")
+SEGMENT_HEADS = ("segment", "slope", "95 % interval")
 
 
 @one_thread_inside
@@ -264,14 +268,15 @@ def kinks(
         notes.append(_one_sided(len(every) - len(rows)))
     if tested and len(tested["rows"]) == len(rows):
         rows = [_with_tests(row, item) for row, item in zip(rows, tested["rows"], strict=True)]
-        errors = [error for _, error in tested["slopes"]]
+        intervals: list[tuple[float, float] | None] = [(low, high) for _, low, high in tested["slopes"]]
         notes += _notes(tested) + _overlaps(rows, inputs[0])
     else:
-        tested, errors = None, [None] * (len(rows) + 1)
-        if not rows and bands is not None and "B" in bands.standard_errors and net.n_outputs == 1:
-            errors = [float(bands.standard_errors["B"][0, 0])]
+        tested, intervals = None, [None] * (len(rows) + 1)
+        if not rows and net.B is not None and bands is not None and net.n_outputs == 1:
+            slope, half = float(net.B[0, 0]), Z_95 * float(bands.standard_errors["B"][0, 0])
+            intervals = [(slope - half, slope + half)]
         notes += _doubt(recovery, rows)
-    slopes = _slopes(net, rows, errors)
+    slopes = _slopes(net, rows, intervals)
     verdict = tested["verdict"] if tested else ""
     return KinkTable(tuple(rows), slopes, inputs, outputs, verdict, tuple(notes))
 
@@ -329,16 +334,22 @@ class _Reader:
         return bool(jumps[unit] > NO_EFFECT * jumps.max() and self.net.activation.kink)
 
     def kinks(self) -> list[Kink]:
-        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink."""
+        """Describe all units; two on one hyperplane, as a unit with a slope of its own on either side, are one kink.
+
+        Two whose changes cancel are part of the slope.
+        """
         found: dict[int, Kink] = {}
+        merged = set()
         for unit in filter(self.bends, range(self.net.n_hidden)):
             same = [i for i in found if self.bands is None and self._is_same(unit, i)]
             if same:
                 change = tuple(map(sum, zip(found[same[0]].change, self.kink(unit).change, strict=True)))
                 found[same[0]] = replace(found[same[0]], change=change)
+                merged.add(same[0])
             else:
                 found[unit] = self.kink(unit)
-        return list(found.values())
+        least = ROUNDING * max((abs(value) for kink in found.values() for value in kink.change), default=0.0)
+        return [kink for i, kink in found.items() if i not in merged or max(map(abs, kink.change)) > least]
 
     def _is_same(self, one: int, other: int) -> bool:
         """Whether two units switch at the same hyperplane, to rounding."""
@@ -409,13 +420,12 @@ def _with_tests(row: Kink, item: dict[str, Any]) -> Kink:
     row = replace(row, p_value=item["p_value"])
     if "place" not in item:
         return row
-    half = Z_95 * item["change_error"]
     return replace(
         row,
         low=item["low"],
         high=item["high"],
-        change_low=(row.change[0] - half,),
-        change_high=(row.change[0] + half,),
+        change_low=(min(item["change_low"], row.change[0]),),
+        change_high=(max(item["change_high"], row.change[0]),),
         below=item["below"],
         above=item["above"],
     )
@@ -437,8 +447,8 @@ def _notes(tested: dict[str, Any]) -> list[str]:
 
 
 def _slopes(
-    net: TwoLayerNetwork, rows: list[Kink], errors: list[Any]
-) -> tuple[tuple[float | None, float | None, tuple[float, ...], float | None], ...]:
+    net: TwoLayerNetwork, rows: list[Kink], intervals: Sequence[tuple[float, float] | None]
+) -> tuple[Segment, ...]:
     """Return the slopes of a function of one input between its kinks."""
     places = [float(row.place) for row in rows if row.place is not None]
     if len(places) < len(rows):
@@ -454,7 +464,7 @@ def _slopes(
         derivative = net.activation.derivative(net.preactivations(np.array([[centre]])))[0]
         slope = net.A @ (derivative * net.W[:, 0])
         slope = slope if net.B is None else slope + net.B[:, 0]
-        found.append((edges[i], edges[i + 1], tuple(map(float, slope)), errors[i]))
+        found.append((edges[i], edges[i + 1], tuple(map(float, slope)), intervals[i]))
     return tuple(found)
 
 

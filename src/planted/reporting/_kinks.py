@@ -14,7 +14,7 @@ import numpy as np
 from planted._typing import Array, as_array
 from planted.networks import TwoLayerNetwork
 from planted.outcomes import Outcome
-from planted.recovery._kinks import HEADS, Kink, KinkTable, kinks
+from planted.recovery._kinks import HEADS, SEGMENT_HEADS, Kink, KinkTable, kinks
 from planted.reporting._outline import Figure, Section, Table
 from planted.results import Recovery
 
@@ -63,7 +63,7 @@ def _tables(table: KinkTable) -> list[Table]:
     note = "" if len(table) <= MAX_KINKS else f"The first {MAX_KINKS} of {len(table)}."
     blocks = [Table("Kinks", HEADS, tuple(table.cells()[:MAX_KINKS]), note=note)]
     if table.slopes:
-        blocks.append(Table("Slopes between the kinks", ("segment", "slope"), tuple(table.segments())))
+        blocks.append(Table("Slopes between the kinks", SEGMENT_HEADS, tuple(table.segments())))
     return blocks
 
 

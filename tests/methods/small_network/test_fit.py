@@ -137,3 +137,24 @@ def test_a_linear_part_that_is_asked_for_is_no_pair_of_units():
     bent = recover(X, y + 2 * np.maximum(X[:, 0], 0), affine=True, effort="quick", random_state=0)
     assert bent.network.B is not None and bent.network.n_hidden > 0
     assert bent.held_out_mse < 2 * 0.1**2
+
+
+def test_a_linear_part_of_its_own_is_kept_where_it_predicts_better_than_pairs_of_units() -> None:
+    rng = np.random.default_rng(4)
+    X, slope, w = rng.standard_normal((300, 4)), rng.standard_normal(4), rng.standard_normal(4)
+    bends = 2 * np.maximum(X @ w - 0.3, 0)
+    bent = recover(X, X @ slope + bends + 0.3 * rng.standard_normal(300), random_state=0).network
+    assert bent.n_hidden == 1 and bent.B is not None
+    jump = bent.A[0, 0] * bent.W[0]
+    side = np.zeros(4) if jump @ w > 0 else jump  # a unit turned round changes B by its jump
+    np.testing.assert_allclose(bent.B[0] + side, slope, atol=0.15)
+    plain = recover(X, bends + 0.1 * rng.standard_normal(300), affine=False, random_state=0).network
+    assert plain.B is None
+
+
+def test_a_straight_line_is_a_linear_part() -> None:
+    rng = np.random.default_rng(5)
+    X, slope = rng.standard_normal((200, 3)), rng.standard_normal(3)
+    line = recover(X, X @ slope + 0.5 * rng.standard_normal(200), random_state=0).network
+    assert line.n_hidden == 0 and line.B is not None
+    np.testing.assert_allclose(line(np.eye(3)) - line(np.zeros((1, 3))), slope[:, None], atol=0.2)

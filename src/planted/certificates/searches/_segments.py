@@ -275,14 +275,15 @@ def _in_user_units(segments: Segments, scaling: Scaling) -> dict[str, Any]:
     return {
         "verdict": segments.verdict,
         "is_correlated": segments.is_correlated,
-        "slopes": [[slope * value, slope * error] for value, error in segments.slopes],
+        "slopes": [[slope * value for value in item] for item in segments.slopes],
         "rows": [
             {
                 "place": place(kink.place),
                 "low": place(kink.low),
                 "high": place(kink.high),
                 "change": slope * kink.change,
-                "change_error": slope * kink.change_error,
+                "change_low": slope * kink.change_low,
+                "change_high": slope * kink.change_high,
                 "p_value": kink.p_value,
                 "below": kink.below,
                 "above": kink.above,

@@ -29,7 +29,8 @@ from scipy import linalg
 
 from planted._clock import check_time
 from planted._typing import Array, IntArray, as_array
-from planted.fitting.segments._kinks import Kink, column_p_values, mean_p_value, place_grid, profile_place
+from planted.fitting.segments._intervals import place_grid, profile_place
+from planted.fitting.segments._kinks import Kink, column_p_values, mean_p_value
 from planted.fitting.segments._least_squares import FLAT, KinkData, SegmentFit, SetGains, orthonormal, polish
 
 __all__ = ["AxisKinks", "find_axis_kinks", "hyperplane_p_values"]
@@ -285,7 +286,7 @@ def _describe(
         kept = np.arange(k) != i
         start, end = samples.columns[int(j)].range
         grid = place_grid(start, end, float(place), float(errors[flat + k + i]))
-        low, high, p_value = profile_place(
+        found = profile_place(
             samples.y,
             samples.basis(fit.inputs[kept], fit.kinks[kept]),
             samples.hinges(np.full(len(grid), j), grid),
@@ -297,11 +298,13 @@ def _describe(
         )
         below = int((samples.X[:, j] <= place).sum())
         change, error = float(fit.weights[flat + i]), float(errors[flat + i])
-        kinks.append(Kink(float(place), low, high, change, error, p_value, below, n - below))
-    found = AxisKinks(
+        around, p_value = found.change, found.p_value
+        ends = found.low, found.high, change, *around
+        kinks.append(Kink(float(place), *ends, error, p_value, below, n - below))
+    axes = AxisKinks(
         fit.inputs, tuple(kinks), fit.weights, covariance, fit.cost, p_values, _oblique(samples, fit, rng)
     )
-    return found.in_order(np.lexsort((fit.kinks, fit.inputs)))
+    return axes.in_order(np.lexsort((fit.kinks, fit.inputs)))
 
 
 def _covariance(samples: _Samples, fit: _Fit) -> Array:

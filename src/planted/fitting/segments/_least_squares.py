@@ -42,7 +42,7 @@ END_VALUES = 2
 END_SHARE = 0.03  # part of the samples beyond the outermost kinks, at least
 BETWEEN = 2  # distinct values of x between two kinks
 STEPS = 30
-HALVINGS = 12
+HALVINGS = 6
 POLISHED = 2  # best sets that are polished
 PLACES = 400
 SWEEPS = 5
@@ -111,7 +111,7 @@ class KinkData:
     def fit(self, kinks: Array) -> SegmentFit:
         """Fit the linear part for given kinks."""
         columns = np.hstack([np.ones((len(self.x), 1)), self.x[:, None], self.hinges(kinks)])
-        weights = linalg.lstsq(columns, self.y, check_finite=False)[0]
+        weights = as_array(np.linalg.lstsq(columns, self.y, rcond=None)[0])
         residual = self.y - columns @ weights
         return SegmentFit(kinks, weights, float(residual @ residual))
 
@@ -278,7 +278,7 @@ def _polish(data: KinkData, kinks: Array) -> SegmentFit:
     def moves(fit: SegmentFit) -> Array:
         steps = -(data.x[:, None] > fit.kinks).astype(np.float64) * fit.weights[2:]
         columns = np.hstack([np.ones((len(data.x), 1)), data.x[:, None], data.hinges(fit.kinks), steps])
-        return as_array(linalg.lstsq(columns, data.y, check_finite=False)[0][2 + len(kinks) :])
+        return as_array(np.linalg.lstsq(columns, data.y, rcond=None)[0][2 + len(kinks) :])
 
     def refit(moved: Array) -> SegmentFit | None:
         moved = np.sort(np.clip(moved, *data.range))

@@ -21,8 +21,8 @@ Idea        Put a pair in the place of unit j: hyperplanes at the angle α aroun
             the angle from which on the search for a missing unit finds nearly all pairs refuses 46 for as few wrong ones.
 
             With one input the number of kinks is decided by tests of its own, and the angle is stated only.
-Guarantee   An estimate: (1) is linear in the departure, output weights of the two are alike and equal, noise is normal. Pairs
-            closer than the smallest angle are not excluded.
+Guarantee   An estimate: (1) is linear in the departure, the output weights of the two are the same, the noise is normal.
+            Pairs closer than the smallest angle are not excluded.
 Cost        n (k p + 3 p) operations for each of `DRAWN` pairs on the rows in memory, p = d + 1; for four times as many where
             one of these is not clearly excluded.
 """
@@ -43,7 +43,6 @@ from planted.fitting._run import Problem
 from planted.linalg.symmetric import unit_rows
 from planted.moments import mask_rows
 from planted.results import Evidence
-from planted.rows import RowWeights
 
 __all__ = ["ClosePairs"]
 

@@ -75,14 +75,14 @@ def test_likelihoods_are_those_of_noise_where_no_pair_is():
 
 
 def close_pair(seed):
-    """A network with two units 6 to 35 degrees apart and like output weights, and the same with one unit for the two."""
+    """A network with two units 10 to 35 degrees apart and like output weights, and the same with one unit for the two."""
     rng = np.random.default_rng([seed, 21])
     d, k = int(rng.integers(3, 7)), int(rng.integers(1, 4))
     m = int(rng.choice([1, k + 1]))
     base = simulate.teacher(d, k, m, activity=(0.3, 0.7), random_state=rng)
     v, u = np.append(base.W[0], base.b[0]), rng.standard_normal(d + 1)
     u -= v * (u @ v) / (v @ v)
-    angle = np.deg2rad(rng.uniform(6.0, 35.0))
+    angle = np.deg2rad(rng.uniform(10.0, 35.0))
     v = np.cos(angle) * v + np.sin(angle) * np.linalg.norm(v) / np.linalg.norm(u) * u
     share = float(rng.uniform(0.4, 1.5))
     pair = TwoLayerNetwork(

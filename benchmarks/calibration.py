@@ -246,9 +246,12 @@ def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNet
 
     Nothing in the data tells such a unit from a linear part: either form is the truth, `folded` says in which it is
     written. Nor does anything tell units that are on in the same samples, with parallel output weights, from the one unit
-    that is their sum there.
+    that is their sum there; beside a linear part a unit that is on where another is off is one that is on with it.
     """
+    turned = _one_of_those_on_together(_turned_to_others(net, X), X)
     net = _one_of_those_on_together(net, X)
+    if folded and turned.n_hidden < net.n_hidden:
+        net = turned
     on = net.patterns(X)
     kept = on.any(axis=0) & (net.A != 0).any(axis=0)
     always = kept & on.all(axis=0)
@@ -257,6 +260,17 @@ def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNet
         B, c = net.A[:, always] @ net.W[always], net.c + net.A[:, always] @ net.b[always]
         return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], c, B=B)
     return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], net.c, B=net.B)
+
+
+def _turned_to_others(net: TwoLayerNetwork, X: np.ndarray) -> TwoLayerNetwork:
+    """Turn a unit round that is on exactly where another before it is off: what it adds then is linear."""
+    on, W, b = net.patterns(X), net.W.copy(), net.b.copy()
+    B, c = np.zeros((net.n_outputs, net.n_features)) if net.B is None else net.B.copy(), net.c.copy()
+    for first, second in combinations(range(net.n_hidden), 2):
+        if on[:, second].any() and (on[:, first] != on[:, second]).all():
+            B, c = B + np.outer(net.A[:, second], W[second]), c + net.A[:, second] * b[second]
+            W[second], b[second], on[:, second] = -W[second], -b[second], ~on[:, second]
+    return TwoLayerNetwork(W, b, net.A, c, B=B if B.any() else net.B)
 
 
 def _one_of_those_on_together(net: TwoLayerNetwork, X: np.ndarray) -> TwoLayerNetwork:

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import stats
 
 from planted._typing import Array
-from planted.certificates._close_units import ClosePairs
 from planted.certificates._exact import gap_evidence
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._near_models import near_model_evidence
@@ -33,6 +32,7 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
+from planted.certificates.noise._close_units import ClosePairs
 from planted.certificates.noise._faults import fault_evidence
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._labels import medians

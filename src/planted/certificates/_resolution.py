@@ -23,7 +23,7 @@ Idea        In the space of hyperplanes v = (w, b) let the two be an angle α ap
             angles, and over those between the output weights of two equally strong units, tan(φ/2) = 2 r. The sum over
             units, halved, is the expected number of hidden pairs; a network is claimed when it is below `HIDDEN_PAIRS`.
             A single unit has no other beside it that chance could have hidden.
-Guarantee   An estimate for random units. Networks that were built with close units are looked for in `_close_units`.
+Guarantee   An estimate for random units. Networks that were built with close units are looked for in `noise._close_units`.
 Cost        One product of n d k multiplications on the rows in memory.
 """
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from planted import Outcome, RowBlocks, TwoLayerNetwork, simulate
-from planted.certificates import _close_units
-from planted.certificates._close_units import ClosePairs
 from planted.certificates._noisy import certify_noisy
+from planted.certificates.noise import _close_units
 from planted.certificates.noise._beside import Beside
+from planted.certificates.noise._close_units import ClosePairs
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom

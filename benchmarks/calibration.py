@@ -6,8 +6,7 @@ false when
 
 exact          the network differs from the truth by more than 1e-6 in any matched parameter, inputs standardised and every
                output divided by its own spread
-noisy          the number of units is wrong, or a parameter is more than 6 standard errors off. It is also counted how many
-               of these have one unit for two within the angle that the claim states in words ("stated")
+noisy          the number of units is wrong, or a parameter is more than 6 standard errors off
 beside         the same, where the model is slightly wrong: intervals are not promised to cover. What cannot be told from
                another network, or hardly, is counted too: rows chosen by their labels so that the offset follows, a jump
                of the offset at the first rows
@@ -211,9 +210,8 @@ def solve(seed: int) -> dict[str, Any]:
         answer = ask(X, Y, random_state=seed, budget_seconds=budget)
     claimed = answer.outcome is planted.Outcome.RECOVERED
     right, cover, count = judge(answer, truth, (X, Y), family)
-    stated = claimed and not right and family == "noisy" and lacks_what_it_says(answer, truth, (X, Y))
     return {
-        "seed": seed, "kind": kind, "family": family, "outcome": answer.outcome.name, "stated": stated,
+        "seed": seed, "kind": kind, "family": family, "outcome": answer.outcome.name,
         "method": answer.provenance.algorithm, "claimed": claimed, "right": right, "false": claimed and not right,
         "covered": cover, "parameters": count, "seconds": round(_clock.monotonic() - start, 2),
     }  # fmt: skip
@@ -243,48 +241,17 @@ def judge(
     return bool(z.max() < 6), int((z < 1.96).sum()), int(z.size)
 
 
-def lacks_what_it_says(
-    answer: planted.Recovery, truth: TwoLayerNetwork | None, data: tuple[np.ndarray, np.ndarray]
-) -> bool:
-    """Whether a claim has one unit for two that are within the angle it states, and is otherwise as good as the truth.
-
-    Angles are those of hyperplanes, inputs standardised; output weights are alike if they are less than a quarter turn
-    apart. As good: as near to the truth as the test for a missing unit and the noise in the parameters allow.
-    """
-    stated = answer.find(planted.checks.Check.HIDDEN_ANGLE)
-    limits = answer.find(planted.checks.Check.MISSING_UNIT)
-    if (
-        answer.network is None
-        or truth is None
-        or not (stated and limits)
-        or "may look like" not in answer.detail
-    ):
-        return False
-    net = standardised(as_seen(truth, data[0], folded=answer.network.B is not None), *data)
-    lacking = net.n_hidden - answer.network.n_hidden
-    planes, weights = unit_rows(np.column_stack([net.W, net.b]))[0], unit_rows(net.A.T)[0]
-    close = (planes @ planes.T >= np.cos(stated[0].measured)) & (weights @ weights.T > 0)
-    pairs = np.argwhere(np.triu(close, 1))
-    disjoint: set[int] = set()
-    count = 0
-    for pair in pairs.tolist():
-        if not disjoint & set(pair):
-            disjoint |= set(pair)
-            count += 1
-    X, Y = data
-    noise = ((Y - truth(X)) ** 2).mean(axis=0)
-    off = float((((answer.network(X) - truth(X)) ** 2) / noise).sum())
-    return 0 < lacking <= count and off <= lacking * limits[0].required + 2 * truth.n_parameters
-
-
 def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNetwork:
     """Leave out units that no sample sees; units that are on in all samples are a linear part of the outputs.
 
     Nothing in the data tells such a unit from a linear part: either form is the truth, `folded` says in which it is
     written. Nor does anything tell units that are on in the same samples, with parallel output weights, from the one unit
-    that is their sum there.
+    that is their sum there; beside a linear part a unit that is on where another is off is one that is on with it.
     """
+    turned = _one_of_those_on_together(_turned_to_others(net, X), X)
     net = _one_of_those_on_together(net, X)
+    if folded and turned.n_hidden < net.n_hidden:
+        net = turned
     on = net.patterns(X)
     kept = on.any(axis=0) & (net.A != 0).any(axis=0)
     always = kept & on.all(axis=0)
@@ -293,6 +260,17 @@ def as_seen(net: TwoLayerNetwork, X: np.ndarray, *, folded: bool) -> TwoLayerNet
         B, c = net.A[:, always] @ net.W[always], net.c + net.A[:, always] @ net.b[always]
         return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], c, B=B)
     return TwoLayerNetwork(net.W[kept], net.b[kept], net.A[:, kept], net.c, B=net.B)
+
+
+def _turned_to_others(net: TwoLayerNetwork, X: np.ndarray) -> TwoLayerNetwork:
+    """Turn a unit round that is on exactly where another before it is off: what it adds then is linear."""
+    on, W, b = net.patterns(X), net.W.copy(), net.b.copy()
+    B, c = np.zeros((net.n_outputs, net.n_features)) if net.B is None else net.B.copy(), net.c.copy()
+    for first, second in combinations(range(net.n_hidden), 2):
+        if on[:, second].any() and (on[:, first] != on[:, second]).all():
+            B, c = B + np.outer(net.A[:, second], W[second]), c + net.A[:, second] * b[second]
+            W[second], b[second], on[:, second] = -W[second], -b[second], ~on[:, second]
+    return TwoLayerNetwork(W, b, net.A, c, B=B if B.any() else net.B)
 
 
 def _one_of_those_on_together(net: TwoLayerNetwork, X: np.ndarray) -> TwoLayerNetwork:
@@ -414,11 +392,6 @@ def summarise(rows: Rows, options: argparse.Namespace) -> None:
         ),
         Line(
             "of these beside the model: 0", f"{wrong} of {claims} claims, {len(beside)} problems", not wrong
-        ),
-        Line(
-            "of these one unit for two within the angle that the claim states",
-            f"{sum(row.get('stated', False) for row in rows)} of {sum(row['claimed'] for row in rows)} claims",
-            True,
         ),
         share_recovered(rows, "exact", 0.98, "identifiable noiseless problems"),
         share_recovered(rows, "rounded", 0.95, "problems with rounded labels"),

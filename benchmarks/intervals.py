@@ -52,6 +52,7 @@ WITHOUT_FAULT = ("ordinary", "one_noisy_kink")  # normal noise of one variance, 
 LIMITS = (
     Check.HIDDEN_UNITS,
     Check.HIDDEN_PAIRS,
+    Check.CLOSE_UNITS,
     Check.DIRECTION_ERROR,
     Check.SIZE_ERROR,
     Check.NEEDLESS_UNIT,

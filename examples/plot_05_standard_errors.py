@@ -38,7 +38,7 @@ def studentised_errors(recovery):
 
 z, outcomes = [], []
 for run in range(RUNS):
-    data = planted.simulate.dataset(300, truth, noise=0.1, random_state=run)
+    data = planted.simulate.dataset(300, truth, noise=0.02, random_state=run)
     recovery = planted.recover(
         data.X, data.Y, n_hidden=2, method="complementarity", noise="present", n_restarts=3, random_state=1000
     )

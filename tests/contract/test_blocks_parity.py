@@ -27,7 +27,7 @@ def world(n, noise=0.0, seed=0):
     )
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
 @pytest.mark.parametrize("block_rows", [7, 64, 5000])
 def test_blocks_of_any_size_give_the_network_of_the_arrays(noise, block_rows):
     data = world(400, noise)

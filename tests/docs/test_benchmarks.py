@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import planted
@@ -139,3 +140,25 @@ def test_mutants_are_made_of_rooms_that_have_tests(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(mutation, "PACKAGES", ("networks", "no_such_room"))
     with pytest.raises(SystemExit, match="tests/no_such_room"):
         mutation.test_folders()
+
+
+def test_the_truth_is_what_samples_show_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two units between whose parallel hyperplanes no sample lies, on at opposite sides: one unit beside a linear part."""
+    monkeypatch.syspath_prepend(FOLDER)
+    calibration = load(FOLDER / "calibration.py")
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 31])
+        net = planted.simulate.teacher(3, 3, 1, activity=(0.4, 0.6), random_state=rng)
+        X = rng.standard_normal((100, 3))
+        nearest = np.abs(X @ net.W[0]).min()
+        W, b = net.W.copy(), net.b.copy()
+        W[1] = -W[0]
+        b[:2] = rng.uniform(-0.5, 0.5) * nearest
+        net = planted.TwoLayerNetwork(W, b, net.A)
+        seen = calibration.as_seen(net, X, folded=True)
+        assert seen.n_hidden == net.n_hidden - 1
+        np.testing.assert_allclose(seen(X), net(X), atol=1e-12 * np.abs(net(X)).max())
+        assert calibration.as_seen(net, X, folded=False).n_hidden == net.n_hidden
+        b[1] += 2 * np.sort(np.abs(X @ net.W[0]))[5]  # now samples lie between them
+        net = planted.TwoLayerNetwork(W, b, net.A)
+        assert calibration.as_seen(net, X, folded=True).n_hidden == net.n_hidden

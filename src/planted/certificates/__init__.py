@@ -22,8 +22,9 @@ Noisy       `_noisy.certify_noisy` asks that the residual look like noise that i
             `_residual` looks for one unit where there are two. Both statistics grow like n when a unit is missing,
             misplaced or of another kind. Then every unit's kink must be significant and the Jacobian of full rank,
             smooth bends must not explain the data as well as the kinks do (`_smooth_rivals`), no model beside the network
-            may explain what it leaves and move its parameters (`_near_models`), and the variance of the noise must not rise
-            with the slope of the network, as it does with noise on the inputs (`noise._law`).
+            may explain what it leaves and move its parameters (`_near_models`), two close units in the place of one must be
+            less likely (`noise._close_units`), and the variance of the noise must not rise with the slope of the network,
+            as it does with noise on the inputs (`noise._law`).
             Standard errors are those of the noise's law: of equal variance, of unequal, or of correlated rows.
 Guarantee   Noiseless with (5): EXACT and global. Noiseless without (5): EXACT in the sense of (1) to (4), where local
             uniqueness is proved and global uniqueness is the outcome of a search that found nothing else. Noisy:

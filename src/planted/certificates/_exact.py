@@ -398,7 +398,7 @@ def _resolution(
         return ()
     from planted.certificates._resolution import resolution_evidence  # only rounded labels need it
 
-    return resolution_evidence(problem, network, noise=rows.noise, biases=biases)
+    return (resolution_evidence(problem, network, noise=rows.noise, biases=biases),)
 
 
 def _too_few(n_distinct: int, unknowns: int, n_outputs: int) -> str:

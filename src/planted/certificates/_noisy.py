@@ -32,6 +32,7 @@ from planted.certificates._residual import (
 from planted.certificates._resolution import resolution_evidence, samples_that_resolve
 from planted.certificates._smooth_rivals import smooth_rival_evidence
 from planted.certificates._unit_count import bend_evidence, needless_unit_evidence
+from planted.certificates.noise._close_units import ClosePairs
 from planted.certificates.noise._faults import fault_evidence
 from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.noise._labels import medians
@@ -54,7 +55,8 @@ MIN_NOISY_ROWS = 40
 # Tests whose failure may have a cause that a dearer one names.
 DEARER_ANYWAY = (Check.HIDDEN_UNITS, Check.LOST_ROWS, Check.CHOSEN_ROWS, Check.UNCERTAIN_SIDES)
 # Tests that say what noise may hide, and those of parameters that are not known well: more samples help both.
-UNSEEN, UNKNOWN = (Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS), (Check.DIRECTION_ERROR, Check.SIZE_ERROR)
+UNSEEN = (Check.CLOSE_UNITS, Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS)
+UNKNOWN = (Check.DIRECTION_ERROR, Check.SIZE_ERROR)
 # Below, standard errors of least squares mean little: t with 3 degrees of freedom gives 0.44.
 HEAVY_TAILS = 0.3
 # Largest standard errors of a unit's direction (radians) and of its size, relative to it, at which first-order errors are
@@ -89,7 +91,7 @@ def certify_noisy(
     traces = _trace_evidence(residual_sums(problem, net, known=fit.sums, **how))
     missing = missing_unit_evidence(problem, fit, noise=noise, at=at, **how)
     strengths, direction = _unit_strengths(net, claim.info, noise)
-    angle, hidden_pairs = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
+    hidden_pairs = resolution_evidence(problem, net, noise=noise, biases=biases, at=at)
     law = noise_law(problem, net, weights=weights, at=at)
     doubt = standard_errors_under(law, problem, fit, known=claim.info, **how)
     steps = half_steps(problem, ordered=at.ordered_labels)
@@ -113,10 +115,14 @@ def certify_noisy(
     if _asks_for_more(checks):
         checks += input_trace_evidence(problem.X, residual)
         checks += near_model_evidence(problem, fit, law, doubt, at=at, **how)
-    if _asks_for_more(checks):  # the dearest test comes last
+    if _asks_for_more(checks):  # the dearest test
         rivals = smooth_rival_evidence(problem, net, noise=noise, **how)
         checks += (*rivals, *_rounded_by_noise(law, rivals))
-    return _verdict(claim, checks, angle, doubt, further)
+    pairs = None
+    if _asks_for_more(checks, *UNSEEN, *UNKNOWN):
+        pairs = ClosePairs.of(problem, fit, at, noise=noise, offset=offset, biases=biases)
+        checks += pairs.evidence
+    return _verdict(claim, checks, pairs, doubt, further)
 
 
 @dataclass(frozen=True)
@@ -200,41 +206,42 @@ class _Claim:
         return Verdict(outcome, Guarantee.NONE, self.first_lines, text, self.model_doubt)
 
 
-def _asks_for_more(checks: Sequence[Evidence]) -> bool:
-    """Return whether nothing failed so far whose cause is plain."""
-    return all(item.passed or item.key in DEARER_ANYWAY for item in checks)
+def _asks_for_more(checks: Sequence[Evidence], *others: Check) -> bool:
+    """Return whether nothing failed so far whose cause is plain; `others`: tests that may have failed as well."""
+    return all(item.passed or item.key in (*DEARER_ANYWAY, *others) for item in checks)
 
 
 def _verdict(
     claim: _Claim,
     checks: Sequence[Evidence],
-    angle: Evidence,
+    pairs: ClosePairs | None,
     doubt: Uncertainty | Unavailable,
     further: Sequence[Evidence],
 ) -> Verdict:
-    """Return what the lines of evidence amount to; `angle`: the line on the angle that noise hides."""
+    """Return what the lines of evidence amount to; `pairs`: close units in place of one, if they were asked for."""
     net, noise = claim.fit.network, claim.noise
     level = Evidence(
         "residual standard deviation, in output standard deviations", noise, key=Check.NOISE_LEVEL
     )
-    evidence = (angle, claim.count, *checks, *further)
+    evidence = (claim.count, *checks, *further)
     failed = [item for item in checks if not item.passed]
     if failed:
-        text = _why_doubted(claim, failed, angle)
+        text = _why_doubted(claim, failed, pairs)
         return Verdict(Outcome.FITTED, Guarantee.HEURISTIC, (level, *evidence), text, doubt)
     if first_failure(further):
         text = first_failure(further)
         return Verdict(Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, (level, *evidence), text, doubt)
     text = f"The residual ({noise:.2g} output standard deviations) carries no trace of x; see the standard errors."
     these = "this one" if net.n_hidden == 1 else "one of these"
-    text += f" Two units with like output weights within {angle.measured:.2g} radians may look like {these}."
+    if pairs is not None:
+        text += f" Two units with like output weights within {pairs.hidden_angle:.2g} radians may look like {these}."
     if net.B is not None:
         text += " Inputs are taken to be exact: errors in a column that acts linearly shrink its weights without a trace."
     said = (level, _error_bound(noise, claim.unknowns, claim.equations), _scope(net))
     return Verdict(Outcome.RECOVERED, Guarantee.ASYMPTOTIC, (*said, *evidence), text, doubt)
 
 
-def _why_doubted(claim: _Claim, failed: Sequence[Evidence], angle: Evidence) -> str:
+def _why_doubted(claim: _Claim, failed: Sequence[Evidence], pairs: ClosePairs | None) -> str:
     """Say why a network is only a fit: what failed, or how much more it takes to see what may be hidden."""
     unseen = [item for item in failed if item.key in UNSEEN]
     if not unseen or any(item.key not in (*UNSEEN, *UNKNOWN) for item in failed):
@@ -242,13 +249,18 @@ def _why_doubted(claim: _Claim, failed: Sequence[Evidence], angle: Evidence) -> 
     k = claim.fit.network.n_hidden
     these = "this unit" if k == 1 else f"these {k} units"
     text = f"Nothing in the residual speaks against {these}, but at this noise "
-    for pairs in unseen:
-        if pairs.key is Check.HIDDEN_PAIRS:
-            needed = samples_that_resolve(claim.problem, pairs, biases=claim.biases)
-            return text + (
-                f"two units within {angle.measured:.2g} radians may look like one. More samples tell them apart. About "
-                f"{needed:.2g} are needed."
-            )
+    needed = [
+        claim.problem.n_samples * pairs.samples_needed
+        if line.key is Check.CLOSE_UNITS and pairs
+        else samples_that_resolve(claim.problem, line, biases=claim.biases)
+        for line in unseen
+        if line.key is not Check.HIDDEN_UNITS
+    ]
+    if needed and pairs:
+        return text + (
+            f"two units with like output weights within {pairs.hidden_angle:.2g} radians may look like one. More samples "
+            f"or less noise tell them apart. About {max(needed):.2g} samples are needed."
+        )
     return text + (
         f"{100 * unseen[0].measured:.2g} % of further units half as strong would not be seen. "
         "More samples show them."

@@ -54,6 +54,7 @@ EXCLUDED = "these outputs have no noise, and complementarity found none, whateve
 BEND_NOISE = 4.0  # noise variances by which a smooth bend may fit better by chance
 # What noise or a gap between the samples may hide: it speaks against a claim, not against the answer.
 UNSEEN = (
+    Check.CLOSE_UNITS,
     Check.HIDDEN_PAIRS,
     Check.HIDDEN_UNITS,
     Check.KNOWN_LINEAR_PART,

@@ -368,13 +368,13 @@ def test_the_mean_squared_error_is_the_cramer_rao_bound():
     """Ten fits at n = 2,000: the ratio of summed squared errors to the bound is one within its own scatter."""
     ratios = []
     for seed in range(10):
-        data = world(2_000, d=4, k=3, m=3, noise=0.1, seed=40 + seed)
+        data = world(2_000, d=4, k=3, m=3, noise=0.03, seed=40 + seed)
         recovery = recover(data.X, data.Y, 3, offset=False, noise="present", random_state=seed)
         assert recovery.outcome is Outcome.RECOVERED
         truth = data.network
         sums = accumulate_normal(RowBlocks.from_arrays(data.X, data.Y_clean), truth)
         variances = information(sums, truth, offset=False).variances
-        bound = 0.1**2 * sum(variances[name].sum() for name in "WbA")
+        bound = 0.03**2 * sum(variances[name].sum() for name in "WbA")
         matching = match_units(recovery.network, truth)
         order = matching.permutation
         net, true = matching.network, matching.truth

@@ -36,8 +36,8 @@ def in_standard_errors(recovery, truth):
     ("noise", "loss"),
     [
         (GaussianNoise(0.3), "squared"),
-        (CauchyNoise(0.2), "sharp-cauchy"),
-        (StudentTNoise(2, 0.2), "sharp-cauchy"),
+        (CauchyNoise(0.05), "sharp-cauchy"),
+        (StudentTNoise(2, 0.1), "sharp-cauchy"),
     ],
 )
 def test_recovered_within_standard_errors_and_the_loss_is_named(noise, loss):

@@ -127,14 +127,14 @@ def test_errors_agree_with_the_cramer_rao_bound():
 
     ratios = []
     for seed in range(6):
-        data = scalar_data(6, 4, seed=seed, rows=40, noise=0.1)
+        data = scalar_data(6, 4, seed=seed, rows=40, noise=0.03)
         recovery = restarts(data, 4, seed=seed)
         assert recovery.outcome is Outcome.RECOVERED
         matching = match_units(recovery.network, data.network)
         truth, order = matching.truth, matching.permutation
         sums = accumulate_normal(RowBlocks.from_arrays(data.X, data.Y), truth)
         bound = information(sums, truth, offset=False).variances
-        ratios.append(((matching.network.W[order] - truth.W) ** 2).sum() / (0.01 * bound["W"].sum()))
+        ratios.append(((matching.network.W[order] - truth.W) ** 2).sum() / (0.03**2 * bound["W"].sum()))
     assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios, ddof=1) / np.sqrt(len(ratios))
     assert np.mean(ratios) < 1.6
 

@@ -178,7 +178,7 @@ def _finish(search: KinkSearch, attempt: Attempt, is_repeated: bool) -> _Answer 
     ):  # to the rounding of the labels: no error is left to fall
         return _Answer(recovery, attempt.score, recovery.outcome is Outcome.RECOVERED)
     if recovery.outcome is not Outcome.RECOVERED and not recovery.fails_only(
-        Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART
+        Check.CLOSE_UNITS, Check.HIDDEN_PAIRS, Check.HIDDEN_UNITS, Check.KNOWN_LINEAR_PART
     ):
         return _Answer(recovery, attempt.score, False)
     rival, gain = challenge(search.problem, search.rows, attempt.fit)

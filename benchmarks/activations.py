@@ -10,8 +10,8 @@ again until k are left; it is told k and begins once. Both are called once befor
 
 Toys: 150 teachers of 2, 4 or 8 normal inputs with 2, 4, 6, 9 or 12 units of five activations, two of each; norms of units
 uniform in [1, 3], biases and offset normal, output weights of size 0.5 to 1.5, signs mixed. Found means the width and every
-parameter to 0.01. The peer is `_students.py`, expand and cluster, on every fifth teacher, which is told how wide students
-are to be; its paper reports 80 % of 150 toy tasks of its own.
+parameter to 0.01. The peer is `_students.py`, expand and cluster, on every fifth teacher, in a section of its own; it is
+told how wide students are to be. Its paper reports 80 % of 150 toy tasks of its own.
 
 Unknown activations: the list of "auto" has to find those of teachers with sizes of output weights uniform in [0.5, 1.5].
 Two that explain the samples as well are named in the answer, which then counts as undecided; sigmoid is tanh with other

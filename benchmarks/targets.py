@@ -270,16 +270,16 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
     (
         "activations",
         r"^logistic",
-        "Fits that begin at the truth end at the same networks, and the mean of the likelihood around its maximum is hardly "
-        "nearer: at 20,000 labels kinks leave the information itself uncertain. A few teachers carry it, with several times "
-        "their bound, not only such with large bounds; half of them are near it.",
+        "Fits that begin at the truth end no nearer: over seven sets of labels for the same sixty teachers they have 1.21, "
+        "over three sets for 120 other teachers 1.13. So teachers and labels of the line are on the high side, and 1.15 is "
+        "what kinks leave at 20,000 labels. Bias is 2 % of it; Firth's penalty, or the mean of the likelihood around "
+        "its maximum, is no nearer.",
     ),
     (
         "activations",
-        "Cramér–Rao",
-        "Three sigmoid teachers of twenty were claimed with a linear part that explained nothing, which makes the errors of "
-        "all else several times as large; least squares from the truth is at the bound for them. Such linear parts are no "
-        "longer tried; the line is of before that.",
+        r'^activation="auto"',
+        "Softplus was taken for tanh: the linear part beside which its units are fitted counted against it. They are "
+        "compared without it too now; the line is of before that.",
     ),
     (
         "hermite",

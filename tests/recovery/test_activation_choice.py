@@ -40,6 +40,23 @@ def test_activations_that_noise_makes_alike_are_not_claimed(name):
     assert both >= {"gelu", "silu"} and "do not tell which" in answer.detail
 
 
+@pytest.mark.parametrize("seed", [301, 304, 307])
+def test_a_linear_part_that_is_fitted_only_in_passing_does_not_count(seed):
+    _, X, Y = draw("softplus", seed, noise=0.1)
+    answer = planted.recover(X, Y, 2, activation="auto", random_state=1)
+    assert "softplus" in {answer.network.activation.name, *answer.stats["activations_as_good"]}
+
+
+@pytest.mark.parametrize("activation", ["auto", "leaky-relu"])
+def test_a_straight_line_has_an_answer_although_no_sample_shows_a_slope_below_kinks(activation):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((200, 3))
+    y = X @ rng.standard_normal(3) + 0.1 * rng.standard_normal(200)
+    answer = planted.recover(X, y, activation=activation, random_state=1)
+    assert answer.outcome is not Outcome.RECOVERED
+    assert np.std(answer.network(X)[:, 0] - y) < 0.12
+
+
 class Path(NamedTuple):
     """What the choice reads of a path of widths."""
 
@@ -58,7 +75,7 @@ class Path(NamedTuple):
     ],
 )
 def test_the_best_goes_first_and_kinks_before_curves(paths, order):
-    tries = [_Try(name, path) for name, path in paths.items()]
+    tries = [_Try(name, path, path.criterion) for name, path in paths.items()]
     assert [each.name for each in equally_good(tries)] == order
 
 

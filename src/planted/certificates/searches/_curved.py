@@ -58,6 +58,7 @@ LINEAR_LEVEL = 1e-3  # of the F test for a linear part
 RIVAL_MARGIN = 9.0  # noise variances by which another activation must fit worse
 RIVALS = ("relu", "tanh", "softplus", "gelu", "silu", "elu")
 SLOPE_STEPS = 4
+SLOPE_SHOWN = 1e-12  # part of the outputs below the kinks that nothing else can take up
 
 
 @dataclass(slots=True)
@@ -271,8 +272,10 @@ def _refined(search: UnitSearch, network: TwoLayerNetwork, *, exact: bool) -> Re
     offset = search.frees_offset(network)
     fit = refine(problem.blocks, network, offset=offset, weights=search.weights)
     for _ in range(SLOPE_STEPS if search.is_leaky and network.B is None else 0):
-        slope, _ = _slope_step(problem, fit.network, offset)
-        moved = parse_activation(f"leaky-relu:{-fit.network.activation.left + slope!r}")
+        slope = -fit.network.activation.left + _slope_step(problem, fit.network, offset)
+        if abs(slope) == 1:
+            break
+        moved = parse_activation(f"leaky-relu:{slope!r}")
         start = replace(fit.network, activation=moved)
         trial = refine(problem.blocks, start, offset=offset, weights=search.weights)
         if not trial.cost < fit.cost:
@@ -290,8 +293,8 @@ def _reproduces(problem: Problem, fit: Refinement) -> bool:
     return not reproduces_rows(problem, fit.network)[0].missed
 
 
-def _slope_step(problem: Problem, network: TwoLayerNetwork, offset: bool) -> tuple[float, float]:
-    """The Gauss-Newton step of the slope of leaky units at a minimum over all else, and its error per unit of noise."""
+def _slope_step(problem: Problem, network: TwoLayerNetwork, offset: bool) -> float:
+    """The Gauss-Newton step of the slope of leaky units at a minimum over all else; zero where no sample shows the slope."""
     t = network.preactivations(problem.X)
     rows = augment(problem.X)
     masked = (network.activation.derivative(t)[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
@@ -302,7 +305,7 @@ def _slope_step(problem: Problem, network: TwoLayerNetwork, offset: bool) -> tup
     residual = (problem.Y - network(problem.X)).T.ravel()
     own = column - J @ linalg.lstsq(J, column, check_finite=False)[0]
     size = float(own @ own)
-    return float(own @ residual) / size, float(1 / np.sqrt(size))
+    return float(own @ residual) / size if size > SLOPE_SHOWN**2 * float(column @ column) else 0.0
 
 
 def _finish_noisily(search: UnitSearch, path: UnitPath, is_repeated: bool) -> Recovery:

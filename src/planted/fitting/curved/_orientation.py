@@ -33,6 +33,7 @@ __all__ = ["orient_fit", "read_slope", "sign_choices"]
 LARGEST_TREE = 26  # units whose sums of signs are searched
 N_NEAREST = 16
 N_FITTED = 4  # of the choices, the best, that are fitted and not only tried
+LARGEST_RATIO = 1e12  # of (2): slopes nearer to one are those of a line
 PLAINLY = 1e-10  # part of the worst choice's sum of squares
 FIT_ITER, FIT_TOL = 40, 1e-6
 LIGHT_DAMPING = Damping(1e-2, down=0.2, up=4.0, after_rejection=0.2)
@@ -82,9 +83,11 @@ def _leaky_fit(
     data: UnitRows, fit: UnitFit, columns: Array, linear: Array, flips: BoolArray
 ) -> tuple[Activation, UnitFit]:
     total = columns @ np.where(flips, -1.0, 1.0)
-    ratio = float(linear @ total / (total @ total))
+    size = float(total @ total)
+    ratio = float(linear @ total) / size if size > 0 else 1.0  # units without weight may have any slope
     if ratio < 0:
         ratio, flips = -ratio, ~flips
+    ratio = min(ratio, LARGEST_RATIO)
     slope = (ratio - 1) / (ratio + 1)
     leaky = parse_activation("absolute" if slope == -1 else f"leaky-relu:{slope!r}")
     plain = replace(data, activation=leaky, linear=False)

@@ -31,7 +31,7 @@ from planted.fitting.curved._units import UnitFit, UnitRows, fit_units, random_u
 from planted.fitting.multistart._rows import EXACT_RMS, SearchRows
 from planted.networks import Activation
 
-__all__ = ["FIRST_WIDTH", "UnitPath", "follow_units", "unit_rows_of"]
+__all__ = ["FIRST_WIDTH", "UnitPath", "follow_units", "unit_rows_of", "width_criterion"]
 
 FIRST_WIDTH = 8
 WIDEST = 64  # beyond, an expanded fit costs minutes
@@ -198,10 +198,13 @@ def _enough(data: UnitRows, size: float) -> float:
 
 def _criterion(data: UnitRows, fit: UnitFit, enough: float) -> float:
     """The criterion (1); minus infinity where no better fit is needed."""
-    if _is_within(data, fit, enough):
-        return -np.inf
+    return -np.inf if _is_within(data, fit, enough) else width_criterion(data, fit)
+
+
+def width_criterion(data: UnitRows, fit: UnitFit, further_unknowns: int = 0) -> float:
+    """Return the criterion (1) of a fit, of more unknowns than its form has if there are any."""
     p, m = data.rows.shape[1], data.Y.shape[1]
-    unknowns = fit.n_units * (p + m) + m * data.n_beside
+    unknowns = fit.n_units * (p + m) + m * data.n_beside + further_unknowns
     return float(data.Y.size * np.log(fit.cost / data.Y.size) + np.log(data.Y.size) * unknowns)
 
 

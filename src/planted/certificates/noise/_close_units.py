@@ -23,8 +23,8 @@ Idea        Put a pair in the place of unit j: hyperplanes at the angle α aroun
             With one input the number of kinks is decided by tests of its own, and the angle is stated only.
 Guarantee   An estimate: (1) is linear in the departure, the output weights of the two are the same, the noise is normal.
             Pairs closer than the smallest angle are not excluded.
-Cost        n (k p + 3 p) operations for each of `DRAWN` pairs on the rows in memory, p = d + 1; for four times as many where
-            one of these is not clearly excluded.
+Cost        n (k p + 3 p) operations for each of `DRAWN` pairs on the rows in memory, p = d + 1; for up to four times as many
+            where the mean over these is near its limit.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ __all__ = ["ClosePairs"]
 ANGLES = (0.1, 0.6)  # radians between the hyperplanes of a pair
 LIMIT = 0.1
 LIKELY = np.log(1 / 20)
-CLEARLY = -8.0  # ℓ below which a drawn pair is excluded beyond doubt
-DRAWN, TIMES = 400, 4  # pairs of all units together, and how often so many are drawn
+DRAWN, TIMES = 400, 4  # pairs of all units together, and how often so many are drawn at most
+DECIDED = 4.0  # standard errors of the mean over the pairs drawn so far, from `LIMIT`
 LARGEST = 50.0  # ℓ beyond which nothing changes
 _SLICE_ROWS = 512
 
@@ -82,7 +82,8 @@ class ClosePairs:
         for _ in range(TIMES):
             angles, units, ends = _draw(problem, at, biases)
             parts.append((angles, *_departures(beside, at, units, ends, noise)))
-            if len(parts) == 1 and parts[0][2].max() < CLEARLY:
+            roots = _roots(np.concatenate([ratios for *_, ratios in parts]))
+            if abs(roots.mean() - LIMIT) > DECIDED * roots.std() / np.sqrt(len(roots)):
                 break
         angles, squares, ratios = (np.concatenate(values) for values in zip(*parts, strict=True))
         return cls(angles, squares, ratios, is_limited=problem.n_features > 1)
@@ -117,8 +118,12 @@ class ClosePairs:
 
     def _mean_root(self, times: float) -> float:
         """The mean of exp(ℓ/2), with so many times as many samples if no pair is there."""
-        ratios = np.minimum(self.ratios, LARGEST) - (times - 1) * self.squares / 2
-        return float(np.exp(ratios / 2).mean())
+        return float(_roots(self.ratios, (times - 1) * self.squares / 2).mean())
+
+
+def _roots(ratios: Array, fall: Array | float = 0.0) -> Array:
+    """Return exp(ℓ/2), of ratios that fall by so much."""
+    return as_array(np.exp((np.minimum(ratios, LARGEST) - fall) / 2))
 
 
 def _draw(problem: Problem, at: FittedRows, biases: bool) -> tuple[Array, IntArray, tuple[Array, Array]]:

@@ -61,6 +61,8 @@ FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at whic
 SINGLE = 2.0**-24  # relative rounding error of answers in single precision
 FARTHER = 2.0**17  # at least: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
+READINGS = 2  # of several layers, each along lines of its own, where nothing says that the black box is of another kind
+REREAD = 20_000  # questions of the first reading, at most, for a second one
 
 
 def identify_exact(run: QueryRun) -> Recovery:
@@ -186,13 +188,40 @@ class _DeepReader:
         return isinstance(found, Deeper) and found.rounding.relative > COARSE
 
     def read(self, scans: list[tuple[Line, LineScan]]) -> None:
-        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
+        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network.
+
+        Chance may leave a unit out, most often in small networks: what another reading adds is then kept.
+        """
         self.is_started = True
-        self._read(scans)
+        for number in range(READINGS):
+            before, missed = self.reading, self.finding
+            self.reading, self.finding = Reading(), None
+            try:
+                self._read([] if number else scans)
+            finally:
+                if number and not self._is_further(before):
+                    self.reading, self.finding = before, missed
+            if not self._may_read_again():
+                break
         if self.finding is not None and self.finding.is_right:
             self.finding = with_far_answers(self.finding, self.records, self.rng)
             if self.finding.agrees_within < FARTHEST:
                 self._add_far_units(self.finding)
+
+    def _may_read_again(self) -> bool:
+        """Whether the reading missed something that another one may find, with few questions."""
+        is_missing = self.reading.is_open if self.finding is None else not self.finding.is_right
+        return is_missing and self.reading.slope is None and self.run.session.queries <= REREAD
+
+    def _is_further(self, before: Reading) -> bool:
+        """Whether this reading came further than one before it."""
+        reading = self.reading
+        if self.finding is not None and self.finding.is_right:
+            return True
+        return before.top is None and (len(reading.certain), len(reading.layers)) > (
+            len(before.certain),
+            len(before.layers),
+        )
 
     def _add_far_units(self, finding: DeepFinding) -> None:
         """Add units that answers far out have shown; if that does not help, nothing changes."""

@@ -98,13 +98,16 @@ def read_layers(
             return
         reading.reason = layer.problem(number)
         is_settled = layer.shares.min(initial=1.0) >= CERTAIN
+        other = ""
         if not reading.reason and (number == 1 or (number == 2 and not is_settled)):
             unsettled = f"which side of the units of layer {number} is on was not settled"
-            reading.reason = name_other_kind(survey, number) or ("" if is_settled else unsettled)
+            other = name_other_kind(survey, number)
+            reading.reason = other or ("" if is_settled else unsettled)
             if reading.reason and number == 1 and not (box.has_box or len(unexplained(survey)[0])):
                 reading.slope = leak_of(survey)
         if reading.reason or number >= MOST_LAYERS:
             reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
+            reading.is_open = not other and layer.is_independent
             yield reading
             return
         rows, biases = layer.planes

@@ -173,7 +173,7 @@ def scan_between(space: Space, line: Line, start: Array, most: int) -> LineScan:
     return find_breakpoints(
         lambda t: space.ask(line.at(t)),
         start,
-        noise=lambda t: rounding.at(line.at(t)),
+        noise=lambda t: rounding.at(line.at(t)) + rounding.of_places(np.linalg.norm(line.origin) + np.abs(t)),
         values=values,
         max_points=most,
     )

@@ -29,6 +29,7 @@ class Reading:
     rounding: Rounding | None = None  # the error of the answers at typical inputs
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
+    is_open: bool = False  # nothing says that the black box is of another kind: another reading may come further
     slope: float | None = None  # below zero, of leaky units: other steps go on from the first layer
     certain: list[Layer] = field(
         default_factory=list

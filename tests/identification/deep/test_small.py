@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from planted import DeepNetwork, Outcome, identify
+from planted import DeepNetwork, Outcome, identify, parameter_error
+from planted.identification import _exact
 from planted.identification._session import QuerySession
-from planted.identification.deep import _regions
+from planted.identification.deep import _regions, _space
 from planted.identification.deep._kinds import name_other_kind
 from planted.identification.deep._planes import Planes, Survey
 
@@ -86,3 +87,54 @@ def test_a_missing_unit_is_no_other_kind_while_lines_show_new_ones(seed: int) ->
     survey = Survey(planes, gradients=[(places, gradients)])
     assert name_other_kind(survey, is_certain=True, is_quiet=False) == ""
     assert "were not found" in name_other_kind(survey, is_certain=True, is_quiet=True)
+
+
+# Two units on two inputs below one: a flat part of the unit above looks like a unit of the first layer on many lines.
+TWO_TWO_ONE = DeepNetwork(
+    [([[1.0, 0.3], [-0.4, 1.0]], [0.2, -0.1]), ([[0.7, -0.5]], [0.1]), ([[1.0]], None)],
+)
+
+
+SHAPES = ((8, 12), (6, 8), (1, 6))
+
+
+@pytest.mark.parametrize("seed", range(56, 72))
+def test_what_one_reading_missed_another_one_finds(seed: int) -> None:
+    found = identify(TWO_TWO_ONE, 2, random_state=seed)
+    assert found.outcome is Outcome.RECOVERED and parameter_error(found.network, TWO_TWO_ONE) < 1e-10
+
+
+def test_a_second_reading_is_made_only_where_nothing_names_another_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readings = []
+    read = _exact._DeepReader._read
+    monkeypatch.setattr(
+        _exact._DeepReader, "_read", lambda self, scans: (readings.append(len(scans)), read(self, scans))[1]
+    )
+    rng = np.random.default_rng(27)
+    net = DeepNetwork(
+        [(rng.standard_normal(shape) / 2, 0.5 * rng.standard_normal(shape[0])) for shape in SHAPES]
+    )
+    found = identify(lambda X: net(X) + X[:, :1], 12, random_state=0)
+    assert "skips the hidden layers" in found.detail and len(readings) == 1, found.detail
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_line_that_begins_far_away_has_as_many_breaks_as_the_function(seed: int) -> None:
+    # Its places are differences of far larger numbers: their rounding errors are none of the function's.
+    rng = np.random.default_rng([seed, 186])
+    weights, bias = rng.uniform(0.4, 1.0, 2) * [1, -1], rng.uniform(0, 0.2)
+
+    def ask(U: np.ndarray) -> np.ndarray:
+        return np.maximum(U @ weights + bias, 0.0)[:, None]
+
+    def draw(count: int, stream: np.random.Generator) -> np.ndarray:
+        return np.abs(stream.standard_normal((count, 2)))
+
+    space = _space.Space.calibrated(ask, draw, sides=-np.eye(2), limits=np.zeros(2), reach=400.0, rng=rng)
+    origin, end = np.array([rng.uniform(150, 300), 0.003]), np.array([0.002, rng.uniform(0.5, 2)])
+    length = np.linalg.norm(end - origin)
+    line = _space.Line(origin, (end - origin) / length)
+    scan = _space.scan_between(space, line, np.linspace(0, length, 9), 8192)
+    assert len(scan.breakpoints) == 1

@@ -21,6 +21,7 @@ from planted.identification.deep import (
     DeepFinding,
     Reading,
     Records,
+    Tally,
     add_missing,
     breaks_bend,
     finish_leaky,
@@ -173,6 +174,8 @@ class _DeepReader:
         self.reading = Reading()
         self.finding: DeepFinding | None = None
         self.is_started = False
+        self.tally = Tally(run.progress, box.n_features, lambda: run.session.queries, lambda: self.reading)
+        self.records.tell = self.tally.tell
 
     def is_wanted(self, found: Identification | Refusal | Deeper | None, *, is_coarse: bool = False) -> bool:
         """Whether the search along lines leaves room for several hidden layers; `is_coarse`: even if answers are coarse."""
@@ -244,7 +247,7 @@ class _DeepReader:
                 self.records,
                 scans,
                 rng=self.rng,
-                progress=self.run.progress,
+                progress=self.tally.enter,
                 is_dense=self.run.depth != "auto",
                 may_stop=self.run.may_stop,
             )
@@ -257,7 +260,7 @@ class _DeepReader:
             self.reading.reason = f"a decomposition broke down: {error}"
             self.reading.top = None
         if self.reading.top is not None and len(self.reading.layers) > 1:
-            self.run.progress("refining all layers", 0.9)
+            self.tally.enter("refining all layers")
             self.finding = finish_reading(self.reading, self.records, rng=self.rng)
             if self.near is not None:
                 larger = float((self.domain.scale / self.run.domain.scale).max())
@@ -270,13 +273,11 @@ class _DeepReader:
         reading, survey = self.reading, self.reading.surveys[0]
         assert reading.slope is not None and reading.rounding is not None
         look = partial(survey_layer, rng=self.rng)
-        steps = read_leaky(
-            self.records, survey, reading.slope, look, rng=self.rng, progress=self.run.progress
-        )
+        steps = read_leaky(self.records, survey, reading.slope, look, rng=self.rng, progress=self.tally.enter)
         for layers, top, reason in steps:
             reading.layers, reading.top, reading.reason, reading.outcome = layers, top, reason, None
         if reading.top is not None and len(reading.layers) > 1:
-            self.run.progress("refining all layers", 0.9)
+            self.tally.enter("refining all layers")
             self.finding = finish_leaky(reading, self.records, rng=self.rng)
 
     @property
@@ -329,11 +330,11 @@ class _SingleReader(_DeepReader):
     def _read(self, scans: list[tuple[Line, LineScan]]) -> None:
         """Read the layers; lines scanned before go too far out to be of use."""
         try:
-            for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
+            for latest in read_coarse(self.records, rng=self.rng, progress=self.tally.enter):
                 self.reading = latest
                 if latest.top is None or len(latest.layers) == 1:
                     continue
-                self.run.progress("refining all layers", 0.9)
+                self.tally.enter("refining all layers")
                 finding = finish_single(latest, self.records, self.domain.scale, rng=self.rng)
                 if finding.is_right:
                     self.finding = finding

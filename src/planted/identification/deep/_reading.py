@@ -70,7 +70,7 @@ def read_layers(
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
     inputs, asked = base, replace(box, ask=records.ask)
     reading.rounding = space.rounding
-    progress("looking for the units of layer 1", 0.0)
+    progress("layer 1", 0.0)
     survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
     reading.surveys.append(survey)
     yield reading  # what the survey finds is kept if it is stopped
@@ -92,7 +92,7 @@ def read_layers(
             yield reading
             return
         if number == 1 and not layer.is_independent and layer.has_higher:
-            progress("tracing the units of layer 2", 0.0)
+            progress("layer 1, wider than the inputs", 0.0)
             _read_widening(records, space, reading, rng)
             yield reading
             return
@@ -115,11 +115,12 @@ def read_layers(
         if may_stop:
             reading.confirm(asked, rng)
         yield reading
-        progress(f"looking for the units of layer {number + 1}", 0.0)
+        progress(f"layer {number + 1}", 0.0)
         if number == 1:
             base = hidden_base(base, reading.layers[0], box, rng)
-            space, survey = survey_second(records, base, rng)
+            survey = Survey(Planes.none(base.matrix.shape[1]))
             reading.surveys.append(survey)
+            space = survey_second(records, base, survey, rng)
             layer = orient_second(survey, all_on(base, reading.layers))
             for _ in range(FURTHER):
                 if (

@@ -50,12 +50,15 @@ class Records:
     def __init__(self, box: BlackBox) -> None:
         self.box = box
         self.parts: list[tuple[Array, Array]] = []
+        self.tell: Callable[[], None] | None = None  # called after every answer
 
     def ask(self, Z: Array) -> Array:
         """Ask and remember, numbers as the black box takes them."""
         Z = self.box.snap(Z)
         Y = self.box.ask(Z)
         self.parts.append((Z, Y))
+        if self.tell is not None:
+            self.tell()
         return Y
 
     def all(self) -> tuple[Array, Array]:

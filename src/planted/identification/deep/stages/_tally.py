@@ -1,10 +1,10 @@
 """How far a reading is: the layer it is at, the units found there, the questions asked, and about how many are left.
 
 What is left is an estimate from teachers with 4 to 64 inputs, two or three hidden layers and 1 to 10 outputs (2026-11-18),
-right within a factor of two for most of them: 400 + 2.3 d k questions for a first layer of k units on d inputs, then
-200 + 5.5 k k' for a second of k' units, 300 for a third, and 250 + 1.2 P, or 2.5 P / m from 2,000 parameters on, for the end. As long as a
-width is not known, a layer is taken to be half as wide as the one below it, if no more units were found, and the second
-hidden layer to be the last. A first layer wider than the inputs takes about 30 questions for each parameter in all.
+right within a factor of two for most of them: 400 + 2.3 d k questions for a first layer of k units on d inputs, then 200 +
+5.5 k k' for a second of k' units, 300 for a third, and 250 + 1.2 P, or 2.5 P / m from 2,000 parameters on, for the end. As
+long as a width is not known, a layer is taken to be half as wide as the one below it, if no more units were found, and the
+second hidden layer to be the last. A first layer wider than the inputs takes about 30 questions for each parameter in all.
 """
 
 from __future__ import annotations

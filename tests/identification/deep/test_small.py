@@ -13,6 +13,7 @@ from planted.identification._session import QuerySession
 from planted.identification.deep import _regions, _space
 from planted.identification.deep._kinds import name_other_kind
 from planted.identification.deep._planes import Planes, Survey
+from planted.identification.deep.ending._verdict import count_parallel
 
 
 def drawn(seed: int) -> DeepNetwork:
@@ -138,3 +139,50 @@ def test_a_line_that_begins_far_away_has_as_many_breaks_as_the_function(seed: in
     line = _space.Line(origin, (end - origin) / length)
     scan = _space.scan_between(space, line, np.linspace(0, length, 9), 8192)
     assert len(scan.breakpoints) == 1
+
+
+def drawn_layers(entropy: list[int], widths: tuple[int, ...]) -> DeepNetwork:
+    rng = np.random.default_rng(entropy)
+    return DeepNetwork(
+        [
+            (rng.standard_normal((out, into)) * np.sqrt(2 / into), 0.5 * rng.standard_normal(out))
+            for into, out in pairwise(widths)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "entropy, widths", [([4, 4, 4, 3, 2, 1], (4, 4, 3, 2, 1)), ([102, 88], (6, 4, 2, 2, 1))]
+)
+def test_parallel_units_of_the_last_layer_may_be_a_further_layer(
+    entropy: list[int], widths: tuple[int, ...]
+) -> None:
+    # A third layer whose inputs switch far out only, for one direction in thousands, was claimed as two parallel units.
+    found = identify(drawn_layers(entropy, widths), widths[0], random_state=entropy[0])
+    assert found.outcome is Outcome.FITTED and "one more layer" in found.detail
+
+
+def test_parallel_units_are_counted() -> None:
+    rng = np.random.default_rng(5)
+    W = rng.standard_normal((4, 3))
+    W[2], W[3] = -2 * W[0], W[1] * (1 + 1e-12)
+    layers = [(rng.standard_normal((3, 5)), None), (W, rng.standard_normal(4)), (np.ones((1, 4)), None)]
+    assert count_parallel(DeepNetwork(layers)) == 2
+    W[3] += 1e-5
+    assert count_parallel(DeepNetwork(layers)) == 1
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_three_small_layers_in_a_box_end_with_an_answer(seed: int) -> None:
+    # A unit that the answers without gaps do not show was missing from the top layer: an IndexError.
+    net = drawn_layers([3, 4, 3, 61], (4, 4, 3, 2, 1))
+    found = identify(net, 4, box=(-3.0, 3.0), random_state=seed, budget=20_000)
+    assert found.outcome is not Outcome.RECOVERED or parameter_error(found.network, net) < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fractions_never_fall_from_two_layers_to_several(seed: int) -> None:
+    said: list[float] = []
+    net = drawn_layers([3, 2, 2, 1, 1 + seed], (2, 2, 1, 1))
+    identify(net, 2, random_state=3, progress=lambda what, fraction: said.append(fraction))
+    assert said == sorted(said) and said[-1] <= 1

@@ -1,10 +1,12 @@
-"""What all tests share: a required browser test may not be skipped, and every run draws the same examples."""
+"""What all tests share: a required browser test may not be skipped, and every run draws the same numbers."""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Generator
 
+import numpy.random.bit_generator
 import pytest
 from hypothesis import settings
 
@@ -28,3 +30,10 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, but PLANTED_REQUIRE_BROWSER=1: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _entropy_of_the_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what NumPy draws without a seed, as commands without ``--seed`` do, from the name of the test."""
+    drawn = random.Random(request.node.nodeid)
+    monkeypatch.setattr(numpy.random.bit_generator, "randbits", drawn.getrandbits)

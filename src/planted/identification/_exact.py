@@ -21,6 +21,7 @@ from planted.identification.deep import (
     DeepFinding,
     Reading,
     Records,
+    Tally,
     add_missing,
     breaks_bend,
     finish_leaky,
@@ -61,6 +62,8 @@ FINEST = 2e-13  # the step of decimals, relative to the outputs' spread, at whic
 SINGLE = 2.0**-24  # relative rounding error of answers in single precision
 FARTHER = 2.0**17  # at least: biases are small there beside the corners at which rays begin
 PATIENCE = 1  # lines within a box without success before higher layers are looked for
+READINGS = 2  # of several layers, each along lines of its own, where nothing says that the black box is of another kind
+REREAD = 20_000  # questions of the first reading, at most, for a second one
 
 
 def identify_exact(run: QueryRun) -> Recovery:
@@ -171,6 +174,8 @@ class _DeepReader:
         self.reading = Reading()
         self.finding: DeepFinding | None = None
         self.is_started = False
+        self.tally = Tally(run.progress, box.n_features, lambda: run.session.queries, lambda: self.reading)
+        self.records.tell = self.tally.tell
 
     def is_wanted(self, found: Identification | Refusal | Deeper | None, *, is_coarse: bool = False) -> bool:
         """Whether the search along lines leaves room for several hidden layers; `is_coarse`: even if answers are coarse."""
@@ -186,13 +191,40 @@ class _DeepReader:
         return isinstance(found, Deeper) and found.rounding.relative > COARSE
 
     def read(self, scans: list[tuple[Line, LineScan]]) -> None:
-        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network."""
+        """Read the layers, beginning with lines already scanned; if all are known, polish and check the network.
+
+        Chance may leave a unit out, most often in small networks: what another reading adds is then kept.
+        """
         self.is_started = True
-        self._read(scans)
+        for number in range(READINGS):
+            before, missed = self.reading, self.finding
+            self.reading, self.finding = Reading(), None
+            try:
+                self._read([] if number else scans)
+            finally:
+                if number and not self._is_further(before):
+                    self.reading, self.finding = before, missed
+            if not self._may_read_again():
+                break
         if self.finding is not None and self.finding.is_right:
             self.finding = with_far_answers(self.finding, self.records, self.rng)
             if self.finding.agrees_within < FARTHEST:
                 self._add_far_units(self.finding)
+
+    def _may_read_again(self) -> bool:
+        """Whether the reading missed something that another one may find, with few questions."""
+        is_missing = self.reading.is_open if self.finding is None else not self.finding.is_right
+        return is_missing and self.reading.slope is None and self.run.session.queries <= REREAD
+
+    def _is_further(self, before: Reading) -> bool:
+        """Whether this reading came further than one before it."""
+        reading = self.reading
+        if self.finding is not None and self.finding.is_right:
+            return True
+        return before.top is None and (len(reading.certain), len(reading.layers)) > (
+            len(before.certain),
+            len(before.layers),
+        )
 
     def _add_far_units(self, finding: DeepFinding) -> None:
         """Add units that answers far out have shown; if that does not help, nothing changes."""
@@ -215,7 +247,7 @@ class _DeepReader:
                 self.records,
                 scans,
                 rng=self.rng,
-                progress=self.run.progress,
+                progress=self.tally.enter,
                 is_dense=self.run.depth != "auto",
                 may_stop=self.run.may_stop,
             )
@@ -228,7 +260,7 @@ class _DeepReader:
             self.reading.reason = f"a decomposition broke down: {error}"
             self.reading.top = None
         if self.reading.top is not None and len(self.reading.layers) > 1:
-            self.run.progress("refining all layers", 0.9)
+            self.tally.enter("refining all layers")
             self.finding = finish_reading(self.reading, self.records, rng=self.rng)
             if self.near is not None:
                 larger = float((self.domain.scale / self.run.domain.scale).max())
@@ -241,13 +273,11 @@ class _DeepReader:
         reading, survey = self.reading, self.reading.surveys[0]
         assert reading.slope is not None and reading.rounding is not None
         look = partial(survey_layer, rng=self.rng)
-        steps = read_leaky(
-            self.records, survey, reading.slope, look, rng=self.rng, progress=self.run.progress
-        )
+        steps = read_leaky(self.records, survey, reading.slope, look, rng=self.rng, progress=self.tally.enter)
         for layers, top, reason in steps:
             reading.layers, reading.top, reading.reason, reading.outcome = layers, top, reason, None
         if reading.top is not None and len(reading.layers) > 1:
-            self.run.progress("refining all layers", 0.9)
+            self.tally.enter("refining all layers")
             self.finding = finish_leaky(reading, self.records, rng=self.rng)
 
     @property
@@ -300,11 +330,11 @@ class _SingleReader(_DeepReader):
     def _read(self, scans: list[tuple[Line, LineScan]]) -> None:
         """Read the layers; lines scanned before go too far out to be of use."""
         try:
-            for latest in read_coarse(self.records, rng=self.rng, progress=self.run.progress):
+            for latest in read_coarse(self.records, rng=self.rng, progress=self.tally.enter):
                 self.reading = latest
                 if latest.top is None or len(latest.layers) == 1:
                     continue
-                self.run.progress("refining all layers", 0.9)
+                self.tally.enter("refining all layers")
                 finding = finish_single(latest, self.records, self.domain.scale, rng=self.rng)
                 if finding.is_right:
                     self.finding = finding

@@ -130,7 +130,8 @@ def identify(
         domain = make_domain(d, box, scale, source)
         session = QuerySession(source, d, budget=budget, batch_rows=batch_rows, log=log)
         seed = np.random.SeedSequence() if random_state is None else random_state
-        run = QueryRun(session, domain, repeats, seed, progress or _ignore, budget_seconds, depth, shape)
+        watch = _forwards(progress) if progress is not None else _ignore
+        run = QueryRun(session, domain, repeats, seed, watch, budget_seconds, depth, shape)
         if source.is_log_odds and box is None:
             try:
                 rng = solver_streams(seed, 6)[5]
@@ -253,6 +254,18 @@ def _identify_noisy(run: QueryRun) -> Recovery:
     if answer.outcome is Outcome.STOPPED_EARLY:
         detail += f" {session.queries} questions were asked."
     return replace(answer, stats={**answer.stats, **run.counts()}, detail=detail)
+
+
+def _forwards(progress: Progress) -> Progress:
+    """Report fractions that never fall: a reading of several layers begins anew where one of two layers ended."""
+    farthest = 0.0
+
+    def report(what: str, fraction: float) -> None:
+        nonlocal farthest
+        farthest = max(farthest, fraction)
+        progress(what, farthest)
+
+    return report
 
 
 def _ignore(what: str, fraction: float) -> None:

@@ -55,6 +55,14 @@ class Rounding:
         norms = np.linalg.norm(X, axis=1)
         return np.asarray((1.0 + norms / self.radius)[:, None] * self.level)
 
+    def of_places(self, sizes: Array) -> Array:
+        """Return what the rounding of places adds that are sums of terms of these sizes, far larger than themselves.
+
+        The answers change by about their size over a radius. Shapes: sizes (n,), result (n, m).
+        """
+        slope = self.level / (SAFETY * self.relative * self.radius)
+        return np.asarray(2 * np.finfo(float).eps * sizes[:, None] * slope)
+
     def seen(self, X: Array, Y: Array) -> Rounding:
         """Return the model with its level raised where further answers are larger; the relative error stays the same.
 

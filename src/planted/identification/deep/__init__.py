@@ -11,12 +11,14 @@ from planted.identification.deep.ending._single import finish_single
 from planted.identification.deep.ending._verdict import judge_deep, judge_deep_stop
 from planted.identification.deep.stages._first import breaks_bend, survey_layer
 from planted.identification.deep.stages._state import Reading
+from planted.identification.deep.stages._tally import Tally
 
 __all__ = [
     "FARTHEST",
     "DeepFinding",
     "Reading",
     "Records",
+    "Tally",
     "add_missing",
     "breaks_bend",
     "finish_leaky",

@@ -73,7 +73,7 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
     reading = Reading()
     space = _input_space(records, rng)
     reading.rounding = space.rounding
-    progress("looking for the units of layer 1", 0.0)
+    progress("layer 1", 0.0)
     first = _Layer(space, Planes.none(space.dim))
     reading.surveys.append(Survey(first.planes))
     yield reading
@@ -93,7 +93,7 @@ def read_coarse(records: Records, *, rng: np.random.Generator, progress: Progres
     yield reading
     if reading.top is not None:  # it is the only one
         return
-    progress("looking for the units of layer 2", 0.0)
+    progress("layer 2", 0.0)
     base = _hidden_base(layer, records, rng)
     second = _Layer(_hidden_space(records, base, rng), Planes.none(base.matrix.shape[1]))
     reading.surveys.append(Survey(second.planes))

@@ -51,8 +51,8 @@ def filled_from_answers(
     is_open = np.asarray(~known.all(axis=0))
     unaffected = ~(H[:, is_open] > 0).any(axis=1)
     top = fit_top((Z[unaffected], Y[unaffected]), layers, (W, b), known) if unaffected.any() else None
-    if top is None or top.passing or not top.is_unique:
-        return rows
+    if top is None or top.passing or not top.is_unique or len(top.layer[1]) != len(known):
+        return rows  # units without effect on these answers are left out of the top layer
     (W, b), (A, c) = top.layer, top.output
     growth = 1.0 + np.linalg.norm(Z, axis=1) / np.sqrt(Z.shape[1])
     slack = max(OFF, WORSE * top.residual) * float((Y / growth[:, None]).std(axis=0).max()) * growth

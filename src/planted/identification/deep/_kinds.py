@@ -142,7 +142,10 @@ def name_other_kind(
         typical = np.median(across, axis=0)
         scatter = np.linalg.norm(across - typical, axis=(1, 2)).max()
         if scatter <= SAME * float(np.linalg.norm(typical)):
-            return "a linear part of the inputs is added to the outputs: a connection skips the hidden layers"
+            return (
+                "a linear part of the inputs is added to the outputs: a connection skips the hidden layers, or units of all "
+                "layers are always on"
+            )
         if is_certain:
             return ""
         return (

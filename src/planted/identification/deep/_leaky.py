@@ -83,7 +83,7 @@ def read_leaky(
             return
         layers.append((signs[:, None] * survey.planes.normals / sizes, signs * survey.planes.offsets))
         yield layers, None, ""
-        progress(f"looking for the units of layer {number + 1}", 0.0)
+        progress(f"layer {number + 1}", 0.0)
         space, sizes = _outputs_space(records, layers, slope, rng)
         survey = survey_layer(space)
         if not survey.planes.offsets.size:

@@ -70,7 +70,7 @@ def read_layers(
     base = Base(np.eye(space.dim), np.zeros(space.dim), space.sides, space.limits)
     inputs, asked = base, replace(box, ask=records.ask)
     reading.rounding = space.rounding
-    progress("looking for the units of layer 1", 0.0)
+    progress("layer 1", 0.0)
     survey = Survey(Planes.none(space.dim), watches_copies=not is_dense)
     reading.surveys.append(survey)
     yield reading  # what the survey finds is kept if it is stopped
@@ -92,19 +92,22 @@ def read_layers(
             yield reading
             return
         if number == 1 and not layer.is_independent and layer.has_higher:
-            progress("tracing the units of layer 2", 0.0)
+            progress("layer 1, wider than the inputs", 0.0)
             _read_widening(records, space, reading, rng)
             yield reading
             return
         reading.reason = layer.problem(number)
         is_settled = layer.shares.min(initial=1.0) >= CERTAIN
+        other = ""
         if not reading.reason and (number == 1 or (number == 2 and not is_settled)):
             unsettled = f"which side of the units of layer {number} is on was not settled"
-            reading.reason = name_other_kind(survey, number) or ("" if is_settled else unsettled)
+            other = name_other_kind(survey, number)
+            reading.reason = other or ("" if is_settled else unsettled)
             if reading.reason and number == 1 and not (box.has_box or len(unexplained(survey)[0])):
                 reading.slope = leak_of(survey)
         if reading.reason or number >= MOST_LAYERS:
             reading.outcome = Outcome.ASSUMPTION_FAILED if number == 1 else None
+            reading.is_open = not other and layer.is_independent
             yield reading
             return
         rows, biases = layer.planes
@@ -112,11 +115,12 @@ def read_layers(
         if may_stop:
             reading.confirm(asked, rng)
         yield reading
-        progress(f"looking for the units of layer {number + 1}", 0.0)
+        progress(f"layer {number + 1}", 0.0)
         if number == 1:
             base = hidden_base(base, reading.layers[0], box, rng)
-            space, survey = survey_second(records, base, rng)
+            survey = Survey(Planes.none(base.matrix.shape[1]))
             reading.surveys.append(survey)
+            space = survey_second(records, base, survey, rng)
             layer = orient_second(survey, all_on(base, reading.layers))
             for _ in range(FURTHER):
                 if (

@@ -50,12 +50,15 @@ class Records:
     def __init__(self, box: BlackBox) -> None:
         self.box = box
         self.parts: list[tuple[Array, Array]] = []
+        self.tell: Callable[[], None] | None = None  # called after every answer
 
     def ask(self, Z: Array) -> Array:
         """Ask and remember, numbers as the black box takes them."""
         Z = self.box.snap(Z)
         Y = self.box.ask(Z)
         self.parts.append((Z, Y))
+        if self.tell is not None:
+            self.tell()
         return Y
 
     def all(self) -> tuple[Array, Array]:
@@ -173,7 +176,7 @@ def scan_between(space: Space, line: Line, start: Array, most: int) -> LineScan:
     return find_breakpoints(
         lambda t: space.ask(line.at(t)),
         start,
-        noise=lambda t: rounding.at(line.at(t)),
+        noise=lambda t: rounding.at(line.at(t)) + rounding.of_places(np.linalg.norm(line.origin) + np.abs(t)),
         values=values,
         max_points=most,
     )

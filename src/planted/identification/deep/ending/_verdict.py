@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planted.checks import Check
 from planted.identification.deep.ending._far import FARTHEST
 from planted.identification.deep.ending._finish import DeepFinding
 from planted.identification.deep.stages._state import Reading
 from planted.identification.two_layer._search import N_CHECKS
 from planted.identification.two_layer._verdict import CONFIDENCE
+from planted.linalg.symmetric import unit_rows
 from planted.networks import DeepNetwork
 from planted.outcomes import Guarantee, Outcome
 from planted.results import Evidence, Unavailable, Verdict
 
-__all__ = ["judge_deep", "judge_deep_stop"]
+__all__ = ["count_parallel", "judge_deep", "judge_deep_stop"]
 
+PARALLEL = 1e-7  # between unit rows that are called parallel
 LARGEST_BOUND = 1e-3  # on the error of a parameter, above which rounded answers say too little
 
 
@@ -80,7 +84,7 @@ def _layer_evidence(reading: Reading) -> tuple[Evidence, ...]:
     """The layers that are certain, how many units each has, and what the answers that confirm them leave open."""
     found: tuple[Evidence, ...] = ()
     for number, ((_, b), places) in enumerate(zip(reading.certain, reading.places, strict=True), start=1):
-        more = f"fraction of inputs on which hidden layer {number} may have further units, at 99 % confidence"
+        more = f"fraction of inputs on which hidden layer {number} may have further units, not parallel, at 99 % confidence"
         left = 1 - (1 - CONFIDENCE) ** (1 / places)
         found += (
             Evidence(f"units of hidden layer {number}, certain", len(b), key=Check.UNITS),
@@ -95,7 +99,8 @@ def _describe_layers(reading: Reading) -> str:
         widths = " and ".join(str(len(b)) for _, b in reading.certain)
         return (
             f"Units that are certain: {widths}, in the first {len(reading.certain)} hidden layer(s); {min(reading.places)} "
-            "or more pairs of fresh answers at which none of them changes were equal."
+            "or more pairs of fresh answers at which none of them changes were equal. Units whose weights are combinations "
+            "of theirs, such as parallel ones, are not excluded."
         )
     found = reading.surveys[0].planes.offsets.size if reading.surveys else 0
     if not found:
@@ -129,9 +134,9 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     if reading.passing:
         detail = (
-            f"The function is known, but not the network: {reading.passing} unit(s) of the last hidden layer pass their "
-            "input on and never switch, as units that are always on or a connection that skips the layer do, so that other "
-            "networks give the same answers."
+            f"The function is known, but not the network: units of the last hidden layer, at most {reading.passing}, pass "
+            "their input on and never switch, as units that are always on or a connection that skips the layer do, so that "
+            "other networks give the same answers."
         )
         return Outcome.NOT_IDENTIFIABLE, Guarantee.NONE, detail
     if top.unseen and finding.missing_rank < 0:
@@ -151,6 +156,14 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
             else f"{finding.missing_rank} parameter{'s are' if finding.missing_rank > 1 else ' is'} not determined"
         )
         detail = f"The network agrees with every answer, but others would as well: {reason}."
+        return Outcome.FITTED, Guarantee.HEURISTIC, detail
+    parallel = count_parallel(net)
+    if parallel:
+        detail = (
+            f"The network agrees with every answer, but {parallel} unit(s) of its last hidden layer have the "
+            "weights of another one, with another bias. Such units are also what a unit of one more layer looks like, as "
+            "long as nothing shows where its inputs switch."
+        )
         return Outcome.FITTED, Guarantee.HEURISTIC, detail
     if finding.bound is not None and not finding.bound <= LARGEST_BOUND:
         left = f"answers with {finding.words} leave parameters uncertain by {finding.bound:.1e}"
@@ -176,6 +189,15 @@ def _decide(reading: Reading, finding: DeepFinding, *, has_box: bool) -> tuple[O
         )
 
     return Outcome.RECOVERED, Guarantee.HEURISTIC, detail
+
+
+def count_parallel(net: DeepNetwork) -> int:
+    """Count the units of the last hidden layer whose weights are those of another one, up to a factor."""
+    rows = unit_rows(net.layers[-2][0])[0]
+    gaps = np.minimum(
+        np.linalg.norm(rows[:, None] - rows, axis=2), np.linalg.norm(rows[:, None] + rows, axis=2)
+    )
+    return int(np.triu(gaps < PARALLEL, 1).any(axis=0).sum())
 
 
 def _uncovered(finding: DeepFinding) -> float:

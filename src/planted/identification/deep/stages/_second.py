@@ -58,8 +58,8 @@ def hidden_base(base: Base, layer: Layer, box: BlackBox, rng: np.random.Generato
     return Base(matrix, shift, sides, np.concatenate([np.full(k, -MARGIN), base.limits - base.sides @ shift]))
 
 
-def survey_second(records: Records, base: Base, rng: np.random.Generator) -> tuple[Space, Survey]:
-    """Look for the units of the second layer where all units of the first are on."""
+def survey_second(records: Records, base: Base, survey: Survey, rng: np.random.Generator) -> Space:
+    """Look for the units of the second layer where all units of the first are on, and put them into a survey."""
     p = base.matrix.shape[1]
 
     def ask(V: Array) -> Array:
@@ -72,13 +72,17 @@ def survey_second(records: Records, base: Base, rng: np.random.Generator) -> tup
     reach, grid = FAR / np.sqrt(p), records.box.grid
     space = Space.calibrated(ask, draw, sides=base.sides, limits=base.limits, reach=reach, rng=rng, grid=grid)
     lines = list(_orthant_lines(base, rng))
-    survey = find_planes(
-        space, lambda _: iter(lines), rng=rng, is_done=lambda survey, quiet: survey.n_lines >= len(lines)
+    find_planes(
+        space,
+        lambda _: iter(lines),
+        rng=rng,
+        is_done=lambda survey, quiet: survey.n_lines >= len(lines),
+        survey=survey,
     )
     if shows_higher(survey):
         _clean_second(space, survey, rng)
     refine_planes(space, survey.planes, rng)
-    return space, survey
+    return space
 
 
 def orient_second(survey: Survey, region: Region) -> LayerFound:

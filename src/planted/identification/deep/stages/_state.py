@@ -29,11 +29,15 @@ class Reading:
     rounding: Rounding | None = None  # the error of the answers at typical inputs
     reason: str = ""  # why reading ended before the last layer
     outcome: Outcome | None = None  # what follows from the reason, where it is known
+    is_open: bool = (
+        False  # nothing says that the black box is of another kind: another reading may come further
+    )
     slope: float | None = None  # below zero, of leaky units: other steps go on from the first layer
     certain: list[Layer] = field(
         default_factory=list
     )  # the first layers, as far as fresh answers confirm them
     places: list[int] = field(default_factory=list)  # of these answers, for each such layer
+    gathered: int = 0  # units of the third or a later layer that is being read
     bent: int = 0  # breaks that do not go on along their hyperplanes, where no survey counts them
 
     def confirm(self, box: BlackBox, rng: np.random.Generator) -> None:
@@ -49,6 +53,14 @@ class Reading:
                 return
             self.certain.append(self.layers[number])
             self.places.append(places)
+
+    @property
+    def found(self) -> int:
+        """Units found so far of the layer that is being read."""
+        number = len(self.layers)
+        return (
+            self.surveys[number].planes.offsets.size if number < min(len(self.surveys), 2) else self.gathered
+        )
 
     @property
     def passing(self) -> int:

@@ -60,6 +60,7 @@ def read_last(
         rows, is_last = gather_units(parts, layers, rows)
         if not is_last:
             return None
+        reading.gathered = len(rows.known)
         found = _as_last(records, layers, rows)
         for step in (None, ask_beside_gaps, fill_gaps, fill_on_surfaces):
             if found is not None or rows.is_complete:
@@ -136,6 +137,7 @@ def read_later(
     for rows, survey in read_regions(ask, base, reading.layers, rounding, rng=rng):
         reading.surveys.append(survey)
         has_higher |= shows_higher(survey)
+        reading.gathered = len(rows.known)
         if not rows.biases:
             continue
         votes, cast = np.array(rows.votes), np.array(rows.cast)

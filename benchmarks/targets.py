@@ -276,12 +276,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "its maximum, is no nearer.",
     ),
     (
-        "activations",
-        r'^activation="auto"',
-        "Softplus was taken for tanh: the linear part beside which its units are fitted counted against it. They are "
-        "compared without it too now; the line is of before that.",
-    ),
-    (
         "hermite",
         r"factor for T2, T3, T4, d=10, k=10",
         "The range is known without its d and is met at d = 20. The factor differs between teachers (19 to 389, half of "

@@ -245,29 +245,6 @@ EXPLANATIONS: tuple[tuple[str, str, str], ...] = (
         "Counted where the number was found, which leaves out samples whose kinks are hard to place: longer than need be.",
     ),
     (
-        "kinks",
-        r"^a kink across columns, two noises high",
-        "The test looks at many hyperplanes at once and pays for it with power; its level is kept.",
-    ),
-    (
-        "deep",
-        r"^\d+-\d+-\d+-\d+-1: at least 90% .* <= 30 ",
-        "Units of the third layer are seen through few units below them at a time; where no place shows a weight that is "
-        "missing, the search stops with the layers that are certain.",
-    ),
-    (
-        "deep",
-        r"at least 100% exact",
-        "A unit that is on for less than one typical input in 20,000, and adds little there, is known to 1e-9 only: its "
-        "answers are lost in the digits of the others.",
-    ),
-    (
-        "deep",
-        r"<= 40 questions",
-        "A first layer wider than the inputs is read by tracing surfaces of the second across its hyperplanes. A unit that "
-        "is on for few inputs is met by few lines, and may be missed. What is missed is refused, not claimed.",
-    ),
-    (
         "activations",
         r"^logistic",
         "Fits that begin at the truth end no nearer: over seven sets of labels for the same sixty teachers they have 1.21, "

@@ -34,6 +34,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from planted._streams import copy_stream
 from planted._typing import Array, IntArray, as_array
 from planted.certificates.noise._beside import Beside
 from planted.certificates.noise._fitted_rows import FittedRows
@@ -79,8 +80,11 @@ class ClosePairs:
         known = fit.sums if problem.holds_all_rows and problem.w is None else None
         beside = Beside.of(at, np.empty((0, at.X.shape[1])), offset=offset, biases=biases, known=known)
         parts: list[tuple[Array, Array, Array]] = []
+        rng = copy_stream(
+            problem.rng
+        )  # what a search draws later is the same, however many pairs were drawn here
         for _ in range(TIMES):
-            angles, units, ends = _draw(problem, at, biases)
+            angles, units, ends = _draw(rng, at, biases)
             parts.append((angles, *_departures(beside, at, units, ends, noise)))
             roots = _roots(np.concatenate([ratios for *_, ratios in parts]))
             if abs(roots.mean() - LIMIT) > DECIDED * roots.std() / np.sqrt(len(roots)):
@@ -126,9 +130,11 @@ def _roots(ratios: Array, fall: Array | float = 0.0) -> Array:
     return as_array(np.exp((np.minimum(ratios, LARGEST) - fall) / 2))
 
 
-def _draw(problem: Problem, at: FittedRows, biases: bool) -> tuple[Array, IntArray, tuple[Array, Array]]:
+def _draw(
+    rng: np.random.Generator, at: FittedRows, biases: bool
+) -> tuple[Array, IntArray, tuple[Array, Array]]:
     """Return angles, the units in whose places the pairs are, and their hyperplanes: (s,), (s,), twice (s, p)."""
-    net, rng = at.network, problem.rng
+    net = at.network
     units = np.repeat(np.arange(net.n_hidden), -(-DRAWN // net.n_hidden))
     planes = np.column_stack([net.W, net.b])
     v, lengths = unit_rows(planes)[0][units], np.linalg.norm(planes, axis=1)[units, None]

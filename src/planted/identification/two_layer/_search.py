@@ -280,8 +280,8 @@ def _refuse_scan(scan: LineScan) -> Refusal | None:
     """Refuse a function that is discontinuous, or has pieces without end."""
     if scan.jumps:
         return Refusal(
-            f"it seems to jump: {len(scan.jumps)} times on one line the answers change faster than their digits resolve, as "
-            "those of a tree or a forest do; a network is continuous"
+            f"it jumps, or seems to: {len(scan.jumps)} times on one line answers change faster than their digits resolve, "
+            "as those of a tree or a forest do; a network is continuous"
         )
     if not scan.is_complete:
         return Refusal(

@@ -31,6 +31,7 @@ from _table import Line, Rows, gather, run_sections
 
 import planted
 from planted.certificates import _noisy
+from planted.recovery._registry import core_pace
 
 WALL_RATIO = 1.15
 NO_RATIO, QUICK_RATIO = 0.5, 0.1
@@ -275,6 +276,7 @@ def measure_cost(seeds: Callable[[int], range]) -> tuple[list[Line], Rows]:
         cost = planted.diagnose(data.X, data.Y, random_state=SOLVER + seed).cost
         seconds, found = cpu(planted.recover, data.X, data.Y, random_state=SOLVER + seed)
         row = {"shape": shape, "noise": noise, "predicted": cost and cost.seconds, "seconds": seconds}
+        row["pace"] = core_pace()
         rows.append(row | {"outcome": found.outcome.name, "method": found.provenance.algorithm})
         name = f"cost, ({d},{k},{m}), n = {n:,}, noise {noise:g}: "
         ratio = cost.seconds / seconds if cost else float("nan")

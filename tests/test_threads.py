@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import planted
 from planted._threads import one_thread, one_thread_inside, side_by_side
 
-DATA = planted.simulate.dataset(400, n_features=6, n_hidden=3, n_outputs=4, noise=0.1, random_state=0)
+DATA = planted.simulate.dataset(400, n_features=6, n_hidden=3, n_outputs=4, noise=0.02, random_state=0)
 
 
 def blas_threads() -> set[int]:

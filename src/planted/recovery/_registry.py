@@ -26,9 +26,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from math import ceil, log
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from planted._conversion import available_memory
+from planted._threads import one_thread
 from planted._typing import Progress, Seed
 from planted.fitting._run import SEARCH_ROWS, MethodRun, Preparation
 from planted.methods import cards
@@ -36,7 +40,16 @@ from planted.outcomes import BadInputError
 from planted.results import Recovery, Requirements
 from planted.rows import DEFAULT_BLOCK_ROWS, FAN_IN, PART_BLOCKS, RowBlocks
 
-__all__ = ["Cost", "Method", "find_method", "methods", "predict_cost", "require_room", "weighing_method"]
+__all__ = [
+    "Cost",
+    "Method",
+    "core_pace",
+    "find_method",
+    "methods",
+    "predict_cost",
+    "require_room",
+    "weighing_method",
+]
 
 _PLAIN = (str, int, float, bool, tuple, list, type(None))  # what a record can hold as it is
 
@@ -233,10 +246,29 @@ class Work:
 
 EXACT_WORK = Work(5, 2, 10)
 NOISY_WORK = Work(20, 16, 200)  # counted: 19 to 22 passes; a test of the residual costs one and a half steps
-# In a process that is running: twelve recoveries of 500 to 100,000 rows were within a factor of two (`benchmarks/speed.py`),
-# on two machines of which one took twice the time of the other.
-EXACT_IN_PROCESS = Work(3, 1, 8, start=0.03)
-NOISY_IN_PROCESS = Work(8, 6, 46, start=0.07, tests=1e-5)
+# In a process that is running, on a core that takes `PACE_SECONDS` for the kernel of `core_pace`: twelve recoveries of 500
+# to 100,000 rows were within a factor of two (`benchmarks/speed.py`).
+EXACT_IN_PROCESS = Work(2, 1, 6, start=0.017)
+NOISY_IN_PROCESS = Work(6, 5, 32, start=0.05, tests=6e-6)
+PACE_SECONDS = 9.5e-4
+
+
+@cache
+def core_pace() -> float:
+    """How long this core takes for a small step of a search, over the one on which such steps were measured.
+
+    Machines differ by a factor of two and more. Measured once in a process, in about 10 ms.
+    """
+    rng = np.random.default_rng(0)
+    X, W = rng.standard_normal((2_000, 11)), rng.standard_normal((10, 11))
+    seconds = np.inf
+    with one_thread():
+        for _ in range(7):
+            start = perf_counter()
+            masked = ((X @ W.T > 0)[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+            _ = masked.T @ masked
+            seconds = min(seconds, perf_counter() - start)
+    return float(seconds / PACE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +317,8 @@ def predict_cost(
     read = 8 * (d + m) / READ_RATE
     seconds = n_samples / workers * (work.passes * read + work.steps * step)
     seconds += min(n_samples, SEARCH_ROWS) * (work.searches * step + work.tests) + work.start
+    if in_process:
+        seconds *= core_pace()
     sums = 8 * (unknowns * (unknowns + k + 1 + m) + (k + 1 + m) ** 2)
     parts = max(n_samples / (PART_BLOCKS * DEFAULT_BLOCK_ROWS), 1.0)
     nodes = 4 + ceil(log(parts, FAN_IN)) if parts > 1 else 4

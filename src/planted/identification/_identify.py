@@ -104,7 +104,8 @@ def identify(
         The network and the evidence: a `TwoLayerNetwork`, or a `DeepNetwork` if there are several hidden layers.
         ``stats["queries"]`` counts the questions, ``stats["reused"]`` the answers taken from the log. If the reading of a
         deep network ended early, ``stats["certain_layers"]`` holds the hidden layers that are certain; if none
-        is, ``stats["first_hyperplanes"]`` holds the units of the first layer up to orientation and scale.
+        is, ``stats["first_hyperplanes"]`` holds the hyperplanes that were found again elsewhere: units of the first
+        layer up to orientation and scale, and now and then a flat part of a unit above.
 
     Raises
     ------

@@ -459,3 +459,21 @@ def test_claims_say_what_they_take_for_granted() -> None:
     whole = planted.recover(plain.X, plain.Y, 2, random_state=1)
     assert whole.outcome is Outcome.RECOVERED and "may look like one of these" in whole.detail
     assert "missing" not in whole.detail and "exact" not in whole.detail
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_output_tells_two_units_apart_by_more_samples_than_weights(seed):
+    """Where two units differ on d + 1 samples only, others that differ on as many give the same labels."""
+    rng = np.random.default_rng([seed, 313])
+    X = rng.standard_normal((110, 3))
+    while True:
+        plane = rng.standard_normal(4)
+        W = np.vstack([plane, plane + 0.08 * rng.standard_normal(4), rng.standard_normal(4)])
+        net = TwoLayerNetwork(
+            W[:, :3], 0.4 * W[:, 3], np.array([[-1.0, -1.4, 1.2]]) * rng.uniform(0.8, 1.2, 3)
+        )
+        on = net.patterns(X)
+        if (on[:, 0] != on[:, 1]).sum() == 4 and 20 < on[:, 2].sum() < 90:
+            break
+    answer = planted.recover(X, net(X), 3, method="restarts", random_state=seed)
+    assert answer.outcome is not planted.Outcome.RECOVERED

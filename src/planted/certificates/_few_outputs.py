@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from planted._typing import Array, IntArray, as_array
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.checks import Check
 from planted.fitting._run import Problem
 from planted.networks import TwoLayerNetwork
@@ -22,6 +23,7 @@ __all__ = [
     "SIDE_ROWS",
     "few_outputs_evidence",
     "reproduced_rows",
+    "units_apart",
 ]
 
 SIDE_ROWS = 2  # times d + 1: rows on the rarer side of a unit
@@ -59,6 +61,35 @@ def few_outputs_evidence(
         key=Check.CONTINUOUS_INPUTS,
     )
     return sides, values
+
+
+def units_apart(at: FittedRows) -> tuple[Evidence, ...]:
+    """Count the samples on which one of two units is on and the other is off, for the two that are most alike.
+
+    Where both are on, samples determine only the sum of the two; units that are mixed with one another give the same sum,
+    so that few other samples decide between them, and to a large step in parameters the Jacobian is blind. Beside a linear
+    part a unit is like one that is on where it is off.
+    """
+    network, on = at.network, (at.t > 0).astype(np.float64)
+    if network.n_hidden < 2:
+        return ()
+    count = on.sum(axis=1)
+    apart = count[:, None] + count - 2 * on @ on.T
+    if network.B is not None:
+        apart = np.minimum(apart, on.shape[1] - apart)
+    first, second = np.triu_indices(network.n_hidden, 1)
+    closest = int(np.argmin(apart[first, second]))
+    i, j = first[closest] + 1, second[closest] + 1
+    return (
+        Evidence(
+            f"samples on which one of the units {i} and {j} is on and the other off, the fewest of all pairs",
+            int(apart[first, second][closest]),
+            network.n_features + 2,
+            ">=",
+            "d + 2",
+            key=Check.UNITS_APART,
+        ),
+    )
 
 
 def reproduced_rows(network: TwoLayerNetwork, tol: float) -> RowWeights:

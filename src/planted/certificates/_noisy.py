@@ -12,6 +12,7 @@ from scipy import special
 
 from planted._typing import Array
 from planted.certificates._exact import gap_evidence
+from planted.certificates._few_outputs import units_apart
 from planted.certificates._missing_unit import missing_unit_evidence
 from planted.certificates._near_models import near_model_evidence
 from planted.certificates._parts import (
@@ -101,7 +102,7 @@ def certify_noisy(
         claim.enough,
         claim.rank,
         *claim.sides,
-        *_units_apart(at),
+        *units_apart(at),
         *gap_evidence(net, at.t),
         *traces,
         *missing,
@@ -307,35 +308,6 @@ def _tails(residual: Array) -> Evidence:
     ratio = float(medians(np.abs(residual).reshape(1, -1))[0] / level) if level > 0 else 0.0
     return Evidence(
         "median absolute residual over its standard deviation", ratio, HEAVY_TAILS, ">=", key=Check.TAILS
-    )
-
-
-def _units_apart(at: FittedRows) -> tuple[Evidence, ...]:
-    """Count the samples on which one of two units is on and the other is off, for the two that are most alike.
-
-    Where both are on, samples determine only the sum of the two; with several outputs units that are mixed with one another
-    give the same sum, so that few other samples decide between them, and to a large step in parameters the Jacobian is
-    blind. Beside a linear part a unit is like one that is on where it is off.
-    """
-    network, on = at.network, (at.t > 0).astype(np.float64)
-    if network.n_hidden < 2:
-        return ()
-    count = on.sum(axis=1)
-    apart = count[:, None] + count - 2 * on @ on.T
-    if network.B is not None:
-        apart = np.minimum(apart, on.shape[1] - apart)
-    first, second = np.triu_indices(network.n_hidden, 1)
-    closest = int(np.argmin(apart[first, second]))
-    i, j = first[closest] + 1, second[closest] + 1
-    return (
-        Evidence(
-            f"samples on which one of the units {i} and {j} is on and the other off, the fewest of all pairs",
-            int(apart[first, second][closest]),
-            network.n_features + 2,
-            ">=",
-            "d + 2",
-            key=Check.UNITS_APART,
-        ),
     )
 
 

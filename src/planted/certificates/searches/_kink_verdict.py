@@ -20,9 +20,11 @@ from planted.certificates._few_outputs import (
     SIDE_ROWS,
     few_outputs_evidence,
     reproduced_rows,
+    units_apart,
 )
 from planted.certificates._parts import CONDITIONING_TOL, UNDETERMINED, reproduces_rows
 from planted.certificates._robust import certify_with_loss
+from planted.certificates.noise._fitted_rows import FittedRows
 from planted.certificates.searches._kink_search import KinkSearch
 from planted.checks import Check
 from planted.fitting._jacobian import degrees_of_freedom, information, polish
@@ -196,8 +198,8 @@ def _certify_exactly(
 
 def _conditions(problem: Problem, network: TwoLayerNetwork, active: IntArray) -> tuple[Evidence, ...]:
     """Return the conditions on a network with few outputs; with one input the samples of its pieces are counted instead."""
-    lines = few_outputs_evidence(problem, network, active)
-    return tuple(line for line in lines if problem.n_features > 1 or line.key is not Check.RARER_SIDE)
+    lines = (*few_outputs_evidence(problem, network, active), *units_apart(FittedRows(problem, network)))
+    return tuple(line for line in lines if problem.n_features > 1 or line.key is Check.CONTINUOUS_INPUTS)
 
 
 def _without_idle_units(rows: SearchRows, attempt: Attempt) -> KinkFit:

@@ -204,6 +204,9 @@ class _DeepReader:
             finally:
                 if number and not self._is_further(before):
                     self.reading, self.finding = before, missed
+            if number and missed is not None and self.finding is not None and self.finding is not missed:
+                # Chance had the opportunities of both readings.
+                self.finding = replace(self.finding, n_attempts=self.finding.n_attempts + missed.n_attempts)
             if not self._may_read_again():
                 break
         if self.finding is not None and self.finding.is_right:

@@ -29,12 +29,11 @@ class Tally:
         self, progress: Progress, n_features: int, asked: Callable[[], int], reading: Callable[[], Reading]
     ) -> None:
         self.progress, self.n_features, self.asked, self.reading = progress, n_features, asked, reading
-        self.stage, self.begun, self.told, self.fraction = "", 0, -BETWEEN, 0.0
+        self.stage, self.begun, self.told = "", 0, -BETWEEN
 
-    def enter(self, stage: str, fraction: float = 0.0) -> None:
+    def enter(self, stage: str, _: float = 0.0) -> None:
         """Begin with another step, such as a layer; it takes the place of `progress`."""
         self.stage, self.begun, self.told = stage, self.asked(), -BETWEEN
-        self.fraction = max(self.fraction, fraction)
         self.tell()
 
     def tell(self) -> None:
@@ -47,8 +46,8 @@ class Tally:
         found = reading.found
         units = f"{found} unit{'' if found == 1 else 's'} found, " if reading.top is None else ""
         left = max(LEAST_LEFT, questions_left(reading, self.n_features, asked, asked - self.begun))
-        self.fraction = max(self.fraction, asked / (asked + left))
-        self.progress(f"{self.stage}: {units}{asked:,} questions asked, about {left:,} left", self.fraction)
+        text = f"{self.stage}: {units}{asked:,} questions asked, about {left:,} left"
+        self.progress(text, asked / (asked + left))
 
 
 def questions_left(reading: Reading, d: int, asked: int, in_step: int) -> int:
